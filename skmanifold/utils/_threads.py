@@ -22,7 +22,7 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None):
         self.n_workers = effective_n_jobs(n_jobs)
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(self.n_workers, "skmanifold") if self.n_workers > 1 else None
 
     def __enter__(self) -> Workers:
         return self
@@ -30,15 +30,12 @@ class Workers:
     def __exit__(self, *exc_info) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
 
     def run(self, function: Callable, tasks: Iterable[tuple]) -> list:
         """Call ``function(*task)`` for every task; the results stand in the order of the tasks."""
         tasks = list(tasks)
-        if self.n_workers == 1 or len(tasks) < 2:
+        if self._pool is None or len(tasks) < 2:
             return [function(*task) for task in tasks]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="skmanifold")
         futures = [self._pool.submit(function, *task) for task in tasks]
         try:
             return [future.result() for future in futures]

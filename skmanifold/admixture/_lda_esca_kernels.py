@@ -1,0 +1,251 @@
+"""ESCA's hot loops for latent Dirichlet allocation: exact draws from frozen counts, and the counts of the draws.
+
+A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), where
+p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of four
+parts, each drawn from by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one running
+sum a word), base D inverse (one number a document) and base alpha inverse (one running sum in all).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ..utils._random import fold_in, random_bits, uniform
+from ._row_scan import LANES, find_in_scan, prefetch, scan_row
+
+_TOPIC = np.uint32(0xFFFF)
+_HALF = np.uint32(16)
+_MAX_COUNT = np.uint32(0xFFFF)
+_WORD_BITS = np.uint64(32)
+_AHEAD = 6  # pairs between the prefetch of a document's topics and their use
+
+
+@njit(cache=True)
+def _pair_key(key, row, word):
+    """The stream of one (document, word) pair; its counter is the occurrence."""
+    return fold_in(key, (np.uint64(row) << _WORD_BITS) | np.uint64(word))
+
+
+@njit(cache=True, nogil=True)
+def _draw_uniform_topics(
+    segments, segment_word, segment_pairs, segment_tokens, pair_row, pair_count, first_row, n_components, key, out
+):
+    """Topics at random, each equally likely, for the segments of one block."""
+    token = segment_tokens[segments[0]]
+    for segment in range(segments[0], segments[1]):
+        for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+            stream = _pair_key(key, first_row + np.int64(pair_row[pair]), segment_word[segment])
+            for occurrence in range(pair_count[pair]):
+                high = random_bits(stream, occurrence) >> _WORD_BITS
+                out[token] = (high * np.uint64(n_components)) >> _WORD_BITS
+                token += 1
+
+
+@njit(cache=True, nogil=True)
+def _sample_block(
+    segments,
+    segment_word,
+    segment_pairs,
+    segment_tokens,
+    pair_row,
+    pair_count,
+    first_row,
+    row_start,
+    row_vectors,
+    entries,
+    word_start,
+    topics,
+    weights,
+    base,
+    inverse,
+    prior,
+    prior_sums,
+    key,
+    out_topics,
+    out_log_likelihood,
+):
+    """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output are the block's rows.
+
+    `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
+    log sum_k (D_k + alpha_k) p(v | k).
+    """
+    n_rows, n_components = len(row_vectors), len(inverse)
+    scores = np.zeros(n_components, np.float32)
+    sums = np.empty(max(1, row_vectors.max()) * LANES, np.float32)
+    word_sums = np.empty(n_components + 1, np.float64)
+    row_inverse = np.empty(n_rows, np.float64)
+    products = np.ones(n_rows, np.float64)
+    for row in range(n_rows):
+        total = 0.0
+        for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
+            total += np.float64(entries[j] >> _HALF) * inverse[np.uint64(entries[j] & _TOPIC)]
+        row_inverse[row] = total
+        out_log_likelihood[row] = 0.0
+    prior_total = prior_sums[n_components - 1]
+    token = segment_tokens[segments[0]]
+    last_pair = segment_pairs[segments[1]] - 1
+
+    for segment in range(segments[0], segments[1]):
+        word = segment_word[segment]
+        begin, end = word_start[word], word_start[word + 1]
+        word_total = 0.0
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            scores[topic] = weights[j]
+            word_total += np.float64(weights[j]) * prior[topic]
+            word_sums[j - begin] = word_total
+        word_base = base[word]
+
+        for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+            row = np.uint64(pair_row[pair])
+            prefetch(entries, row_start[np.uint64(pair_row[min(pair + _AHEAD, last_pair)])])
+            row_begin, n_vectors = row_start[row], row_vectors[row]
+            row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums))
+            upto_word = row_total + word_total
+            upto_row_base = upto_word + word_base * row_inverse[row]
+            total = upto_row_base + word_base * prior_total
+            stream = _pair_key(key, first_row + np.int64(row), word)
+            product = products[row]
+            for occurrence in range(pair_count[pair]):
+                product *= total
+                if not 1e-150 < product < 1e150:
+                    out_log_likelihood[row] += math.log(product)
+                    product = 1.0
+                value = uniform(stream, occurrence) * total
+                if value < row_total:
+                    # Rounding the value to 32 bits may reach the last sum: stay below it.
+                    target = min(np.float32(value), np.nextafter(np.float32(row_total), np.float32(0)))
+                    chosen = np.uint64(entries[row_begin + find_in_scan(sums, n_vectors, target)] & _TOPIC)
+                elif value < upto_word:
+                    chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
+                elif value < upto_row_base:
+                    rest = (value - upto_word) / word_base
+                    chosen = np.uint64(0)
+                    for j in range(row_begin, row_begin + n_vectors * LANES):
+                        if entries[j] > _TOPIC:
+                            chosen = np.uint64(entries[j] & _TOPIC)
+                            rest -= np.float64(entries[j] >> _HALF) * inverse[chosen]
+                            if rest < 0.0:
+                                break
+                else:
+                    chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                out_topics[token] = chosen
+                token += 1
+            products[row] = product
+        for j in range(begin, end):
+            scores[np.uint64(topics[j])] = np.float32(0)
+    for row in range(n_rows):
+        out_log_likelihood[row] += math.log(products[row])
+
+
+@njit(cache=True)
+def _first_above(sums, n, value):
+    """Index of the first of `n` running sums above `value`, the last one if there is none: no branch to mispredict."""
+    low = 0
+    while n > 1:
+        half = n >> 1
+        low += half if sums[low + half - 1] <= value else 0
+        n -= half
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _count_rows(
+    segments,
+    segment_tokens,
+    segment_pairs,
+    pair_row,
+    pair_count,
+    token_topics,
+    n_components,
+    row_tokens,
+    row_start,
+    out_row_vectors,
+    out_entries,
+):
+    """Rebuild the entries of one block's rows from the topics of its tokens.
+
+    A row's topics stand in the order in which its words, ascending, first meet them: the same for every cut into blocks.
+    """
+    n_rows = len(row_tokens)
+    cursor = np.empty(n_rows, np.int64)
+    place = 0
+    for row in range(n_rows):
+        cursor[row] = place
+        place += row_tokens[row]
+    by_row = np.empty(place, np.uint16)
+    token = segment_tokens[segments[0]]
+    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+        row = np.uint64(pair_row[pair])
+        place = cursor[row]
+        for _ in range(pair_count[pair]):
+            by_row[place] = token_topics[token]
+            place += 1
+            token += 1
+        cursor[row] = place
+    counts = np.zeros(n_components, np.uint32)
+    found = np.empty(n_components, np.uint16)
+    place = 0
+    for row in range(n_rows):
+        n_found = 0
+        for j in range(place, place + row_tokens[row]):
+            topic = np.uint64(by_row[j])
+            if counts[topic] == 0:
+                found[n_found] = topic
+                n_found += 1
+            counts[topic] += np.uint32(1)
+        place += row_tokens[row]
+        end = row_start[row]
+        for i in range(n_found):
+            topic = np.uint32(found[i])
+            count = counts[np.uint64(topic)]
+            counts[np.uint64(topic)] = 0
+            while count > _MAX_COUNT:
+                out_entries[end] = (_MAX_COUNT << _HALF) | topic
+                end += 1
+                count -= _MAX_COUNT
+            out_entries[end] = (count << _HALF) | topic
+            end += 1
+        n_vectors = (end - row_start[row] + LANES - 1) // LANES
+        for j in range(end, row_start[row] + n_vectors * LANES):
+            out_entries[j] = 0
+        out_row_vectors[row] = n_vectors
+
+
+@njit(cache=True, nogil=True)
+def _count_words(first_word, stop_word, word_start, word_segments, segment_tokens, token_topics, n_components):
+    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+
+    A word's topics stand in the order in which its documents, ascending, first meet them.
+    """
+    capacity = 0
+    for word in range(first_word, stop_word):
+        n = 0
+        for s in range(word_start[word], word_start[word + 1]):
+            n += segment_tokens[word_segments[s] + 1] - segment_tokens[word_segments[s]]
+        capacity += min(n, n_components)
+    topics = np.empty(capacity, np.uint16)
+    counts = np.empty(capacity, np.int32)
+    n_topics = np.empty(stop_word - first_word, np.int64)
+    totals = np.zeros(n_components, np.int64)
+    scratch = np.zeros(n_components, np.int32)
+    end = 0
+    for word in range(first_word, stop_word):
+        begin = end
+        for s in range(word_start[word], word_start[word + 1]):
+            for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
+                topic = np.uint64(token_topics[token])
+                if scratch[topic] == 0:
+                    topics[end] = topic
+                    end += 1
+                scratch[topic] += np.int32(1)
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            counts[j] = scratch[topic]
+            totals[topic] += np.int64(scratch[topic])
+            scratch[topic] = 0
+        n_topics[word - first_word] = end - begin
+    return n_topics, topics[:end].copy(), counts[:end].copy(), totals

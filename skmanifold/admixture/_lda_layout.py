@@ -1,0 +1,135 @@
+"""The corpus in the order in which ESCA reads it: block of documents, then word, then document.
+
+Within a block the documents' topics stay in cache, and all tokens of a word come together, so a word's topics are laid
+out once per block. Blocks only say who works when: no result depends on where they begin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..utils._csr import Counts
+from ..utils._threads import Workers
+from ._row_scan import LANES
+
+_MAX_BLOCK_ROWS = 32_768
+_MAX_ENTRY_COUNT = 65_535  # an entry counts in 16 bits; a larger count takes several entries of the same topic
+
+
+class TokenLayout(NamedTuple):
+    """A corpus sorted by (block of rows, word, row).
+
+    A *pair* is a word in a document, with its count; a *segment* all pairs of one word in one block.
+    """
+
+    block_rows: np.ndarray  # (n_blocks + 1,) int64: the first row of each block
+    block_segments: np.ndarray  # (n_blocks + 1,) int64
+    segment_word: np.ndarray  # (n_segments,) int32
+    segment_pairs: np.ndarray  # (n_segments + 1,) int64
+    segment_tokens: np.ndarray  # (n_segments + 1,) int64
+    pair_row: np.ndarray  # (nnz,) uint16: row within its block
+    pair_count: np.ndarray  # (nnz,) int32
+    row_tokens: np.ndarray  # (n_rows,) int64: document lengths
+    row_start: np.ndarray  # (n_rows + 1,) int64: where a row's entries begin, a multiple of 16
+    word_segments: np.ndarray  # (n_segments,) int64: the segments of word v, block by block, are ...
+    word_start: np.ndarray  # (V + 1,) int64: ... word_segments[word_start[v]:word_start[v + 1]]
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.block_rows) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return int(self.segment_tokens[-1])
+
+
+def make_layout(counts: Counts, n_components: int, workers: Workers, block_tokens: int | None = None) -> TokenLayout:
+    """Sort a corpus for ESCA; `block_tokens` is about how many tokens a block holds."""
+    lengths = np.zeros(counts.n_rows, np.int64)
+    filled = np.flatnonzero(np.diff(counts.indptr))
+    if len(filled):
+        lengths[filled] = np.add.reduceat(counts.counts, counts.indptr[filled], dtype=np.int64)
+    n_tokens = int(lengths.sum())
+    if block_tokens is None:  # enough blocks to share out, few enough to keep a word's tokens together
+        block_tokens = min(max(n_tokens // 16, 1 << 14), 1 << 19)
+    block_rows = _cut_blocks(lengths, block_tokens)
+    capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
+    row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
+
+    pair_row = np.empty(len(counts.indices), np.uint16)
+    pair_count = np.empty(len(counts.indices), np.int32)
+    blocks = list(zip(block_rows[:-1], block_rows[1:], strict=True))
+    words = workers.run(
+        _sort_block,
+        [(counts.indptr, counts.indices, counts.counts, counts.n_features, *b, pair_row, pair_count) for b in blocks],
+    )
+    segment_word = np.concatenate([w for w, _, _ in words])
+    segment_pairs = np.concatenate(([0], np.cumsum(np.concatenate([pairs for _, pairs, _ in words]))))
+    segment_tokens = np.concatenate(([0], np.cumsum(np.concatenate([tokens for _, _, tokens in words]))))
+    block_segments = np.concatenate(([0], np.cumsum([len(w) for w, _, _ in words])))
+    word_start = np.concatenate(([0], np.cumsum(np.bincount(segment_word, minlength=counts.n_features))))
+    return TokenLayout(
+        block_rows,
+        block_segments,
+        segment_word,
+        segment_pairs,
+        segment_tokens,
+        pair_row,
+        pair_count,
+        lengths,
+        row_start,
+        np.argsort(segment_word, kind="stable"),
+        word_start,
+    )
+
+
+def _cut_blocks(lengths, block_tokens):
+    # A row that alone is longer than a block is a block.
+    ends = np.cumsum(lengths)
+    cuts = [0]
+    while cuts[-1] < len(lengths):
+        before = ends[cuts[-1] - 1] if cuts[-1] else 0
+        stop = int(np.searchsorted(ends, before + block_tokens, side="right"))
+        cuts.append(min(max(stop, cuts[-1] + 1), cuts[-1] + _MAX_BLOCK_ROWS, len(lengths)))
+    return np.array(cuts, dtype=np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _sort_block(indptr, indices, counts, n_features, first_row, stop_row, out_pair_row, out_pair_count):
+    """Counting sort of one block by word; returns its segments' words, numbers of pairs and numbers of tokens."""
+    begin, end = indptr[first_row], indptr[stop_row]
+    cursor = np.zeros(n_features, np.int64)
+    for j in range(begin, end):
+        cursor[indices[j]] += 1
+    n_segments = 0
+    for word in range(n_features):
+        if cursor[word] > 0:
+            n_segments += 1
+    words = np.empty(n_segments, np.int32)
+    pairs = np.empty(n_segments, np.int64)
+    tokens = np.zeros(n_segments, np.int64)
+    position, segment = begin, 0
+    for word in range(n_features):
+        n_pairs = cursor[word]
+        cursor[word] = position
+        position += n_pairs
+        if n_pairs > 0:
+            words[segment], pairs[segment] = word, n_pairs
+            segment += 1
+    for row in range(first_row, stop_row):
+        for j in range(indptr[row], indptr[row + 1]):
+            place = cursor[indices[j]]
+            out_pair_row[place] = row - first_row
+            out_pair_count[place] = counts[j]
+            cursor[indices[j]] = place + 1
+    place = begin
+    for segment in range(n_segments):
+        for _ in range(pairs[segment]):
+            tokens[segment] += out_pair_count[place]
+            place += 1
+    return words, pairs, tokens

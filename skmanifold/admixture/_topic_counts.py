@@ -1,0 +1,160 @@
+"""How often each topic took each word, kept sparse, and the Dirichlet prior that smooths it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from ..models._topic_word import TopicWord
+
+
+class TopicCounts(NamedTuple):
+    """Sufficient statistics of the topics, word by word; a topic stands at most once in a word's list."""
+
+    indptr: np.ndarray  # (V + 1,) int64
+    topics: np.ndarray  # (nnz,) uint16
+    counts: np.ndarray  # (nnz,) int32 or int64 of one pass or of a sum of passes, float64 of a mean or a stream
+    totals: np.ndarray  # (K,) int64 or float64: the sums over words
+
+    def tocsr(self) -> sp.csr_array:
+        """As a sparse array of shape (V, K)."""
+        return sp.csr_array(
+            (self.counts, self.topics.astype(np.int32), self.indptr), shape=(len(self.indptr) - 1, len(self.totals))
+        )
+
+
+def counts_from_dense(word_topic: np.ndarray, totals: np.ndarray) -> TopicCounts:
+    """The non-zero cells of a (V, K) array."""
+    words, topics = np.nonzero(word_topic)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(words, minlength=len(word_topic)))))
+    return TopicCounts(indptr, topics.astype(np.uint16), word_topic[words, topics], totals.copy())
+
+
+def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=1) -> TopicCounts:
+    """``left_scale * left + right_scale * right``; whole numbers (int64) as long as all four are."""
+    kind = np.result_type(left.counts.dtype, right.counts.dtype, np.int64, type(left_scale), type(right_scale)).type
+    counts = np.empty(len(left.counts) + len(right.counts), kind)
+    indptr, topics = _merge_rows(
+        left.indptr,
+        left.topics,
+        left.counts,
+        kind(left_scale),
+        right.indptr,
+        right.topics,
+        right.counts,
+        kind(right_scale),
+        len(left.totals),
+        counts,
+    )
+    counts = counts[: len(topics)].copy()
+    return TopicCounts(indptr, topics, counts, kind(left_scale) * left.totals + kind(right_scale) * right.totals)
+
+
+def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
+    """All counts times `factor`, as float64."""
+    return counts._replace(counts=counts.counts * float(factor), totals=counts.totals * float(factor))
+
+
+@njit(cache=True, nogil=True)
+def _merge_rows(
+    left_indptr,
+    left_topics,
+    left_counts,
+    left_scale,
+    right_indptr,
+    right_topics,
+    right_counts,
+    right_scale,
+    n_components,
+    out_counts,
+):
+    n_words = len(left_indptr) - 1
+    indptr = np.zeros(n_words + 1, np.int64)
+    topics = np.empty(len(left_topics) + len(right_topics), np.uint16)
+    place = np.full(n_components, -1, np.int64)
+    end = 0
+    for word in range(n_words):
+        begin = end
+        for j in range(left_indptr[word], left_indptr[word + 1]):
+            place[np.uint64(left_topics[j])] = end
+            topics[end] = left_topics[j]
+            out_counts[end] = left_scale * left_counts[j]
+            end += 1
+        for j in range(right_indptr[word], right_indptr[word + 1]):
+            topic = np.uint64(right_topics[j])
+            if place[topic] < 0:
+                topics[end] = topic
+                out_counts[end] = right_scale * right_counts[j]
+                end += 1
+            else:
+                out_counts[place[topic]] += right_scale * right_counts[j]
+        for j in range(begin, end):
+            place[np.uint64(topics[j])] = -1
+        indptr[word + 1] = end
+    return indptr, topics[:end].copy()
+
+
+class TopicPrior:
+    """A Dirichlet prior of each topic over words: a number for each word, plus what single topics have on top.
+
+    Parameters
+    ----------
+    prior : float or array-like of shape (n_features,), (n_components, 1) or (n_components, n_features)
+        Positive pseudo-counts.
+    n_components, n_features : int
+        K and V.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit or an entry is not positive and finite.
+    """
+
+    def __init__(self, prior, n_components: int, n_features: int):
+        values = np.asarray(prior, dtype=np.float64)
+        allowed = ((), (n_features,), (n_components, 1), (n_components, n_features))
+        if values.shape not in allowed:
+            raise ValueError(
+                f"topic_word_prior must be a number or have shape ({n_features},), ({n_components}, 1) or "
+                f"({n_components}, {n_features}); got {values.shape}."
+            )
+        if not np.all(np.isfinite(values)) or values.min() <= 0:
+            raise ValueError("topic_word_prior must be positive and finite.")
+        self.values = values
+        lowest = values.min(axis=0) if values.ndim == 2 else values
+        self.base = np.broadcast_to(lowest, (n_features,)).astype(np.float64)
+        self.totals = np.full(n_components, self.base.sum())
+        self.extra: sp.csr_array | None = None
+        if values.ndim == 2:
+            extra = sp.csr_array((np.broadcast_to(values, (n_components, n_features)) - self.base).T)
+            if extra.nnz:
+                self.extra = extra
+                self.totals = self.totals + extra.sum(axis=0)
+
+    def strides(self, n_components: int, n_features: int) -> tuple[np.ndarray, int, int]:
+        """A flat array p and two steps with p[v * word_step + k * topic_step] the prior of word v in topic k."""
+        full = np.broadcast_to(self.values, (n_components, n_features))
+        topic_step, word_step = (step // self.values.itemsize for step in full.strides)
+        if topic_step and word_step:  # both vary: let the topics of a word lie together
+            return np.ascontiguousarray(self.values.T).ravel(), n_components, 1
+        return np.ascontiguousarray(self.values).ravel(), word_step, topic_step
+
+    def smooth(self, counts: TopicCounts) -> TopicWord:
+        """Topics from counts: p(v | k) = (count_vk + prior_kv) / (total_k + sum_v prior_kv), as a `TopicWord`."""
+        inverse = 1.0 / (counts.totals + self.totals)
+        indptr, topics, values = counts.indptr, counts.topics, counts.counts
+        if self.extra is not None:
+            both = (counts.tocsr() + self.extra).tocsr()
+            indptr, topics, values = both.indptr.astype(np.int64), both.indices.astype(np.uint16), both.data
+        return TopicWord(indptr, topics, _weigh(topics, values, inverse), self.base, inverse)
+
+
+@njit(cache=True, nogil=True)
+def _weigh(topics, counts, inverse):
+    weights = np.empty(len(topics), np.float32)
+    for j in range(len(topics)):
+        weights[j] = counts[j] * inverse[np.uint64(topics[j])]
+    return weights

@@ -1,0 +1,192 @@
+"""Corpora drawn from topic models, with the truth that they were drawn from."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import Bunch, check_random_state
+
+_CELLS_PER_BLOCK = 1_000_000  # of proportions drawn at a time; part of the stream: another value is another corpus
+_LEAST_SHAPE = 1e-100  # of a gamma draw: far below any that matters, far above where 1 / shape overflows
+
+
+def make_lda_corpus(
+    n_samples: int = 100,
+    n_features: int = 1000,
+    n_components: int = 10,
+    *,
+    mean_length: float = 100.0,
+    length_dispersion: float = 0.0,
+    doc_topic_prior=0.1,
+    topic_word_prior: float = 0.1,
+    zipf_exponent: float = 1.0,
+    dtype=np.float64,
+    random_state=None,
+) -> Bunch:
+    r"""Draw a corpus from latent Dirichlet allocation over a Zipf vocabulary.
+
+    Word frequencies follow Zipf's law, :math:`b_v \propto \mathrm{rank}(v)^{-s}`, with the ranks dealt out to the
+    columns at random. Then, as in [1]_ but with the base distribution `b` inside the topics' prior,
+
+    .. math::
+        \phi_k \sim \mathrm{Dirichlet}(\eta V b), \quad
+        \theta_d \sim \mathrm{Dirichlet}(\alpha), \quad
+        z_{di} \sim \theta_d, \quad w_{di} \sim \phi_{z_{di}}.
+
+    The most frequent words are then common to all topics, as function words are, and the rare ones belong to few.
+    With ``zipf_exponent=0`` the topics have LDA's usual symmetric prior.
+
+    Time and memory grow with the number of tokens and with the sizes of the two matrices of truth, never with
+    ``n_samples * n_features``.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of documents.
+    n_features : int, default=1000
+        Number of words in the vocabulary, V.
+    n_components : int, default=10
+        Number of topics, K.
+    mean_length : float, default=100.0
+        Expected number of tokens in a document. A document may come out empty.
+    length_dispersion : float, default=0.0
+        Lengths have the variance ``mean_length + length_dispersion * mean_length**2``: Poisson at 0, negative binomial
+        above (about 0.5 in collections of news articles).
+    doc_topic_prior : float or array-like of shape (n_components,), default=0.1
+        Dirichlet parameter of a document's proportions, alpha: one number for all topics or one for each.
+    topic_word_prior : float, default=0.1
+        Mean over the vocabulary of a topic's Dirichlet parameters, eta. The smaller it is, the fewer words a topic
+        has and the less topics share; as it grows they all become the base distribution.
+    zipf_exponent : float, default=1.0
+        Exponent s of Zipf's law; 0 makes all words equally frequent.
+    dtype : {np.float64, np.float32}, default=np.float64
+        Type of `components` and `proportions`. The draws do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Determines the corpus. An int gives the same corpus in every call with the same release of numpy.
+
+    Returns
+    -------
+    corpus : :class:`~sklearn.utils.Bunch`
+        Dictionary-like object, with the attributes
+
+        data : csr_array of shape (n_samples, n_features), int32
+            Counts; indices are sorted within rows.
+        components : ndarray of shape (n_components, n_features)
+            The true topics; rows sum to 1.
+        proportions : ndarray of shape (n_samples, n_components)
+            The true proportions of topics in each document; rows sum to 1.
+        base_distribution : ndarray of shape (n_features,), float64
+            The Zipf distribution `b` that the topics scatter around.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has the wrong type or lies outside its range.
+
+    References
+    ----------
+    .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan (2003), "Latent Dirichlet allocation", Journal of Machine Learning
+       Research 3, 993-1022.
+
+    Examples
+    --------
+    >>> from skmanifold.datasets import make_lda_corpus
+    >>> corpus = make_lda_corpus(n_samples=200, n_features=500, n_components=5, random_state=0)
+    >>> corpus.data.shape, corpus.components.shape, corpus.proportions.shape
+    ((200, 500), (5, 500), (200, 5))
+    """
+    for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
+        _check_size(name, value)
+    _check_number("mean_length", mean_length)
+    _check_number("length_dispersion", length_dispersion, zero=True)
+    _check_number("topic_word_prior", topic_word_prior)
+    _check_number("zipf_exponent", zipf_exponent, zero=True)
+    alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
+    if dtype not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be np.float64 or np.float32; got {dtype!r}.")
+    # numpy's Generator draws these several times faster than RandomState does
+    rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**32, size=8, dtype=np.uint32))
+
+    base = np.arange(1, n_features + 1, dtype=np.float64) ** -zipf_exponent
+    base = rng.permutation(base / base.sum())
+    rate: float | np.ndarray = mean_length
+    if length_dispersion > 0:  # a gamma mixture of Poissons is negative binomial
+        rate = rng.gamma(1.0 / length_dispersion, length_dispersion * mean_length, size=n_samples)
+    lengths = rng.poisson(rate, size=n_samples)
+
+    proportions, tokens_of_topic = _draw_documents(rng, lengths, alpha, dtype)
+    components, rows, words = _draw_words(rng, tokens_of_topic, topic_word_prior * n_features * base, dtype)
+    ones = np.ones(len(rows), dtype=np.int32)
+    data = sp.coo_array((ones, (rows, words)), shape=(n_samples, n_features)).tocsr()
+    data.sort_indices()
+    return Bunch(data=data, components=components, proportions=proportions, base_distribution=base)
+
+
+def _draw_documents(rng, lengths, alpha, dtype):
+    """Proportions, and a (n_samples, n_components) CSC array of how many tokens each topic has in each document."""
+    proportions = np.empty((len(lengths), len(alpha)), dtype=dtype)
+    size = max(1, _CELLS_PER_BLOCK // len(alpha))
+    counts = []
+    for start in range(0, len(lengths), size):
+        block = _draw_dirichlet(rng, alpha, len(lengths[start : start + size]))
+        proportions[start : start + size] = block
+        counts.append(sp.csr_array(rng.multinomial(lengths[start : start + size], block)))
+    return proportions, sp.vstack(counts, format="csr").tocsc()
+
+
+def _draw_words(rng, tokens_of_topic, concentration, dtype):
+    """Topics, and the document and the word of every token, topic by topic: one topic's table serves all its tokens."""
+    n_components = tokens_of_topic.shape[1]
+    n_tokens = int(tokens_of_topic.sum())
+    components = np.empty((n_components, len(concentration)), dtype=dtype)
+    rows, words = np.empty(n_tokens, dtype=np.int32), np.empty(n_tokens, dtype=np.int32)
+    done = 0
+    for topic in range(n_components):
+        (weights,) = _draw_dirichlet(rng, concentration, 1)
+        components[topic] = weights
+        cells = slice(tokens_of_topic.indptr[topic], tokens_of_topic.indptr[topic + 1])
+        documents = np.repeat(tokens_of_topic.indices[cells], tokens_of_topic.data[cells])
+        cumulative = np.cumsum(weights)
+        draws = rng.random(len(documents)) * cumulative[-1]
+        rows[done : done + len(documents)] = documents
+        words[done : done + len(documents)] = np.searchsorted(cumulative, draws, side="right")
+        done += len(documents)
+    return components, rows, words
+
+
+def _draw_dirichlet(rng, concentration, n_rows):
+    """Rows from a Dirichlet, through logarithms of gammas: a gamma of shape 1e-3 is mostly zero in floating point."""
+    shape = np.maximum(concentration, _LEAST_SHAPE)
+    # gamma(a) = gamma(a + 1) * uniform**(1 / a), and -log(uniform) is exponential
+    log_gamma = np.log(rng.standard_gamma(shape + 1.0, size=(n_rows, len(shape))))
+    log_gamma -= rng.standard_exponential(size=(n_rows, len(shape))) / shape
+    log_gamma -= log_gamma.max(axis=1, keepdims=True)
+    weights = np.exp(log_gamma, out=log_gamma)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _check_size(name: str, value) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an int of at least 1; got {value!r}.")
+
+
+def _check_number(name: str, value, *, zero: bool = False) -> None:
+    finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not finite or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0; got {value!r}.")
+
+
+def _check_doc_topic_prior(prior, n_components: int) -> np.ndarray:
+    if np.ndim(prior) == 0:
+        _check_number("doc_topic_prior", prior)
+        return np.full(n_components, float(prior))
+    alpha = np.asarray(prior)
+    if alpha.shape != (n_components,) or alpha.dtype.kind not in "iuf" or not np.all(np.isfinite(alpha) & (alpha > 0)):
+        raise ValueError(
+            f"doc_topic_prior must be a number or an array of {n_components} finite numbers above 0 (one per topic)."
+        )
+    return alpha.astype(np.float64)

@@ -1,0 +1,54 @@
+"""The average of a quantity over the last passes, at any pass, without keeping them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class WindowAverage:
+    """Sums over windows of passes, laid so that the last window ends with the last pass.
+
+    At the end of a run that is not cut short, the sum covers exactly the last `window` passes. If a run ends early it
+    covers between `window` and twice as many (fewer, if fewer have passed).
+
+    Parameters
+    ----------
+    window : int
+        Passes in a window.
+    last : int
+        The last pass of the whole run; the first is 1.
+    first : int
+        The earliest pass that may be averaged.
+    add : callable
+        ``add(a, b)`` is the sum of two values.
+    """
+
+    def __init__(self, window: int, last: int, first: int, add: Callable[[Any, Any], Any]):
+        self.window = window
+        self.offset = last % window
+        self.first = first
+        self.add = add
+        self.sums: list[tuple[Any, int]] = []  # at most two: the full window before, and the one being filled
+
+    def update(self, iteration: int, value: Any) -> None:
+        """Take in the value of pass `iteration`."""
+        if iteration < self.first:
+            return
+        begins = (iteration - 1 - self.offset) % self.window == 0
+        if begins or not self.sums:
+            self.sums = [*self.sums[-1:], (value, 1)]
+        else:
+            total, n = self.sums[-1]
+            self.sums[-1] = (self.add(total, value), n + 1)
+        if self.sums[-1][1] == self.window:
+            self.sums = self.sums[-1:]
+
+    def total(self) -> tuple[Any, int]:
+        """The sum, and how many passes are in it; (None, 0) before the first."""
+        if not self.sums:
+            return None, 0
+        total, n = self.sums[0]
+        for more, m in self.sums[1:]:
+            total, n = self.add(total, more), n + m
+        return total, n

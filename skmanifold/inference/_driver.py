@@ -1,0 +1,98 @@
+"""The corridor between samplers and models: steps every chain, keeps its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..samplers._base import BaseSampler, State
+from ..utils._random import subkey
+from ..utils._threads import Workers
+from ._average import WindowAverage
+from ._schedule import Schedule
+
+
+class Chain:
+    """One chain: its state, the sum of its last statistics, and its trace.
+
+    Attributes
+    ----------
+    state : State
+        Where it stands.
+    log_density : list of float
+        One value each pass.
+    draws : list of dict of ndarray
+        What `record` made of the statistics, at each draw.
+    """
+
+    def __init__(self, sampler: BaseSampler, model: Any, key: np.uint64, schedule: Schedule, add: Callable):
+        self.sampler = sampler
+        self.model = model
+        self.schedule = schedule
+        window = sampler.average_window(schedule)
+        # Windows that lie in burn-in are summed too where the window after it is full: an early end needs one.
+        self.average = WindowAverage(window, schedule.max_iter, schedule.burn_in + 1, add)
+        self.state: State = sampler.init(model, key)
+        self.log_density: list[float] = []
+        self.draws: list[dict[str, np.ndarray]] = []
+
+    def advance(self, iteration: int, record: Callable[[Any], dict[str, np.ndarray]]) -> None:
+        """One pass over the data."""
+        self.state = self.sampler.step(self.model, self.state)
+        self.log_density.append(self.state.log_density)
+        self.average.update(iteration, self.state.statistics)
+        if self.schedule.is_draw(iteration):
+            self.draws.append(record(self.state.statistics))
+
+    def estimate(self) -> tuple[Any, int]:
+        """Sum of statistics and number of passes in it: the last window's, or before any, the last pass's alone."""
+        total, n = self.average.total()
+        return (total, n) if n else (self.state.statistics, 1)
+
+    def quality(self) -> float:
+        """Mean log density after burn-in (of all passes, before): by this the best chain is chosen."""
+        kept = self.log_density[self.schedule.burn_in :] or self.log_density
+        return float(np.mean(kept))
+
+
+def run_chains(
+    sampler: BaseSampler,
+    model: Any,
+    key: np.uint64,
+    n_chains: int,
+    schedule: Schedule,
+    *,
+    add: Callable[[Any, Any], Any],
+    record: Callable[[Any], dict[str, np.ndarray]],
+    after_pass: Callable[[int, list[Chain]], bool],
+    workers: Workers,
+) -> list[Chain]:
+    """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.
+
+    Parameters
+    ----------
+    sampler, model
+        What moves, and what it asks.
+    key : uint64
+        Chain c's stream is ``subkey(key, c)``.
+    n_chains : int
+    schedule : Schedule
+    add : callable
+        Sum of two sufficient statistics.
+    record : callable
+        From the statistics of a draw to named arrays.
+    after_pass : callable
+        Called with the number of the pass and the chains, after each pass.
+    workers : Workers
+        One task a chain.
+    """
+    chains = workers.run(
+        Chain, [(sampler, model, subkey(key, chain), schedule, add) for chain in range(n_chains)]
+    )
+    for iteration in range(1, schedule.max_iter + 1):
+        workers.run(Chain.advance, [(chain, iteration, record) for chain in chains])
+        if after_pass(iteration, chains):
+            break
+    return chains

@@ -1,0 +1,153 @@
+"""Topic coherence: whether a topic's top words occur in the same documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
+
+from ..models._topic_word import TopicWord
+from ..utils._csr import canonical_csr
+
+
+def topic_coherence(
+    topic_word, X, *, measure: str = "npmi", n_top_words: int = 10, eps: float | None = None
+) -> np.ndarray:
+    r"""Coherence of each topic's most probable words, from their co-occurrence in documents.
+
+    With D(v) the number of documents of the reference corpus that contain v, D(u, v) that contain both, N of all, and
+    P = D / N, the two measures are means over the pairs of a topic's top words :math:`v_1, v_2, ...`, most probable
+    first:
+
+    .. math::
+        \text{npmi} &= \operatorname{mean}_{i < j}
+            \frac{\log \frac{P(v_i, v_j) + \epsilon}{P(v_i) P(v_j)}}{-\log (P(v_i, v_j) + \epsilon)} \\
+        \text{umass} &= \operatorname{mean}_{i < j} \log \frac{D(v_i, v_j) + \epsilon}{D(v_i)}
+
+    The first is between -1 (never together) and 1 (only together): [1]_, as used on topics in [2]_, but with documents
+    in place of windows. The second is at most about 0: [3]_ equation (1), which has a sum in place of the mean, so
+    multiply by ``n_top_words * (n_top_words - 1) / 2``.
+
+    Parameters
+    ----------
+    topic_word : array-like of shape (n_components, n_features) or TopicWord
+        The topics; only the order of the words within each topic matters. Ties, zeros included, go to the lower
+        column.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Reference corpus, non-negative; a word is in a document where its entry is not zero.
+    measure : {"npmi", "umass"}, default="npmi"
+        Which measure.
+    n_top_words : int, default=10
+        Number of words per topic, 2 to n_features.
+    eps : float, optional
+        Smoothing; None is 0 for "npmi" (a pair that never occurs together counts -1, the limit), where it must be
+        under 1 / n_rows, and 1 for "umass".
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        Higher is better. A pair is left out where the corpus tells nothing of it, one of its words being in no
+        document; a topic of which no pair is left gets NaN. A pair of which both words are in every document has an
+        NPMI of 0, being independent.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a value is not finite, `X` is negative somewhere, or an option is out of its range.
+
+    References
+    ----------
+    .. [1] Bouma, G. (2009). Normalized (pointwise) mutual information in collocation extraction. GSCL.
+    .. [2] Lau, J. H., Newman, D. and Baldwin, T. (2014). Machine reading tea leaves: automatically evaluating topic
+       coherence and topic model quality. EACL.
+    .. [3] Mimno, D., Wallach, H., Talley, E., Leenders, M. and McCallum, A. (2011). Optimizing semantic coherence in
+       topic models. EMNLP.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import topic_coherence
+    >>> X = [[1, 1, 0, 0], [2, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    >>> topic_coherence([[0.5, 0.4, 0.1, 0.0], [0.0, 0.1, 0.5, 0.4]], X, n_top_words=2)
+    array([ 1., -1.])
+    """
+    if measure not in ("npmi", "umass"):
+        raise ValueError(f'measure must be "npmi" or "umass"; got {measure!r}.')
+    if eps is None:
+        eps = 0.0 if measure == "npmi" else 1.0
+    if not (np.isfinite(eps) and eps >= 0):
+        raise ValueError(f"eps must be finite and not negative; got {eps}.")
+    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    check_non_negative(X, "topic_coherence")
+    if not isinstance(topic_word, TopicWord):
+        topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
+    if measure == "npmi" and not eps * X.shape[0] < 1:
+        raise ValueError(f"eps must be less than one document's share, {1 / X.shape[0]:.3g}, for npmi; got {eps}.")
+    n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else topic_word.shape[1]
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
+    if not 2 <= n_top_words <= n_features:
+        raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
+
+    top_words = find_top_words(topic_word, n_top_words)
+    presence = canonical_csr(X).tocsc()
+    presence.data[:] = 1.0
+    pairs = np.triu_indices(n_top_words, 1)
+    out = np.empty(len(top_words))
+    for k, words in enumerate(top_words):
+        columns = presence[:, words]
+        together = (columns.T @ columns).toarray()
+        alone = together.diagonal()
+        first, second, joint = alone[pairs[0]], alone[pairs[1]], together[pairs]
+        known = (first > 0) & (second > 0)
+        if not known.any():
+            out[k] = np.nan
+            continue
+        first, second, joint = first[known], second[known], joint[known]
+        if measure == "npmi":
+            values = _npmi(first / X.shape[0], second / X.shape[0], joint / X.shape[0], eps)
+        else:
+            with np.errstate(divide="ignore"):  # eps = 0: log 0
+                values = np.log((joint + eps) / first)
+        out[k] = values.mean()
+    return out
+
+
+def find_top_words(topic_word, n_top_words: int) -> np.ndarray:
+    """Columns of each topic's largest entries, largest first, ties by column; of shape (n_components, n_top_words)."""
+    if not isinstance(topic_word, TopicWord):
+        columns = np.arange(topic_word.shape[1])
+        return np.array([_take_top(row, columns, n_top_words) for row in topic_word])
+    shape = (topic_word.n_features, topic_word.n_components)
+    entries = (topic_word.weights.astype(np.float64), topic_word.topics.astype(np.int32), topic_word.indptr)
+    by_topic = sp.csr_array(entries, shape=shape).tocsc()
+    base = topic_word.base
+    # No word without an entry in the topic can pass these.
+    smooth_words = _take_top(base, np.arange(len(base)), n_top_words)
+    out = np.empty((topic_word.n_components, n_top_words), dtype=np.int64)
+    for k in range(topic_word.n_components):
+        entry = slice(by_topic.indptr[k], by_topic.indptr[k + 1])
+        own_words = by_topic.indices[entry]
+        others = np.setdiff1d(smooth_words, own_words)
+        columns = np.concatenate((own_words, others))
+        values = base[columns] * topic_word.inverse[k]
+        values[: len(own_words)] += by_topic.data[entry]
+        out[k] = _take_top(values, columns, n_top_words)
+    return out
+
+
+def _take_top(values, columns, n_top):
+    """The `n_top` columns of the largest values, largest first, ties by column."""
+    least = np.partition(values, len(values) - n_top)[len(values) - n_top]
+    near = np.flatnonzero(values >= least)
+    return columns[near[np.lexsort((columns[near], -values[near]))[:n_top]]]
+
+
+def _npmi(first, second, joint, eps):
+    """Normalised pointwise mutual information of probabilities; -1 where nothing is left, 0 where joint is 1."""
+    smoothed = joint + eps
+    values = np.where(joint < 1, -1.0, 0.0)
+    inside = (joint < 1) & (smoothed > 0)
+    ratio = smoothed[inside] / (first * second)[inside]
+    values[inside] = np.log(ratio) / -np.log(smoothed[inside])
+    return values

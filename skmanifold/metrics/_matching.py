@@ -1,0 +1,135 @@
+"""Matching the topics of two models, or of two chains, one to one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
+
+from ..models._topic_word import TopicWord
+from ..utils._threads import split_range
+
+_CHUNK_CELLS = 1 << 20  # dense cells held at a time
+
+
+class TopicMatch(NamedTuple):
+    """Pairs of matched topics, in the order of the reference.
+
+    Parameters
+    ----------
+    reference : ndarray of shape (n_pairs,)
+        Rows of the reference, ascending; all of them if it has no more topics than the other.
+    other : ndarray of shape (n_pairs,)
+        The row of the other matrix matched to each.
+    similarity : ndarray of shape (n_pairs,)
+        Their similarities.
+    """
+
+    reference: np.ndarray
+    other: np.ndarray
+    similarity: np.ndarray
+
+
+def match_topics(reference, other, *, metric: str = "cosine") -> TopicMatch:
+    r"""One-to-one matching of two sets of topics with the greatest sum of similarities.
+
+    For rows p and q the similarity is one of
+
+    .. math::
+        \text{cosine} &= \frac{p \cdot q}{\|p\| \, \|q\|} \\
+        \text{hellinger} &= 1 - \Bigl(1 - \sum_v \sqrt{p_v q_v}\Bigr)^{1/2} \\
+        \text{total\_variation} &= 1 - \tfrac{1}{2} \sum_v |p_v - q_v|
+
+    the last two being one minus the distance of that name between the rows divided by their sums. All are 1 for equal
+    topics, and 0 for topics without a common word. Pairs are found by the Hungarian method, exactly.
+
+    Parameters
+    ----------
+    reference, other : array-like of shape (n_topics, n_features) or TopicWord
+        The topics; their numbers may differ, and then as many are matched as the smaller number. Entries may be
+        negative for the cosine only.
+    metric : {"cosine", "hellinger", "total_variation"}, default="cosine"
+        The similarity.
+
+    Returns
+    -------
+    TopicMatch
+        ``other[match.other]`` stands in the order of ``reference[match.reference]``.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of words differ, a value is not finite, a row is zero, or one is negative where it may not be.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import match_topics
+    >>> match = match_topics([[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 0, 1], [2, 0, 0]])
+    >>> match.other.tolist(), match.similarity.tolist()
+    ([2, 0], [1.0, 1.0])
+    """
+    if metric not in ("cosine", "hellinger", "total_variation"):
+        raise ValueError(f'metric must be "cosine", "hellinger" or "total_variation"; got {metric!r}.')
+    reference, other = _check_topics(reference, metric), _check_topics(other, metric)
+    n_features = _n_features(reference)
+    if _n_features(other) != n_features:
+        raise ValueError(f"The reference has {n_features} words, the other {_n_features(other)}.")
+    similarity = _similarities(reference, other, n_features, metric)
+    rows, columns = linear_sum_assignment(similarity, maximize=True)
+    return TopicMatch(rows, columns, similarity[rows, columns])
+
+
+def _check_topics(topics, metric):
+    if isinstance(topics, TopicWord):
+        return topics
+    topics = check_array(topics, dtype=(np.float64, np.float32), input_name="topics")
+    if metric != "cosine":
+        check_non_negative(topics, f"match_topics with metric={metric!r}")
+    if not np.all(topics.any(axis=1)):
+        raise ValueError("Every topic must have an entry that is not zero.")
+    return topics
+
+
+def _n_features(topics):
+    return topics.n_features if isinstance(topics, TopicWord) else topics.shape[1]
+
+
+def _similarities(reference, other, n_features, metric):
+    """All pairs, from blocks of words, so that sparse topics are never dense as a whole."""
+    chunks = split_range(n_features, max(1, _CHUNK_CELLS // max(_n_topics(reference), _n_topics(other))))
+    scales = []
+    for topics in (reference, other):
+        sums = np.zeros(_n_topics(topics))
+        for chunk in chunks:
+            block = _words(topics, *chunk)
+            sums += np.einsum("kv,kv->k", block, block) if metric == "cosine" else block.sum(axis=1)
+        scales.append(np.sqrt(sums) if metric == "cosine" else sums)
+    out = np.zeros((_n_topics(reference), _n_topics(other)))
+    for chunk in chunks:
+        left, right = (
+            _words(topics, *chunk) / scale[:, np.newaxis]
+            for topics, scale in zip((reference, other), scales, strict=True)
+        )
+        if metric == "cosine":
+            out += left @ right.T
+        elif metric == "hellinger":
+            out += np.sqrt(left) @ np.sqrt(right).T
+        else:
+            out += cdist(left, right, "cityblock")
+    if metric == "hellinger":
+        return 1 - np.sqrt(np.maximum(1 - out, 0))
+    return 1 - out / 2 if metric == "total_variation" else out
+
+
+def _n_topics(topics):
+    return topics.n_components if isinstance(topics, TopicWord) else topics.shape[0]
+
+
+def _words(topics, start, stop):
+    if isinstance(topics, TopicWord):
+        return topics.words(start, stop)
+    return topics[:, start:stop].astype(np.float64)

@@ -1,0 +1,47 @@
+"""What a sampler is: a value that holds an algorithm's settings, and moves a state when asked."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..inference._schedule import Schedule
+
+
+class State(NamedTuple):
+    """Everything that moves. A step returns a new state, and may reuse the old one's buffers."""
+
+    position: Any  # parameters, as the model's kernels read them
+    statistics: Any  # sufficient statistics
+    latents: Any  # per-token or per-row variables
+    key: np.uint64  # this chain's stream; a step folds ``n_steps`` into it
+    n_steps: int
+    log_density: float  # of the last step, as each sampler says
+
+
+class BaseSampler(BaseEstimator):
+    """Base class of samplers.
+
+    The constructor holds settings of the algorithm only: nothing of the model, nothing compiled, no random state. So a
+    sampler can be cloned, compared, printed and searched over like any scikit-learn object.
+    """
+
+    short_name: ClassVar[str]
+    requires: ClassVar[tuple[type, ...]] = ()
+    batching: ClassVar[str] = "full"  # "full": needs all rows at once; "either": also minibatches of a stream
+    log_density_name: ClassVar[str] = "log_likelihood"
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def init(self, model, key: np.uint64) -> State:
+        """The state before the first step."""
+        raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
+
+    def step(self, model, state: State) -> State:
+        """The state after one more pass over the data."""
+        raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
+
+    def average_window(self, schedule: Schedule) -> int:
+        """Over how many of the last passes the statistics are averaged to give the estimate."""
+        return schedule.n_kept_passes

@@ -1,0 +1,167 @@
+"""Samplers that sweep over all tokens, one discrete latent at a time."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from ..inference._schedule import Schedule
+from ..models import CollapsedModel, CollapsedVariationalModel, LatentModel, StreamModel
+from ..utils._random import Purpose, subkey
+from ._base import BaseSampler, State
+
+
+class ESCA(BaseSampler):
+    r"""Exponential stochastic cellular automaton: massively parallel stochastic EM.
+
+    Every latent is drawn at once given the parameters of the last pass (S step), and the parameters are set to their
+    mode given the statistics of all draws (M step). For latent Dirichlet allocation, token :math:`n` of document
+    :math:`m` takes topic :math:`k` with probability
+
+    .. math:: p(z_{mn} = k) \propto (D_{mk} + \alpha_k) \frac{W_{kv} + \beta_{kv}}{T_k + \sum_v \beta_{kv}},
+
+    where the counts are those of the previous pass, the token's own included ([1]_, eq. 20). Draws are exact.
+
+    A pass depends on the previous one only, so tokens are independent and the result is the same for any number of
+    workers. The stationary law is *not* the posterior: it concentrates near a mode of the posterior in the natural
+    parameters (prior exponents without the "-1"). The estimate is the average of the last `n_average` passes' counts,
+    smoothed by the prior.
+
+    Parameters
+    ----------
+    n_average : int, default=50
+        The statistics of this many last passes are averaged (at most those after burn-in). When a callback ends the
+        fit early, up to twice as many.
+    n_local_sweeps : int, default=10
+        Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
+
+    References
+    ----------
+    .. [1] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import ESCA
+    >>> ESCA(n_average=20)
+    ESCA(n_average=20)
+    """
+
+    short_name = "esca"
+    requires = (LatentModel,)
+    batching = "either"
+    _parameter_constraints: ClassVar[dict] = {
+        "n_average": [Interval(Integral, 1, None, closed="left")],
+        "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_average=50, n_local_sweeps=10):
+        self.n_average = n_average
+        self.n_local_sweeps = n_local_sweeps
+
+    def init(self, model: LatentModel, key: np.uint64) -> State:
+        """Latents at random, and the parameters that fit them."""
+        latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
+        return State(model.mode(statistics), statistics, latents, key, 0, -np.inf)
+
+    def step(self, model: LatentModel, state: State) -> State:
+        """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
+        return State(model.mode(statistics), statistics, latents, state.key, state.n_steps + 1, log_likelihood)
+
+    def init_stream(self, model: LatentModel, key: np.uint64, scale: float) -> State:
+        """Begin a stream: `n_local_sweeps` full passes over the first minibatch, its statistics times `scale`."""
+        state = self.init(model, key)
+        for _ in range(self.n_local_sweeps):
+            state = self.step(model, state)
+        statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
+        return State(model.mode(statistics), statistics, None, key, 1, state.log_density)
+
+    def resume_stream(self, model: StreamModel, statistics, key: np.uint64, n_steps: int) -> State:
+        """Take up a stream after `n_steps` minibatches, from its statistics alone."""
+        return State(model.mode(statistics), statistics, None, key, n_steps, np.nan)
+
+    def step_stream(self, model: StreamModel, state: State, rate: float, scale: float) -> State:
+        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
+        key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
+        new = model.impute_rows(state.position, self.n_local_sweeps, key)
+        statistics = model.blend(state.statistics, new, rate, scale)
+        return State(model.mode(statistics), statistics, None, state.key, state.n_steps + 1, np.nan)
+
+    def average_window(self, schedule: Schedule) -> int:
+        """The last `n_average` passes, or all after burn-in if they are fewer."""
+        return min(self.n_average, schedule.n_kept_passes)
+
+
+class CollapsedGibbs(BaseSampler):
+    r"""Collapsed Gibbs sampling: each token in turn, given all others; the reference for exactness.
+
+    .. math:: p(z_{mn} = k \mid \text{rest}) \propto
+        (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}}
+
+    The chain's stationary law is the posterior of the topics of all tokens ([1]_; [2]_, eq. 13, whose parentheses
+    are misplaced). A pass is sequential: `n_jobs` runs chains beside each other, nothing else. The estimate is the
+    average of the counts of all passes after burn-in, smoothed by the prior.
+
+    References
+    ----------
+    .. [1] T. L. Griffiths and M. Steyvers, "Finding scientific topics", PNAS 101, 2004.
+    .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
+    """
+
+    short_name = "collapsed_gibbs"
+    requires = (CollapsedModel,)
+    log_density_name = "log_joint"
+
+    def init(self, model: CollapsedModel, key: np.uint64) -> State:
+        """Topics at random."""
+        assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
+        return State(None, model.collapsed_statistics(assignments), assignments, key, 0, -np.inf)
+
+    def step(self, model: CollapsedModel, state: State) -> State:
+        """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        log_joint = model.sweep_assignments(state.latents, key)
+        statistics = model.collapsed_statistics(state.latents)
+        return State(None, statistics, state.latents, state.key, state.n_steps + 1, log_joint)
+
+
+class CVB0(BaseSampler):
+    r"""Zero-order collapsed variational Bayes: deterministic, one distribution over topics for each token.
+
+    .. math:: \gamma_{mnk} \propto
+        (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}},
+
+    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel from word counts frozen
+    during a pass; within a document each update is seen by the next. The estimate is the last pass's.
+
+    Memory: four bytes for each topic of each distinct word of each document.
+
+    References
+    ----------
+    .. [1] A. Asuncion, M. Welling, P. Smyth and Y. W. Teh, "On smoothing and inference for topic models", UAI 2009.
+    """
+
+    short_name = "cvb0"
+    requires = (CollapsedVariationalModel,)
+
+    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> State:
+        """Responsibilities at random."""
+        responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
+        statistics = model.expected_statistics(responsibilities)
+        return State(None, statistics, responsibilities, key, 0, -np.inf)
+
+    def step(self, model: CollapsedVariationalModel, state: State) -> State:
+        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
+        responsibilities, log_likelihood = model.update_responsibilities(state.latents)
+        statistics = model.expected_statistics(responsibilities)
+        return State(None, statistics, responsibilities, state.key, state.n_steps + 1, log_likelihood)
+
+    def average_window(self, schedule: Schedule) -> int:
+        """The last pass alone: the algorithm converges."""
+        return 1

@@ -1,0 +1,133 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skmanifold.metrics import topic_coherence
+from skmanifold.metrics._coherence import find_top_words
+from skmanifold.models._topic_word import TopicWord, topic_word_from_array
+
+
+def _make_data(seed=0, n_components=6, n_features=40):
+    generator = np.random.default_rng(seed)
+    topic_word = generator.dirichlet(np.full(n_features, 0.2), size=n_components)
+    X = generator.poisson(generator.gamma(0.3, 2.0, size=(70, n_features)))
+    X[:, :2] = 0  # in no document
+    X[:, 2] = 1  # in every document
+    return topic_word, X
+
+
+def _score_slowly(row, X, measure, n_top_words, eps):
+    words = sorted(range(len(row)), key=lambda v: (-row[v], v))[:n_top_words]
+    n_rows = len(X)
+    values = []
+    for m in range(n_top_words):
+        for i in range(m):
+            earlier = np.count_nonzero(X[:, words[i]])
+            later = np.count_nonzero(X[:, words[m]])
+            both = np.count_nonzero((X[:, words[m]] > 0) & (X[:, words[i]] > 0))
+            if earlier == 0 or later == 0:
+                continue
+            if measure == "umass":
+                values.append(np.log((both + eps) / earlier))
+            elif both == n_rows:
+                values.append(0.0)
+            elif both / n_rows + eps == 0:
+                values.append(-1.0)
+            else:
+                joint = both / n_rows + eps
+                values.append(np.log(joint * n_rows**2 / (earlier * later)) / -np.log(joint))
+    return np.mean(values) if values else np.nan
+
+
+@pytest.mark.parametrize(
+    ("measure", "eps", "default"), [("npmi", 0.0, True), ("npmi", 1e-3, False), ("umass", 1.0, True)]
+)
+@pytest.mark.parametrize("n_top_words", [2, 7, 40])
+def test_agrees_with_counting_by_hand(measure, eps, default, n_top_words):
+    topic_word, X = _make_data()
+    given = {} if default else {"eps": eps}
+    result = topic_coherence(topic_word, X, measure=measure, n_top_words=n_top_words, **given)
+    expected = [_score_slowly(row, X, measure, n_top_words, eps) for row in topic_word]
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+    assert np.ptp(result) > 0
+    for container in (sp.csr_array, sp.csc_matrix):
+        again = topic_coherence(topic_word, container(X), measure=measure, n_top_words=n_top_words, **given)
+        np.testing.assert_array_equal(again, result)
+
+
+def test_umass_conditions_on_the_more_probable_word():
+    X = [[1, 1], [1, 0], [1, 0], [0, 1]]
+    values = topic_coherence([[0.6, 0.4], [0.4, 0.6]], X, measure="umass", n_top_words=2)
+    np.testing.assert_allclose(values, [np.log(2 / 3), np.log(2 / 2)])
+
+
+def test_extremes_of_npmi():
+    X = [[1, 3, 0, 1], [2, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+    topics = [[5, 4, 1, 0], [5, 1, 4, 0], [5, 1, 0, 4]]  # always together; never; independent
+    np.testing.assert_allclose(topic_coherence(topics, X, n_top_words=2), [1, -1, 0], atol=1e-12)
+
+
+def test_words_in_no_document_leave_no_pair():
+    X = [[1, 1, 0], [1, 1, 0], [0, 1, 0]]
+    values = topic_coherence([[1, 0, 2], [2, 1, 1.5]], X, n_top_words=2)
+    assert np.isnan(values).all()
+    assert np.isfinite(topic_coherence([[2, 1, 1.5]], X, n_top_words=3)).all()
+
+
+@pytest.mark.parametrize("n_top_words", [2, 5, 40])
+def test_sparse_topics_have_the_same_top_words(n_top_words):
+    generator = np.random.default_rng(2)
+    counts = generator.poisson(0.3, size=(40, 6))
+    base = generator.integers(1, 4, size=40) / 8  # many ties
+    inverse = np.full(6, 2.0**-5)
+    words, topics = np.nonzero(counts)
+    indptr = np.searchsorted(words, np.arange(41))
+    weights = (counts[words, topics] / 32).astype(np.float32)  # exact
+    sparse = TopicWord(indptr, topics.astype(np.uint16), weights, base, inverse)
+    dense = sparse.toarray(np.float64)
+    expected = [sorted(range(40), key=lambda v, row=row: (-row[v], v))[:n_top_words] for row in dense]
+    np.testing.assert_array_equal(find_top_words(sparse, n_top_words), expected)
+    np.testing.assert_array_equal(find_top_words(dense, n_top_words), expected)
+    np.testing.assert_array_equal(find_top_words(topic_word_from_array(dense), n_top_words), expected)
+
+
+def test_nothing_large_becomes_dense():
+    n_components, n_features, n_rows = 500, 100_000, 5_000
+    generator = np.random.default_rng(3)
+    X = sp.random_array((n_rows, n_features), density=1e-4, rng=generator, format="csr")
+    indptr = np.arange(n_features + 1)
+    topics = generator.integers(0, n_components, n_features).astype(np.uint16)
+    sparse = TopicWord(
+        indptr, topics, np.full(n_features, 0.01, np.float32), np.ones(n_features), np.full(n_components, 1e-6)
+    )
+    tracemalloc.start()
+    try:
+        assert topic_coherence(sparse, X, n_top_words=5).shape == (n_components,)
+        assert tracemalloc.get_traced_memory()[1] < 0.1 * n_components * n_features * 4
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measure": "c_v"}, 'measure must be "npmi" or "umass"'),
+        ({"n_top_words": 1}, "n_top_words must be between 2 and the number of words, 40"),
+        ({"n_top_words": 41}, "n_top_words must be between 2 and the number of words, 40"),
+        ({"eps": -1.0}, "eps must be finite and not negative"),
+        ({"eps": 0.5}, "eps must be less than one document's share"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        topic_coherence(*_make_data(), **options)
+
+
+def test_bad_data_is_refused():
+    topic_word, X = _make_data()
+    with pytest.raises(ValueError, match="X has 39 columns, but the topics have 40 words"):
+        topic_coherence(topic_word, X[:, 1:])
+    with pytest.raises(ValueError, match="Negative values in data passed to topic_coherence"):
+        topic_coherence(topic_word, -X)

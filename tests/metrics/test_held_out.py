@@ -1,0 +1,196 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import chi2, multivariate_hypergeom
+
+from skmanifold.metrics import document_completion
+from skmanifold.metrics._held_out import split_tokens
+from skmanifold.models._topic_word import TopicWord, topic_word_from_array
+from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.utils._random import root_key
+from skmanifold.utils._threads import Workers
+
+
+def _make_corpus(n_rows=60, n_components=4, n_features=50, length=30, seed=0):
+    generator = np.random.default_rng(seed)
+    topic_word = generator.dirichlet(np.full(n_features, 0.1), size=n_components)
+    topic_word = (topic_word + 1e-4) / (topic_word + 1e-4).sum(axis=1, keepdims=True)
+    doc_topic = generator.dirichlet(np.full(n_components, 0.3), size=n_rows)
+    X = np.array([generator.multinomial(generator.poisson(length), theta @ topic_word) for theta in doc_topic])
+    return topic_word, X
+
+
+def _split(X, seed=0):
+    counts = whole_counts(canonical_csr(X), np.uint64(3), by_content=True)
+    parts = split_tokens(counts, root_key(seed), Workers(1))
+    assert all(part.counts.min(initial=1) > 0 for part in parts)
+    return [sp.csr_array((c.counts, c.indices, c.indptr), shape=np.shape(X)).toarray() for c in parts]
+
+
+def _solve_slowly(phi, row, prior):
+    point = prior + row.sum() / len(prior)
+    for _ in range(3000):
+        point = prior + point * (phi @ (row / (point @ phi)))
+    return point / point.sum()
+
+
+def test_split_is_exactly_half():
+    _, X = _make_corpus()
+    observed, held_out = _split(X)
+    np.testing.assert_array_equal(observed + held_out, X)
+    np.testing.assert_array_equal(observed.sum(axis=1), X.sum(axis=1) // 2)
+
+
+def test_split_belongs_to_content_and_seed():
+    _, X = _make_corpus()
+    observed, _ = _split(X)
+    order = np.random.default_rng(1).permutation(len(X))[:20]
+    np.testing.assert_array_equal(_split(X[order])[0], observed[order])
+    np.testing.assert_array_equal(_split(X[:1])[0], observed[:1])
+    twice, _ = _split(np.vstack([X, X]))
+    np.testing.assert_array_equal(twice[: len(X)], twice[len(X) :])
+    assert np.any(_split(X, seed=1)[0] != observed)
+
+
+def test_documents_under_two_tokens_are_in_neither_half():
+    observed, held_out = _split([[0, 0, 0], [0, 1, 0], [1, 0, 1]])
+    assert not observed[:2].any()
+    assert not held_out[:2].any()
+    assert observed[2].sum() == held_out[2].sum() == 1
+
+
+def test_every_half_is_equally_likely():
+    row = np.array([4, 2, 1])
+    seen: dict[tuple, int] = {}
+    for seed in range(4000):
+        observed = tuple(_split(row[np.newaxis], seed)[0][0].tolist())
+        seen[observed] = seen.get(observed, 0) + 1
+    law = multivariate_hypergeom(row, 3)
+    expected = {cell: 4000 * law.pmf(cell) for cell in np.ndindex(5, 3, 2) if sum(cell) == 3}
+    assert set(seen) <= set(expected)
+    statistic = sum((seen.get(cell, 0) - value) ** 2 / value for cell, value in expected.items())
+    assert chi2.sf(statistic, len(expected) - 1) > 1e-4
+
+
+def test_score_is_that_of_the_other_half():
+    phi, X = _make_corpus()
+    X[3] = 0
+    X[4] = 0
+    X[4, 7] = 1
+    prior = np.array([0.1, 0.2, 0.3, 0.4])
+    score = document_completion(phi, X, prior, tol=1e-10, max_iter=10_000)
+    observed, held_out = _split(X)
+    theta = np.array([_solve_slowly(phi, row, prior) for row in observed])
+    log_p = np.log(theta @ phi)
+    sums = (held_out * log_p).sum(axis=1)
+    np.testing.assert_allclose(score.per_document.log_likelihood, sums, rtol=1e-5, atol=1e-12)
+    np.testing.assert_array_equal(score.per_document.n_tokens, held_out.sum(axis=1))
+    assert score.log_likelihood == pytest.approx(sums.sum() / held_out.sum(), abs=1e-5)
+    assert score.perplexity == pytest.approx(np.exp(-sums.sum() / held_out.sum()), rel=1e-5)
+    assert (score.n_tokens, score.n_documents) == (held_out.sum(), len(X) - 2)
+    # What the check must be able to tell: the wrong half scored, all tokens scored, the proportions of all tokens.
+    full_theta = np.array([_solve_slowly(phi, row, prior) for row in X])
+    for wrong in (
+        (observed * log_p).sum() / observed.sum(),
+        (X * log_p).sum() / X.sum(),
+        (held_out * np.log(full_theta @ phi)).sum() / held_out.sum(),
+    ):
+        assert abs(wrong - score.log_likelihood) > 0.01
+
+
+def test_batch_position_and_threads_do_not_show():
+    phi, X = _make_corpus(n_rows=600)
+    prior = np.full(4, 0.2)
+    score = document_completion(phi, X, prior)
+    order = np.random.default_rng(1).permutation(600)
+    for n_jobs in (1, 2):
+        other = document_completion(phi, X[order], prior, n_jobs=n_jobs)
+        np.testing.assert_array_equal(other.per_document.log_likelihood, score.per_document.log_likelihood[order])
+    few = document_completion(phi, X[order[:5]], prior)
+    np.testing.assert_array_equal(few.per_document.log_likelihood, score.per_document.log_likelihood[order[:5]])
+
+
+def test_memory_chunks_do_not_show(monkeypatch):
+    phi, X = _make_corpus(n_rows=600)
+    score = document_completion(phi, X, np.full(4, 0.2))
+    monkeypatch.setattr("skmanifold.metrics._held_out._CHUNK_CELLS", 1)
+    other = document_completion(phi, X, np.full(4, 0.2))
+    np.testing.assert_array_equal(other.per_document.log_likelihood, score.per_document.log_likelihood)
+
+
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.coo_array, sp.csc_array, np.ndarray.tolist])
+def test_every_container_gives_the_same(container):
+    phi, X = _make_corpus()
+    expected = document_completion(phi, X, np.full(4, 0.2))
+    assert document_completion(phi, container(X), np.full(4, 0.2)).log_likelihood == expected.log_likelihood
+
+
+def test_fractions_are_rounded_by_content():
+    phi, X = _make_corpus()
+    X = X * 0.7
+    score = document_completion(phi, X, np.full(4, 0.2))
+    twice = document_completion(phi, np.vstack([X[5:], X]), np.full(4, 0.2))
+    sums = score.per_document.log_likelihood
+    np.testing.assert_array_equal(twice.per_document.log_likelihood, np.concatenate((sums[5:], sums)))
+    assert score.n_tokens == pytest.approx(X.sum() / 2, rel=0.1)
+
+
+def test_both_forms_of_the_topics_agree():
+    phi, X = _make_corpus()
+    base = phi.min(axis=0)
+    rest = (phi - base).T  # (V, K)
+    words, topics = np.nonzero(rest)
+    indptr = np.searchsorted(words, np.arange(51))
+    weights = rest[words, topics].astype(np.float32)
+    sparse = TopicWord(indptr, topics.astype(np.uint16), weights, base, np.ones(4))
+    prior = np.full(4, 0.2)
+    score = document_completion(sparse, X, prior)
+    assert score.log_likelihood == pytest.approx(document_completion(phi, X, prior).log_likelihood, abs=1e-5)
+
+
+def test_one_topic_is_the_unigram_model():
+    phi, X = _make_corpus()
+    unigram = X.sum(axis=0) + 1.0
+    score = document_completion(unigram[np.newaxis], X, [1.0])
+    _, held_out = _split(X)
+    expected = (held_out * np.log(unigram / unigram.sum())).sum() / held_out.sum()
+    assert score.log_likelihood == pytest.approx(expected, abs=1e-6)
+    assert score.perplexity > 1.3 * document_completion(phi, X, np.full(4, 0.3)).perplexity
+
+
+def test_standard_error_is_that_of_the_jackknife():
+    phi, X = _make_corpus(n_rows=300)
+    X[::2] *= 3  # documents of unlike length
+    score = document_completion(phi, X, np.full(4, 0.3))
+    sums, sizes = score.per_document
+    left_out = (sums.sum() - sums) / (sizes.sum() - sizes)
+    jackknife = np.sqrt((len(X) - 1) * left_out.var())
+    assert score.standard_error == pytest.approx(jackknife, rel=0.02)
+
+
+def test_one_document_has_no_standard_error():
+    phi, X = _make_corpus(1)
+    assert np.isnan(document_completion(phi, X, np.full(4, 0.3)).standard_error)
+
+
+def test_impossible_words_make_the_likelihood_zero():
+    score = document_completion([[0.5, 0.5, 0.0]], [[2, 2, 0], [0, 0, 9]], [1.0])
+    assert score.log_likelihood == -np.inf
+    assert score.perplexity == np.inf
+    assert np.isnan(score.standard_error)
+    assert score.per_document.log_likelihood[0] == pytest.approx(2 * np.log(0.5))
+
+
+@pytest.mark.parametrize(
+    ("X", "prior", "message"),
+    [
+        ([[1, 0, 0], [0, 0, 0]], [1.0, 1.0], "nothing to hold out"),
+        ([[1, -1, 0]], [1.0, 1.0], "Negative values in data passed to document_completion"),
+        ([[1, 2]], [1.0, 1.0], "X has 2 columns, but the topics have 3 words"),
+        ([[1, np.nan, 3]], [1.0, 1.0], "contains NaN"),
+        ([[1, 2, 3]], [1.0], r"must have shape \(2,\)"),
+    ],
+)
+def test_bad_input_is_refused(X, prior, message):
+    with pytest.raises(ValueError, match=message):
+        document_completion(topic_word_from_array([[1, 1, 1], [1, 2, 3]]), X, prior)
