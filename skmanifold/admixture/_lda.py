@@ -5,8 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
@@ -17,8 +16,9 @@ from ..inference._schedule import Schedule
 from ..metrics import document_completion
 from ..models import check_compatible
 from ..samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs
-from ..utils._random import Purpose, root_key, subkey
 from ..utils._csr import Counts, canonical_csr, whole_counts
+from ..utils._random import Purpose, root_key, subkey
+from ..utils._sklearn import Interval, fit_context
 from ..utils._threads import Workers
 from ._lda_model import LDAModel
 from ._topic_counts import TopicCounts, TopicPrior, add_counts, scale_counts
@@ -200,7 +200,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
 
     # Fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Find the topics of a corpus.
 
@@ -272,7 +272,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         return self
 
     @available_if(_takes_streams)
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Learn from one more minibatch of documents.
 
@@ -499,9 +499,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         check_is_fitted(self)
         csr = self._validate_counts(X, reset=False)
         seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
-        return document_completion(
-            self._topic_word, csr, self._doc_topic_prior, random_state=seed, n_jobs=self.n_jobs
-        )
+        return document_completion(self._topic_word, csr, self._doc_topic_prior, random_state=seed, n_jobs=self.n_jobs)
 
     def _held_out_counts(self, X) -> Counts:
         csr = self._validate_counts(X, reset=False)

@@ -20,6 +20,7 @@ _TOPIC = np.uint32(0xFFFF)
 _HALF = np.uint32(16)
 _MAX_COUNT = np.uint32(0xFFFF)
 _WORD_BITS = np.uint64(32)
+_JUST_BELOW = np.float32(1 - 2**-23)
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use
 
 
@@ -117,7 +118,7 @@ def _sample_block(
                 value = uniform(stream, occurrence) * total
                 if value < row_total:
                     # Rounding the value to 32 bits may reach the last sum: stay below it.
-                    target = min(np.float32(value), np.nextafter(np.float32(row_total), np.float32(0)))
+                    target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
                     chosen = np.uint64(entries[row_begin + find_in_scan(sums, n_vectors, target)] & _TOPIC)
                 elif value < upto_word:
                     chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])

@@ -56,7 +56,7 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
         lengths[filled] = np.add.reduceat(counts.counts, counts.indptr[filled], dtype=np.int64)
     n_tokens = int(lengths.sum())
     if block_tokens is None:  # enough blocks to share out, few enough to keep a word's tokens together
-        block_tokens = min(max(n_tokens // 16, 1 << 14), 1 << 19)
+        block_tokens = min(max(n_tokens // 8, 1 << 14), 1 << 19)
     block_rows = _cut_blocks(lengths, block_tokens)
     capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
     row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))

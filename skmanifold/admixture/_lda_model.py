@@ -311,9 +311,7 @@ class LDAModel:
                 f"{len(corpus.indices)} document-word pairs; use fewer topics or another sampler."
             )
         gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
-        self.workers.run(
-            _init_gamma, [(*rows, corpus.indptr, corpus.indices, key, gamma) for rows in self._row_blocks]
-        )
+        self.workers.run(_init_gamma, [(*rows, corpus.indptr, corpus.indices, key, gamma) for rows in self._row_blocks])
         return self._expect(gamma)
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:

@@ -88,9 +88,7 @@ def run_chains(
     workers : Workers
         One task a chain.
     """
-    chains = workers.run(
-        Chain, [(sampler, model, subkey(key, chain), schedule, add) for chain in range(n_chains)]
-    )
+    chains = workers.run(Chain, [(sampler, model, subkey(key, chain), schedule, add) for chain in range(n_chains)])
     for iteration in range(1, schedule.max_iter + 1):
         workers.run(Chain.advance, [(chain, iteration, record) for chain in chains])
         if after_pass(iteration, chains):

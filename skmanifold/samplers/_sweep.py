@@ -6,11 +6,11 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from ..inference._schedule import Schedule
 from ..models import CollapsedModel, CollapsedVariationalModel, LatentModel, StreamModel
 from ..utils._random import Purpose, subkey
+from ..utils._sklearn import Interval
 from ._base import BaseSampler, State
 
 

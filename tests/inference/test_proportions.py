@@ -34,7 +34,7 @@ def _step(phi, row, prior, point):
     return prior + point * (phi @ (row / (point @ phi)))
 
 
-def _solve_slowly(phi, row, prior, n_steps=30_000):
+def _solve_slowly(phi, row, prior, n_steps=10_000):
     point = prior + row.sum() / len(prior)
     for _ in range(n_steps):
         point = _step(phi, row, prior, point)
@@ -89,6 +89,22 @@ def test_extrapolation_beats_plain_steps():
     fast = infer_proportions(topics, _make_counts(X), prior, tol=1e-13, max_iter=100)
     plain = [_solve_slowly(topics.toarray(np.float64), row, prior, n_steps=100) for row in X]
     assert abs(fast - exact).mean() < 0.1 * abs(plain - exact).mean()
+
+
+@pytest.mark.parametrize(
+    ("phi", "row", "scale"),
+    [
+        ([[12, 9, 19], [11, 12, 17], [26, 21, 24]], [30, 18, 28], 0.1),
+        ([[26, 22, 6], [23, 17, 27], [12, 7, 17]], [37, 39, 12], 0.5),
+        ([[29, 14, 8], [22, 7, 16], [25, 15, 29]], [39, 39, 39], 0.1),
+    ],
+)
+def test_extrapolation_does_not_go_in_circles(phi, row, scale):
+    """On these, extrapolation that is never refused is still far off after 2,000 steps."""
+    topics, prior = topic_word_from_array(phi), np.full(3, scale)
+    theta = infer_proportions(topics, _make_counts(row), prior)[0]
+    expected = _solve_slowly(topics.toarray(np.float64), np.array(row), prior, n_steps=50_000)
+    np.testing.assert_allclose(theta, expected, atol=2e-5)
 
 
 def test_topics_without_common_words_have_a_closed_form():

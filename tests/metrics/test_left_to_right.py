@@ -67,6 +67,17 @@ def test_moves_and_resampling_do_not_bias_longer_documents():
     assert score.document_errors[0] < 0.02
 
 
+def test_resampling_makes_up_for_skew_weights():
+    generator = np.random.default_rng(0)
+    phi = generator.dirichlet(np.full(200, 0.3), size=20)
+    X = np.array([generator.multinomial(80, theta @ phi) for theta in generator.dirichlet(np.full(20, 0.1), size=20)])
+    prior = np.full(20, 0.02)
+    together = left_to_right(phi, X, prior, n_particles=20, n_runs=2)
+    apart = left_to_right(phi, X, prior, n_particles=1, n_runs=40)
+    # Both are too low on average for the logarithm, particles without resampling far more so.
+    assert np.sum(together.per_document.log_likelihood - apart.per_document.log_likelihood) > 20
+
+
 def test_errors_are_those_of_the_estimates():
     topics = _make_topics()
     phi = topics.toarray(np.float64)
