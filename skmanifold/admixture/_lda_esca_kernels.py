@@ -1,9 +1,9 @@
 """ESCA's hot loops for latent Dirichlet allocation: exact draws from frozen counts, and the counts of the draws.
 
 A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), where
-p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of four
-parts, each drawn from by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one running
-sum a word), base D inverse (one number a document) and base alpha inverse (one running sum in all).
+p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of
+four parts, each drawn from by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one
+running sum a word), base D inverse (one number a document) and base alpha inverse (one running sum in all).
 """
 
 from __future__ import annotations
@@ -101,19 +101,19 @@ def _sample_block(
         word_base = base[word]
 
         for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
-            row = np.uint64(pair_row[pair])
+            doc = np.uint64(pair_row[pair])
             prefetch(entries, row_start[np.uint64(pair_row[min(pair + _AHEAD, last_pair)])])
-            row_begin, n_vectors = row_start[row], row_vectors[row]
+            row_begin, n_vectors = row_start[doc], row_vectors[doc]
             row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums))
             upto_word = row_total + word_total
-            upto_row_base = upto_word + word_base * row_inverse[row]
+            upto_row_base = upto_word + word_base * row_inverse[doc]
             total = upto_row_base + word_base * prior_total
-            stream = _pair_key(key, first_row + np.int64(row), word)
-            product = products[row]
+            stream = _pair_key(key, first_row + np.int64(doc), word)
+            product = products[doc]
             for occurrence in range(pair_count[pair]):
                 product *= total
                 if not 1e-150 < product < 1e150:
-                    out_log_likelihood[row] += math.log(product)
+                    out_log_likelihood[doc] += math.log(product)
                     product = 1.0
                 value = uniform(stream, occurrence) * total
                 if value < row_total:
@@ -135,7 +135,7 @@ def _sample_block(
                     chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
                 out_topics[token] = chosen
                 token += 1
-            products[row] = product
+            products[doc] = product
         for j in range(begin, end):
             scores[np.uint64(topics[j])] = np.float32(0)
     for row in range(n_rows):
@@ -169,7 +169,8 @@ def _count_rows(
 ):
     """Rebuild the entries of one block's rows from the topics of its tokens.
 
-    A row's topics stand in the order in which its words, ascending, first meet them: the same for every cut into blocks.
+    A row's topics stand in the order in which its words, ascending, first meet them: the same for every cut into
+    blocks.
     """
     n_rows = len(row_tokens)
     cursor = np.empty(n_rows, np.int64)
@@ -180,13 +181,13 @@ def _count_rows(
     by_row = np.empty(place, np.uint16)
     token = segment_tokens[segments[0]]
     for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
-        row = np.uint64(pair_row[pair])
-        place = cursor[row]
+        doc = np.uint64(pair_row[pair])
+        place = cursor[doc]
         for _ in range(pair_count[pair]):
             by_row[place] = token_topics[token]
             place += 1
             token += 1
-        cursor[row] = place
+        cursor[doc] = place
     counts = np.zeros(n_components, np.uint32)
     found = np.empty(n_components, np.uint16)
     place = 0
@@ -201,14 +202,14 @@ def _count_rows(
         place += row_tokens[row]
         end = row_start[row]
         for i in range(n_found):
-            topic = np.uint32(found[i])
-            count = counts[np.uint64(topic)]
-            counts[np.uint64(topic)] = 0
+            label = np.uint32(found[i])
+            count = counts[np.uint64(label)]
+            counts[np.uint64(label)] = 0
             while count > _MAX_COUNT:
-                out_entries[end] = (_MAX_COUNT << _HALF) | topic
+                out_entries[end] = (_MAX_COUNT << _HALF) | label
                 end += 1
                 count -= _MAX_COUNT
-            out_entries[end] = (count << _HALF) | topic
+            out_entries[end] = (count << _HALF) | label
             end += 1
         n_vectors = (end - row_start[row] + LANES - 1) // LANES
         for j in range(end, row_start[row] + n_vectors * LANES):

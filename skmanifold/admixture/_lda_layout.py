@@ -6,6 +6,7 @@ out once per block. Blocks only say who works when: no result depends on where t
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
 
     pair_row = np.empty(len(counts.indices), np.uint16)
     pair_count = np.empty(len(counts.indices), np.int32)
-    blocks = list(zip(block_rows[:-1], block_rows[1:], strict=True))
+    blocks = pairwise(block_rows)
     words = workers.run(
         _sort_block,
         [(counts.indptr, counts.indices, counts.counts, counts.n_features, *b, pair_row, pair_count) for b in blocks],

@@ -56,8 +56,9 @@ class Responsibilities(NamedTuple):
 
 
 class LDAModel:
-    """Posterior of latent Dirichlet allocation; offers the updates of `LatentModel`, `StreamModel`, `CollapsedModel`
-    and `CollapsedVariationalModel`.
+    """Posterior of latent Dirichlet allocation.
+
+    Offers the updates of `LatentModel`, `StreamModel`, `CollapsedModel` and `CollapsedVariationalModel`.
 
     Parameters
     ----------

@@ -1,15 +1,17 @@
 """Running sums over a document's topics, sixteen at a time, and the search in them.
 
-A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with zeros to whole
-vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and stores the running sums;
+A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with zeros to
+whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and stores the running sums;
 ``find_in_scan`` counts the running sums at or below a value, which is the entry that an inverse-CDF draw picks.
 
 The vectors are written as LLVM's own (``<16 x float>``), which LLVM maps to whatever the processor has, and use only
-IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that order
-out in numpy; it also stands in where numba's compiler is switched off.
+IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that
+order out in numpy; it also stands in where numba's compiler is switched off.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -130,7 +132,9 @@ def _prefetch_nothing(array, offset):
     pass
 
 
-if config.DISABLE_JIT:
-    scan_row, find_in_scan, prefetch = scan_row_reference, find_in_scan_reference, _prefetch_nothing
-else:
-    scan_row, find_in_scan, prefetch = _scan_row_vector, _find_in_scan_vector, _prefetch_vector
+_VECTORS = (_scan_row_vector, _find_in_scan_vector, _prefetch_vector)
+_REFERENCES = (scan_row_reference, find_in_scan_reference, _prefetch_nothing)
+scan_row: Any
+find_in_scan: Any
+prefetch: Any
+scan_row, find_in_scan, prefetch = _REFERENCES if config.DISABLE_JIT else _VECTORS

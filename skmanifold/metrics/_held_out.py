@@ -127,7 +127,7 @@ def document_completion(
     >>> X = [[3, 2, 0, 0], [0, 0, 4, 4]]
     >>> score = document_completion([[1, 1, 0, 0], [0, 0, 1, 1]], X, [0.1, 0.1])
     >>> score.n_tokens, score.n_documents, round(score.perplexity, 2)
-    (7, 2, 2.06)
+    (7, 2, 2.07)
     """
     topics = as_topic_word(topic_word)
     prior = check_doc_topic_prior(doc_topic_prior, topics.n_components)
