@@ -1,24 +1,29 @@
-"""What every estimator here shares: resolving its sampler, and a fit that succeeds whole or changes nothing."""
+"""What every estimator here shares: its sampler resolved and run under callbacks, a fit that is whole or nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 
+from .inference._driver import Chain, run_chains
+from .inference._schedule import Schedule
 from .samplers import BaseSampler
-
-_CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+from .utils._sklearn import CALLBACK_STATE
+from .utils._threads import Workers
 
 
 class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass lists the samplers it knows by their short names in ``_samplers``. The constructor parameter `sampler`
-    is a short name or a sampler instance; `fit` works on a clone of it, ``sampler_``.
+    is a short name or a sampler instance; `fit` works on a clone of it, ``sampler_``. It also has the constructor
+    parameters `max_iter`, `burn_in`, `thin`, `n_chains`, `n_jobs` and `verbose`.
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
@@ -34,6 +39,11 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         Returns
         -------
         self : estimator instance
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown, or belongs to a sampler of unknown name.
         """
         if any(name.startswith("sampler__") for name in params):
             sampler = params.get("sampler", self.sampler)
@@ -72,7 +82,89 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         try:
             yield
         except BaseException:
-            kept = {name: self.__dict__[name] for name in _CALLBACK_STATE if name in self.__dict__}
+            kept = {name: self.__dict__[name] for name in CALLBACK_STATE if name in self.__dict__}
             self.__dict__.clear()
             self.__dict__.update(before, **kept)
             raise
+
+    @contextmanager
+    def _open_workers(self) -> Iterator[tuple[Workers, Workers]]:
+        """Threads for the chains, and threads that the kernels of all chains share if there are more than chains."""
+        n_workers = effective_n_jobs(self.n_jobs)
+        n_kernel_workers = n_workers if n_workers > self.n_chains else 1
+        with Workers(min(self.n_chains, n_workers)) as of_chains, Workers(n_kernel_workers) as of_kernels:
+            yield of_chains, of_kernels
+
+    def _run_chains(
+        self,
+        sampler: BaseSampler,
+        model: Any,
+        key: np.uint64,
+        schedule: Schedule,
+        X: Any,
+        n_rows: int,
+        *,
+        add: Callable[[Any, Any], Any],
+        record: Callable[[Any], dict[str, np.ndarray]],
+        estimate: Callable[[list[Chain]], dict[str, Any]],
+        workers: Workers,
+    ) -> dict[str, Any]:
+        """Run all chains under the callbacks; returns the fitted attributes.
+
+        Callbacks see a task "fit" with a subtask "pass" for each pass over the data, and may stop the fit after any.
+
+        Parameters
+        ----------
+        sampler, model, key, schedule, add, record, workers
+            As in :func:`~skmanifold.inference._driver.run_chains`.
+        X : array-like
+            The data as the user gave them, for callbacks that score.
+        n_rows : int
+            Rows of X.
+        estimate : callable
+            From the chains, wherever they stand, to the attributes that inference needs.
+        """
+        context = self._init_callback_context(max_subtasks=schedule.max_iter)
+        # Score monitors are silent without a y, so they get one, made only if it is looked at.
+        task = {"estimator": self, "X": X, "y": lambda: np.zeros(n_rows)}
+
+        def after_pass(iteration: int, chains: list[Chain]) -> bool:
+            if self.verbose and iteration % self.verbose == 0:
+                best = max(chains, key=Chain.quality)
+                print(f"pass {iteration} of {schedule.max_iter}: log density {best.log_density[-1]:.6g}")
+            step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
+            return step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: estimate(chains))
+
+        context.call_on_fit_task_begin(**task)
+        chains = run_chains(
+            sampler, model, key, self.n_chains, schedule, add=add, record=record, after_pass=after_pass, workers=workers
+        )
+        fitted = estimate(chains)
+        context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
+        return {**fitted, **_traces(sampler, chains, record), "sampler_": sampler}
+
+
+def takes_minibatches(estimator: BaseSampledEstimator) -> bool:
+    """Whether the estimator's sampler can learn from a stream; raises an AttributeError, saying why, if it cannot.
+
+    For scikit-learn's ``available_if``. What is no sampler passes: `partial_fit` will refuse it.
+    """
+    sampler = estimator.sampler
+    kind = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
+    if getattr(kind, "batching", "either") == "full":
+        able = ", ".join(repr(name) for name, known in estimator._samplers.items() if known.batching != "full")
+        raise AttributeError(f"partial_fit needs a sampler that takes minibatches ({able}), not {sampler!r}.")
+    return True
+
+
+def _traces(sampler: BaseSampler, chains: list[Chain], record: Callable[[Any], dict[str, np.ndarray]]) -> dict:
+    """The attributes ``posterior_``, ``log_density_trace_`` and ``n_iter_``."""
+    trace = np.array([chain.log_density for chain in chains])
+    n_chains, n_iter = trace.shape
+    drawn = [iteration - 1 for iteration in range(1, n_iter + 1) if chains[0].schedule.is_draw(iteration)]
+    posterior = {sampler.log_density_name: trace[:, drawn]}
+    example = chains[0].draws[0] if drawn else record(chains[0].state.statistics)
+    for name, value in example.items():
+        draws = np.array([[draw[name] for draw in chain.draws] for chain in chains], dtype=value.dtype)
+        posterior[name] = draws.reshape(n_chains, len(drawn), *value.shape)
+    return {"posterior_": posterior, "log_density_trace_": trace, "n_iter_": n_iter}

@@ -5,36 +5,28 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_non_negative, validate_data
 
-from ..base import BaseSampledEstimator
-from ..inference._driver import Chain, run_chains
-from ..inference._proportions import infer_proportions
+from ..base import BaseSampledEstimator, takes_minibatches
+from ..inference._driver import Chain
+from ..inference._proportions import check_doc_topic_prior, infer_proportions
 from ..inference._schedule import Schedule
 from ..metrics import document_completion
 from ..models import check_compatible
-from ..samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs
+from ..models._topic_word import TopicWord
+from ..samplers import CVB0, ESCA, CollapsedGibbs
 from ..utils._csr import Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import Interval, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
 from ._lda_model import LDAModel
 from ._topic_counts import TopicCounts, TopicPrior, add_counts, scale_counts
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-
-
-def _takes_streams(estimator) -> bool:
-    sampler = estimator.sampler
-    if isinstance(sampler, str) and sampler in estimator._samplers:
-        sampler = estimator._samplers[sampler]
-    if getattr(sampler, "batching", "either") == "full":
-        raise AttributeError(
-            f"partial_fit needs a sampler that takes minibatches, such as 'esca'; {sampler!r} needs all rows at once."
-        )
-    return True
+_MAX_DENSE_BYTES = 4 << 30  # of components_
 
 
 class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampledEstimator):
@@ -90,20 +82,24 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features), float32
-        Word probabilities of each topic; rows sum to 1. Made when asked for, from sparse counts.
+        Word probabilities of each topic; rows sum to 1. Made anew from sparse counts whenever asked for; an
+        AttributeError if it would take more than 4 GiB.
+    topic_word_counts_ : csr_array of shape (n_components, n_features), float64
+        Expected number of tokens of each word in each topic, as estimated (for `partial_fit`, in `total_samples`
+        documents): plus `topic_word_prior` and divided by its rows' sums it is ``components_``.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_likelihood"`` (log p(words | topics, proportions) at the estimate of each pass; for
-        collapsed Gibbs ``"log_joint"``, log p(words, tokens' topics)); ``"topic_weights"`` (n_components,), the share
-        of tokens; and, within `max_draws_bytes`, ``"components"`` (n_components, n_features). Not set by
-        `partial_fit`.
+        collapsed Gibbs ``"log_joint"``, log p(words, tokens' topics)), of shape (n_chains, n_draws);
+        ``"topic_weights"``, the topics' shares of the tokens; and, within `max_draws_bytes`, ``"components"``. There
+        are ``(max_iter - burn_in) // thin`` draws, fewer after an early stop. Not set by `partial_fit`.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood (or joint) at every pass, burn-in included: has it converged? Not set by `partial_fit`.
+        The log likelihood (or joint) of every pass, burn-in included: has it converged? Not set by `partial_fit`.
     sampler_ : BaseSampler
         The sampler that ran.
     n_iter_ : int
-        Passes over the data; fewer than `max_iter` if a callback stopped the fit.
+        Passes over the data; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit`.
+        Minibatches seen by `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -147,7 +143,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, CollapsedGibbs, CVB0)}  # noqa: RUF012
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
-        "sampler": [str, BaseSampler, type],
+        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -162,6 +158,13 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         "n_jobs": [None, Integral],
         "verbose": ["verbose"],
     }
+
+    _key: np.uint64  # of all streams, frozen when fitting begins
+    _topic_counts: TopicCounts
+    _topic_word: TopicWord
+    _doc_topic_prior: np.ndarray
+    _n_counted_rows: int  # the documents that _topic_counts speaks for
+    n_batch_iter_: int
 
     def __init__(
         self,
@@ -228,58 +231,36 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def _fit(self, X):
         sampler = self._resolve_sampler()
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        csr = self._validate_counts(X, reset=True)
         key = root_key(self.random_state)
-        workers = Workers(self.n_jobs)
-        chain_workers = Workers(min(self.n_chains, workers.n_workers))
-        kernel_workers = Workers(max(1, workers.n_workers // self.n_chains))
-        with chain_workers, kernel_workers:
-            model = self._make_model(whole_counts(csr, subkey(key, Purpose.ROUNDING), by_content=False), kernel_workers)
+        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
+        with self._open_workers() as (chain_workers, kernel_workers):
+            model = self._make_model(counts, kernel_workers)
             check_compatible(sampler, model, self._samplers.values())
-            context = self._init_callback_context(max_subtasks=self.max_iter)
-            y_placeholder = _Zeros(csr.shape[0])  # monitors score only where there is a y
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y_placeholder)
-
-            def summarise(chains):
-                return self._fitted_attributes(model, sampler, key, chains)
-
-            def after_pass(iteration, chains):
-                if self.verbose and iteration % self.verbose == 0:
-                    best = max(chains, key=Chain.quality)
-                    print(f"pass {iteration} of {self.max_iter}: log density {best.log_density[-1]:.6g}")
-                step = context.subcontext(task_name="pass")
-                step.call_on_fit_task_begin(estimator=self, X=X, y=y_placeholder)
-                return step.call_on_fit_task_end(
-                    estimator=self, X=X, y=y_placeholder, reconstruction_attributes=lambda: summarise(chains)
-                )
-
-            chains = run_chains(
+            fitted = self._run_chains(
                 sampler,
                 model,
-                key,
-                self.n_chains,
+                subkey(key, Purpose.SWEEP),
                 schedule,
+                X,
+                counts.n_rows,
                 add=add_counts,
                 record=self._make_recorder(model, schedule),
-                after_pass=after_pass,
+                estimate=lambda chains: {**_estimate(model, chains), "_key": key},
                 workers=chain_workers,
             )
-            for name, value in summarise(chains).items():
-                setattr(self, name, value)
-            context.call_on_fit_task_end(
-                estimator=self, X=X, y=y_placeholder, reconstruction_attributes=lambda: summarise(chains)
-            )
+        self.__dict__.update(fitted)
         return self
 
-    @available_if(_takes_streams)
+    @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Learn from one more minibatch of documents.
 
-        Minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with the topics
-        frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
-        ``rate = (learning_offset + t) ** -learning_decay``. The first minibatch begins with passes in which the
-        topics move too. After `fit`, the stream goes on from the fitted statistics.
+        Minibatch t of n documents gives counts T_batch by the sampler's `n_local_sweeps` passes over its tokens with
+        the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
+        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
+        `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
+        they go on from the fitted ones, scaled to `total_samples`. There only if the sampler takes minibatches.
 
         Parameters
         ----------
@@ -295,7 +276,8 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         Raises
         ------
         ValueError
-            If X has negative or non-finite values or no tokens at all, or its width is not that seen before.
+            If X has negative or non-finite values or no tokens at all, or its width or `n_components` is not what it
+            was when fitting began.
         """
         with self._all_or_nothing():
             return self._partial_fit(X)
@@ -303,58 +285,51 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def _partial_fit(self, X):
         begins = not self.__sklearn_is_fitted__()
         sampler = self._resolve_sampler()
-        csr = self._validate_counts(X, reset=begins)
-        n_batches = getattr(self, "n_batch_iter_", 0)
+        if not begins and self.n_components != self._n_features_out:
+            raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
         key = root_key(self.random_state) if begins else self._key
-        rounding = subkey(key, Purpose.ROUNDING, n_batches + 1)
+        n_batches = 0 if begins else self.n_batch_iter_
+        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING, n_batches + 1), reset=begins)
+        scale = self.total_samples / counts.n_rows
         with Workers(self.n_jobs) as workers:
-            model = self._make_model(whole_counts(csr, rounding, by_content=False), workers)
+            model = self._make_model(counts, workers)
             check_compatible(sampler, model, self._samplers.values())
-            scale = self.total_samples / csr.shape[0]
+            stream = subkey(key, Purpose.MINIBATCH)
             if begins:
-                state = sampler.init_stream(model, subkey(key, Purpose.MINIBATCH), scale)
+                state = sampler.init_stream(model, stream, scale)
             else:
+                before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
                 rate = min(1.0, float(self.learning_offset + n_batches + 1) ** -self.learning_decay)
-                stream = subkey(key, Purpose.MINIBATCH)
-                state = sampler.resume_stream(model, self._topic_counts, stream, n_batches)
+                state = sampler.resume_stream(model, before, stream, n_batches)
                 state = sampler.step_stream(model, state, rate, scale)
         for name in ("posterior_", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
+        self.sampler_ = sampler
+        self.n_batch_iter_ = n_batches + 1
         self._key = key
         self._topic_counts = state.statistics
         self._topic_word = state.position
         self._doc_topic_prior = model.doc_topic_prior
-        self.sampler_ = sampler
-        self.n_batch_iter_ = n_batches + 1
+        self._n_counted_rows = self.total_samples
         return self
 
     def _validate_counts(self, X, *, reset):
-        csr = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.float64, accept_large_sparse=True, ensure_min_samples=1
-        )
+        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
         check_non_negative(csr, type(self).__name__)
-        csr = canonical_csr(csr)
-        if reset and csr.nnz == 0:
-            raise ValueError("X has no tokens: every count is zero, so there is nothing to find topics in.")
-        return csr
+        return canonical_csr(csr)
+
+    def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
+        counts = whole_counts(self._validate_counts(X, reset=reset), rounding_key, by_content=False)
+        if counts.n_tokens == 0:
+            raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+        return counts
 
     def _make_model(self, counts: Counts, workers: Workers) -> LDAModel:
-        if counts.n_tokens == 0:
-            raise ValueError("X has no tokens: every count is zero, so there is nothing to find topics in.")
         n_components = self.n_components
-        prior = 1.0 / n_components if self.doc_topic_prior is None else self.doc_topic_prior
-        prior = np.asarray(prior, dtype=np.float64)
-        if prior.shape not in ((), (n_components,)):
-            raise ValueError(f"doc_topic_prior must be a number or have shape ({n_components},); got {prior.shape}.")
-        if not np.all(np.isfinite(prior)) or prior.min() <= 0:
-            raise ValueError("doc_topic_prior must be positive and finite.")
-        words = 0.1 if self.topic_word_prior is None else self.topic_word_prior
-        return LDAModel(
-            counts,
-            np.broadcast_to(prior, (n_components,)).copy(),
-            TopicPrior(words, n_components, counts.n_features),
-            workers,
-        )
+        alpha = 1.0 / n_components if self.doc_topic_prior is None else self.doc_topic_prior
+        alpha = check_doc_topic_prior(np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha, n_components)
+        beta = 0.1 if self.topic_word_prior is None else self.topic_word_prior
+        return LDAModel(counts, alpha, TopicPrior(beta, n_components, counts.n_features), workers)
 
     def _make_recorder(self, model: LDAModel, schedule: Schedule):
         """What a draw keeps of the statistics: small traces, and whole topics where they fit into memory."""
@@ -369,28 +344,6 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
 
         return record
 
-    def _fitted_attributes(self, model: LDAModel, sampler: BaseSampler, key, chains: list[Chain]) -> dict:
-        """All that `transform`, `score` and `partial_fit` need, from wherever the chains stand."""
-        total, n_passes = max(chains, key=Chain.quality).estimate()
-        topic_counts = scale_counts(total, 1.0 / n_passes)
-        schedule = chains[0].schedule
-        trace = np.array([chain.log_density for chain in chains])
-        drawn = [i for i in range(trace.shape[1]) if schedule.is_draw(i + 1)]
-        posterior = {sampler.log_density_name: trace[:, drawn]}
-        for name in chains[0].draws[0] if drawn else ():
-            posterior[name] = np.array([[draw[name] for draw in chain.draws] for chain in chains])
-        return {
-            "posterior_": posterior,
-            "log_density_trace_": trace,
-            "sampler_": sampler,
-            "n_iter_": trace.shape[1],
-            "n_batch_iter_": 0,
-            "_key": key,
-            "_topic_counts": topic_counts,
-            "_topic_word": model.mode(topic_counts),
-            "_doc_topic_prior": model.doc_topic_prior,
-        }
-
     # What is learned
 
     def __sklearn_is_fitted__(self):
@@ -399,9 +352,21 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     @property
     def components_(self):
         """Word probabilities of each topic, of shape (n_components, n_features)."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError("components_ is there after fit.")
-        return self._topic_word.toarray()
+        check_is_fitted(self)
+        topics = self._topic_word
+        n_bytes = 4 * topics.n_components * topics.n_features
+        if n_bytes > _MAX_DENSE_BYTES:
+            raise AttributeError(
+                f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+                "topic_word_counts_, which is sparse; transform and score work as ever."
+            )
+        return topics.toarray()
+
+    @property
+    def topic_word_counts_(self):
+        """Expected number of tokens of each word in each topic, a csr_array of shape (n_components, n_features)."""
+        check_is_fitted(self)
+        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
 
     @property
     def _n_features_out(self):
@@ -422,10 +387,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         doc_topic : ndarray of shape (n_samples, n_components)
             Proportions; rows sum to 1.
         """
-        check_is_fitted(self)
-        counts = self._held_out_counts(X)
-        with Workers(self.n_jobs) as workers:
-            return infer_proportions(self._topic_word, counts, self._doc_topic_prior, workers=workers)
+        return self._infer(X)
 
     def predict(self, X):
         """The dominant topic of each document.
@@ -440,7 +402,14 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         topics : ndarray of shape (n_samples,)
             Indices into ``components_``.
         """
-        return self.transform(X).argmax(axis=1)
+        return self._infer(X).argmax(axis=1)
+
+    def _infer(self, X):
+        check_is_fitted(self)
+        rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
+        counts = whole_counts(self._validate_counts(X, reset=False), rounding_key, by_content=True)
+        with Workers(self.n_jobs) as workers:
+            return infer_proportions(self._topic_word, counts, self._doc_topic_prior, workers=workers)
 
     def inverse_transform(self, X):
         """Word probabilities of documents with given proportions.
@@ -456,10 +425,13 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
             ``X @ components_``; rows sum to 1 if those of X do.
         """
         check_is_fitted(self)
-        proportions = np.asarray(X, dtype=np.float64)
-        if proportions.ndim != 2 or proportions.shape[1] != self._n_features_out:
-            raise ValueError(f"X must have shape (n_samples, {self._n_features_out}); got {proportions.shape}.")
-        return proportions @ self.components_
+        proportions = check_array(X, dtype=np.float64, input_name="X")
+        topics = self._topic_word
+        if proportions.shape[1] != topics.n_components:
+            raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
+        entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
+        weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
+        return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)
 
     def score(self, X, y=None):
         """Mean held-out log likelihood per token, by document completion: higher is better.
@@ -478,6 +450,11 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         -------
         score : float
             In nats per token.
+
+        Raises
+        ------
+        ValueError
+            If no document has two tokens.
         """
         return self._complete(X).log_likelihood
 
@@ -492,6 +469,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         Returns
         -------
         perplexity : float
+            The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
         """
         return self._complete(X).perplexity
 
@@ -501,10 +479,6 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
         return document_completion(self._topic_word, csr, self._doc_topic_prior, random_state=seed, n_jobs=self.n_jobs)
 
-    def _held_out_counts(self, X) -> Counts:
-        csr = self._validate_counts(X, reset=False)
-        return whole_counts(csr, subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING), by_content=True)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -512,11 +486,14 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         return tags
 
 
-class _Zeros:
-    """A lazy ``y``: callbacks call it only if they look at it."""
-
-    def __init__(self, n: int):
-        self.n = n
-
-    def __call__(self):
-        return np.zeros(self.n)
+def _estimate(model: LDAModel, chains: list[Chain]) -> dict:
+    """What inference needs, from wherever the chains stand: the best one's average counts, and the topics they make."""
+    total, n_passes = max(chains, key=Chain.quality).estimate()
+    topic_counts = scale_counts(total, 1.0 / n_passes)
+    return {
+        "_topic_counts": topic_counts,
+        "_topic_word": model.mode(topic_counts),
+        "_doc_topic_prior": model.doc_topic_prior,
+        "_n_counted_rows": model.counts.n_rows,
+        "n_batch_iter_": 0,
+    }

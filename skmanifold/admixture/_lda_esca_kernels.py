@@ -189,15 +189,14 @@ def _count_rows(
             token += 1
         cursor[doc] = place
     counts = np.zeros(n_components, np.uint32)
-    found = np.empty(n_components, np.uint16)
+    found = np.empty(n_components + 1, np.uint16)
     place = 0
     for row in range(n_rows):
         n_found = 0
         for j in range(place, place + row_tokens[row]):
             topic = np.uint64(by_row[j])
-            if counts[topic] == 0:
-                found[n_found] = topic
-                n_found += 1
+            found[n_found] = topic  # overwritten unless new: a branch here could not be predicted
+            n_found += counts[topic] == 0
             counts[topic] += np.uint32(1)
         place += row_tokens[row]
         end = row_start[row]
@@ -213,7 +212,7 @@ def _count_rows(
             end += 1
         n_vectors = (end - row_start[row] + LANES - 1) // LANES
         for j in range(end, row_start[row] + n_vectors * LANES):
-            out_entries[j] = 0
+            out_entries[j] = out_entries[end - 1] & _TOPIC  # where rounding draws the padding, it draws the last topic
         out_row_vectors[row] = n_vectors
 
 
@@ -229,7 +228,7 @@ def _count_words(first_word, stop_word, word_start, word_segments, segment_token
         for s in range(word_start[word], word_start[word + 1]):
             n += segment_tokens[word_segments[s] + 1] - segment_tokens[word_segments[s]]
         capacity += min(n, n_components)
-    topics = np.empty(capacity, np.uint16)
+    topics = np.empty(capacity + 1, np.uint16)
     counts = np.empty(capacity, np.int32)
     n_topics = np.empty(stop_word - first_word, np.int64)
     totals = np.zeros(n_components, np.int64)
@@ -240,9 +239,8 @@ def _count_words(first_word, stop_word, word_start, word_segments, segment_token
         for s in range(word_start[word], word_start[word + 1]):
             for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
                 topic = np.uint64(token_topics[token])
-                if scratch[topic] == 0:
-                    topics[end] = topic
-                    end += 1
+                topics[end] = topic  # overwritten unless new
+                end += scratch[topic] == 0
                 scratch[topic] += np.int32(1)
         for j in range(begin, end):
             topic = np.uint64(topics[j])

@@ -114,7 +114,7 @@ class TopicPrior:
     """
 
     def __init__(self, prior, n_components: int, n_features: int):
-        values = np.asarray(prior, dtype=np.float64)
+        values = np.array(prior, dtype=np.float64, order="C")
         allowed = ((), (n_features,), (n_components, 1), (n_components, n_features))
         if values.shape not in allowed:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..samplers._base import BaseSampler, State
-from ..utils._random import subkey
+from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._average import WindowAverage
 from ._schedule import Schedule
@@ -76,7 +76,7 @@ def run_chains(
     sampler, model
         What moves, and what it asks.
     key : uint64
-        Chain c's stream is ``subkey(key, c)``.
+        Chain c's stream is ``subkey(key, Purpose.CHAIN, c)``.
     n_chains : int
     schedule : Schedule
     add : callable
@@ -88,7 +88,7 @@ def run_chains(
     workers : Workers
         One task a chain.
     """
-    chains = workers.run(Chain, [(sampler, model, subkey(key, chain), schedule, add) for chain in range(n_chains)])
+    chains = workers.run(Chain, [(sampler, model, subkey(key, Purpose.CHAIN, chain), schedule, add) for chain in range(n_chains)])
     for iteration in range(1, schedule.max_iter + 1):
         workers.run(Chain.advance, [(chain, iteration, record) for chain in chains])
         if after_pass(iteration, chains):

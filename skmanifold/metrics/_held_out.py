@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_non_negative
 
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
 from ..models._topic_word import as_topic_word
-from ..utils._csr import Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
 
@@ -156,7 +156,7 @@ def document_completion(
 
 def check_counts(X, n_features: int, key: np.uint64, whom: str) -> Counts:
     """Whole counts of `X`, rounded by content; `whom` names the caller in errors."""
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
     check_non_negative(X, whom)
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")

@@ -1,4 +1,4 @@
-"""What a posterior can be asked. A sampler names the protocols it requires; a model has the methods of those it offers."""
+"""What a posterior can be asked: a sampler names the protocols it requires, a model has the methods of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LatentModel(Protocol):
 
 
 @runtime_checkable
-class StreamModel(Protocol):
+class StreamModel(LatentModel, Protocol):
     """A latent model whose rows are one minibatch of a stream: statistics of unequal weight can be mixed."""
 
     def impute_rows(self, position: Any, n_sweeps: int, key: np.uint64) -> Any:

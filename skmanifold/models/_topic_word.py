@@ -25,7 +25,7 @@ class TopicWord(NamedTuple):
     indptr : ndarray of shape (n_features + 1,), int64
         Word v has the entries ``indptr[v]`` to ``indptr[v + 1]``.
     topics : ndarray of shape (nnz,), uint16
-        Topic of each entry, ascending within a word.
+        Topic of each entry; each at most once within a word.
     weights : ndarray of shape (nnz,), float32
         Probability that the entry adds to the smoothing part; positive.
     base : ndarray of shape (n_features,), float64

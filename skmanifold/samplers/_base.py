@@ -30,7 +30,8 @@ class BaseSampler(BaseEstimator):
 
     short_name: ClassVar[str]
     requires: ClassVar[tuple[type, ...]] = ()
-    batching: ClassVar[str] = "full"  # "full": needs all rows at once; "either": also minibatches of a stream
+    # "full": needs all rows at once; "either": has init_stream, resume_stream and step_stream too, for minibatches
+    batching: ClassVar[str] = "full"
     log_density_name: ClassVar[str] = "log_likelihood"
     _parameter_constraints: ClassVar[dict] = {}
 

@@ -37,6 +37,9 @@ class ESCA(BaseSampler):
         fit early, up to twice as many.
     n_local_sweeps : int, default=10
         Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
+    n_first_sweeps : int, default=100
+        First minibatch of a stream only: passes in which the parameters move too. Too few leave components alike, and
+        a stream takes long to tell them apart.
 
     References
     ----------
@@ -56,11 +59,13 @@ class ESCA(BaseSampler):
     _parameter_constraints: ClassVar[dict] = {
         "n_average": [Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_average=50, n_local_sweeps=10):
+    def __init__(self, n_average=50, n_local_sweeps=10, n_first_sweeps=100):
         self.n_average = n_average
         self.n_local_sweeps = n_local_sweeps
+        self.n_first_sweeps = n_first_sweeps
 
     def init(self, model: LatentModel, key: np.uint64) -> State:
         """Latents at random, and the parameters that fit them."""
@@ -73,10 +78,10 @@ class ESCA(BaseSampler):
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
         return State(model.mode(statistics), statistics, latents, state.key, state.n_steps + 1, log_likelihood)
 
-    def init_stream(self, model: LatentModel, key: np.uint64, scale: float) -> State:
-        """Begin a stream: `n_local_sweeps` full passes over the first minibatch, its statistics times `scale`."""
+    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> State:
+        """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
         state = self.init(model, key)
-        for _ in range(self.n_local_sweeps):
+        for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
         statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
         return State(model.mode(statistics), statistics, None, key, 1, state.log_density)

@@ -30,16 +30,28 @@ class Counts(NamedTuple):
         return int(self.counts.sum(dtype=np.int64))
 
 
-def canonical_csr(X) -> sp.csr_array:
-    """A CSR array with float64 values, int32 indices sorted within rows, no duplicates and no explicit zeros.
+_INT32_MAX = np.iinfo(np.int32).max
+COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
 
-    Never changes its argument.
+
+def canonical_csr(X) -> sp.csr_array:
+    """A CSR array with int32 indices sorted within rows, no duplicates and no explicit zeros.
+
+    Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
+    its arrays.
     """
-    csr = sp.csr_array(X, dtype=np.float64, copy=sp.issparse(X))
-    if csr.shape[1] > np.iinfo(np.int32).max:
-        raise ValueError(f"X has {csr.shape[1]} columns; at most {np.iinfo(np.int32).max} (int32) are supported.")
-    csr.sum_duplicates()
-    csr.eliminate_zeros()
+    csr = sp.csr_array(X)
+    if csr.shape[1] > _INT32_MAX:
+        raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
+    if csr.data.dtype not in COUNT_TYPES:
+        csr = csr.astype(np.float64)
+    if not (csr.has_canonical_format and np.all(csr.data)):
+        csr = csr.astype(np.float64, copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    if csr.indices.dtype != np.int32:
+        csr.indices = csr.indices.astype(np.int32)
+        csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
     return csr
 
 
@@ -51,18 +63,23 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool) -> Coun
     so that a row is rounded the same way in whichever batch or position it comes.
     """
     indptr = csr.indptr.astype(np.int64)
-    indices = csr.indices.astype(np.int32)
-    if csr.nnz and csr.data.max() > np.iinfo(np.int32).max:
-        raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {np.iinfo(np.int32).max} are supported.")
-    counts = np.floor(csr.data).astype(np.int32)
-    if np.any(counts != csr.data):
-        data = np.ascontiguousarray(csr.data)
+    indices = _writeable(csr.indices)
+    if csr.nnz and csr.data.max() > _INT32_MAX:
+        raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
+    counts = _writeable(csr.data.astype(np.int32, copy=False))  # towards zero: the floor
+    if csr.data.dtype == np.float64 and np.any(counts != csr.data):
+        data = _writeable(csr.data)
         _round_rows(indptr, indices, data, data.view(np.uint64), key, by_content, counts)
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         keep = counts > 0
         indices, counts = indices[keep], counts[keep]
         indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[keep], minlength=len(indptr) - 1)))).astype(np.int64)
     return Counts(indptr, indices, counts, csr.shape[1])
+
+
+def _writeable(array):
+    """The array, or a copy of a read-only one: kernels would be compiled once more for it."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
 @njit(cache=True, nogil=True)

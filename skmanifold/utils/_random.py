@@ -29,6 +29,7 @@ class Purpose(enum.IntEnum):
     ROUNDING = 3
     INFERENCE = 4
     MINIBATCH = 5
+    CHAIN = 6
 
 
 def root_key(random_state) -> np.uint64:

@@ -1,0 +1,102 @@
+"""Peak memory of a fit beyond the corpus, and what importing the package costs.
+
+python benchmarks/lda_memory.py                  # K=1000, 12M tokens, V=50,000
+python benchmarks/lda_memory.py --huge           # K=10,000, V=1,000,000
+python benchmarks/lda_memory.py --imports
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from _corpora import load_counts
+
+from skmanifold import StochasticLDA
+
+PAGE = resource.getpagesize()
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+class PeakMemory:
+    """The largest resident size while the block runs, looked at a hundred times a second."""
+
+    def __enter__(self):
+        self.before = self.peak = resident_bytes()
+        self.running = True
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+        return self
+
+    def _watch(self):
+        while self.running:
+            self.peak = max(self.peak, resident_bytes())
+            time.sleep(0.01)
+
+    def __exit__(self, *exc_info):
+        self.running = False
+        self.thread.join()
+
+
+def fit(X, n_components, max_iter):
+    StochasticLDA(10, max_iter=3, random_state=0).fit(X[:100])
+    lda = StochasticLDA(n_components, doc_topic_prior=50 / n_components, max_iter=max_iter, random_state=0, n_jobs=2)
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        lda.fit(X)
+        seconds = time.perf_counter() - start
+    corpus = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    print(
+        f"K={n_components}, V={X.shape[1]}, {int(X.sum())} tokens, {X.nnz} pairs: corpus {corpus / 2**20:.0f} MiB, "
+        f"fit at most {(memory.peak - memory.before) / 2**20:.0f} MiB beyond it; {max_iter} passes in {seconds:.0f} s"
+    )
+
+
+def wide_corpus():
+    """V = 1,000,000: Zipf words with a topic for each of 5,000 stretches of the vocabulary."""
+    rng = np.random.default_rng(0)
+    n_documents, length, n_features = 60_000, 200, 1_000_000
+    ranks = np.minimum(rng.zipf(1.3, n_documents * length) - 1, 199)
+    stretch = np.repeat(rng.integers(0, 5_000, n_documents), length)
+    words = np.where(rng.random(len(ranks)) < 0.9, stretch * 200 + ranks, rng.integers(0, n_features, len(ranks)))
+    documents = np.repeat(np.arange(n_documents), length)
+    return sp.csr_array((np.ones(len(words), np.int32), (documents, words)), shape=(n_documents, n_features))
+
+
+def import_cost():
+    """Seconds for scikit-learn and numba, and with this package on top, each in fresh processes in turn."""
+    bare = "import sklearn.decomposition, sklearn.callback, numba, scipy.sparse"
+    times = {"scikit-learn and numba": [], "and skmanifold": []}
+    for _ in range(9):
+        for name, code in zip(times, (bare, bare + "; import skmanifold"), strict=True):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times[name].append(time.perf_counter() - start)
+    for name, seconds in times.items():
+        print(f"{name:24s} median {np.median(seconds):.3f} s ({min(seconds):.3f} to {max(seconds):.3f})")
+    first, second = times.values()
+    print(f"the package adds         median {np.median(np.subtract(second, first)):.3f} s")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--huge", action="store_true")
+    parser.add_argument("--imports", action="store_true")
+    parser.add_argument("--max-iter", type=int, default=100)
+    options = parser.parse_args()
+    if options.imports:
+        import_cost()
+    elif options.huge:
+        fit(wide_corpus(), 10_000, min(options.max_iter, 30))
+    else:
+        fit(load_counts("synthetic"), 1000, options.max_iter)

@@ -1,0 +1,76 @@
+"""scikit-learn's own checks, for every estimator with every sampler."""
+
+import pytest
+from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError, generate_invalid_param_val, make_constraint
+from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
+
+from skmanifold import StochasticLDA
+from skmanifold.base import BaseSampledEstimator
+
+ESTIMATORS = [StochasticLDA]
+SMALL = {"n_components": 3, "max_iter": 4, "burn_in": 1, "thin": 2}
+WITH_EACH_SAMPLER = [
+    pytest.param(estimator, name, id=f"{estimator.__name__}-{name}")
+    for estimator in ESTIMATORS
+    for name in estimator._samplers
+]
+SAMPLERS = sorted({s for estimator in ESTIMATORS for s in estimator._samplers.values()}, key=lambda s: s.__name__)
+
+
+@parametrize_with_checks(
+    [estimator(sampler=name, **SMALL) for estimator in ESTIMATORS for name in estimator._samplers]
+    + [estimator(n_chains=2, n_jobs=2, **SMALL) for estimator in ESTIMATORS]
+)
+def test_sklearn_check_passes(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
+def test_estimator_refuses_each_bad_parameter_by_its_name(estimator, name):
+    check_param_validation(estimator.__name__, estimator(sampler=name))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_sampler_constrains_exactly_its_parameters(sampler):
+    assert sampler._parameter_constraints.keys() == sampler().get_params().keys()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sampler", "parameter"),
+    [
+        pytest.param(estimator, sampler, parameter, id=f"{estimator.__name__}-{sampler.__name__}-{parameter}")
+        for estimator in ESTIMATORS
+        for sampler in estimator._samplers.values()
+        for parameter in sampler().get_params()
+    ],
+)
+def test_fit_refuses_each_bad_parameter_of_its_sampler_by_its_name(estimator, sampler, parameter):
+    bad_values = [object()]
+    for constraint in map(make_constraint, sampler._parameter_constraints[parameter]):
+        try:
+            bad_values.append(generate_invalid_param_val(constraint))
+        except NotImplementedError:  # a type alone: the object above is not of it
+            continue
+    for value in bad_values:
+        model = estimator(sampler=clone(sampler()).set_params(**{parameter: value}))
+        with pytest.raises(InvalidParameterError, match=rf"The '{parameter}' parameter of {sampler.__name__} must be"):
+            model.fit([[1, 2], [2, 1]])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_sampler_is_a_value(sampler):
+    one = sampler()
+    assert clone(one).get_params() == one.get_params()
+    assert vars(one).keys() == one.get_params().keys()
+    assert repr(one) == f"{sampler.__name__}()"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_short_names_name_their_samplers(estimator):
+    assert issubclass(estimator, BaseSampledEstimator)
+    for name, sampler in estimator._samplers.items():
+        fitted = estimator(sampler=name, **SMALL).fit([[1, 2, 0], [2, 1, 3]])
+        assert type(fitted.sampler_) is sampler
+        assert fitted.sampler == name
+        assert sampler.short_name == name

@@ -1,0 +1,133 @@
+"""Every pair of a sampler and a model: it runs, or it is refused in one sentence that names what would work."""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pytest
+
+from skmanifold import StochasticLDA
+from skmanifold.admixture._lda_model import LDAModel
+from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.models import (
+    CollapsedModel,
+    CollapsedVariationalModel,
+    IncompatibleError,
+    LatentModel,
+    StreamModel,
+    check_compatible,
+)
+from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs
+from skmanifold.utils._csr import Counts
+from skmanifold.utils._threads import Workers
+
+SAMPLERS = [ESCA, CollapsedGibbs, CVB0]
+KEY = np.uint64(7)
+
+
+def make_lda_model():
+    counts = Counts(np.array([0, 2, 4]), np.array([0, 1, 1, 2], np.int32), np.array([2, 1, 1, 2], np.int32), 3)
+    return LDAModel(counts, np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1))
+
+
+def offer(*protocols):
+    """A model class that delegates to LDA's, but offers the methods of these protocols only."""
+    names = {name for protocol in protocols for name in dir(protocol) if not name.startswith("_")}
+
+    def __init__(self):
+        self.model = make_lda_model()
+
+    def delegate(name):
+        return lambda self, *args: getattr(self.model, name)(*args)
+
+    title = "Only" + ("And".join(protocol.__name__ for protocol in protocols) or "Nothing")
+    return type(title, (), {"__init__": __init__, **{name: delegate(name) for name in names}})
+
+
+OnlyLatent = offer(LatentModel)
+OnlyStream = offer(StreamModel)
+OnlyCollapsed = offer(CollapsedModel)
+OnlyVariational = offer(CollapsedVariationalModel)
+BothCollapsed = offer(CollapsedModel, CollapsedVariationalModel)
+Nothing = offer()
+
+RUNS = {
+    make_lda_model: {ESCA, CollapsedGibbs, CVB0},
+    OnlyLatent: {ESCA},
+    OnlyStream: {ESCA},
+    OnlyCollapsed: {CollapsedGibbs},
+    OnlyVariational: {CVB0},
+    BothCollapsed: {CollapsedGibbs, CVB0},
+    Nothing: set(),
+}
+PAIRS = [
+    pytest.param(sampler, make_model, sampler in runs, id=f"{sampler.__name__}-{make_model.__name__}")
+    for make_model, runs in RUNS.items()
+    for sampler in SAMPLERS
+]
+
+
+def test_table_has_every_registered_sampler():
+    assert set(StochasticLDA._samplers.values()) == set(SAMPLERS)
+
+
+@pytest.mark.parametrize(("sampler", "make_model", "runs"), PAIRS)
+def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
+    model = make_model()
+    if runs:
+        check_compatible(sampler(), model, SAMPLERS)
+        state = sampler().step(model, sampler().init(model, KEY))
+        assert state.n_steps == 1
+        assert np.isfinite(state.log_density)
+        assert state.statistics.totals.sum() == pytest.approx(6)
+        return
+    fitting = [known.__name__ for known in SAMPLERS if known in RUNS[make_model]]
+    advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
+    with pytest.raises(IncompatibleError) as refusal:
+        check_compatible(sampler(), model, SAMPLERS)
+    assert str(refusal.value) == (
+        f"{sampler.__name__} needs a {sampler.requires[0].__name__}, which {type(model).__name__} is not{advice}."
+    )
+
+
+def test_stream_model_is_a_latent_model_with_more():
+    assert isinstance(OnlyStream(), LatentModel)
+    assert not isinstance(OnlyLatent(), StreamModel)
+
+
+def test_every_missing_protocol_is_named():
+    class Both(BaseSampler):
+        requires = (LatentModel, CollapsedModel)
+
+    with pytest.raises(
+        IncompatibleError, match="Both needs a LatentModel and a CollapsedModel, which OnlyNothing is not"
+    ):
+        check_compatible(Both(), Nothing())
+    with pytest.raises(IncompatibleError, match="Both needs a CollapsedModel, which OnlyLatentModel is not"):
+        check_compatible(Both(), OnlyLatent())
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_estimator_refuses_a_stranger_before_its_first_step_and_stays_unfitted(error):
+    @runtime_checkable
+    class MindReadingModel(Protocol):
+        def read_mind(self): ...
+
+    class Stranger(BaseSampler):
+        requires = (MindReadingModel,)
+
+        def init(self, model, key):
+            pytest.fail("began although the model lacks what the sampler requires")
+
+    lda = StochasticLDA(2, sampler=Stranger())
+    with pytest.raises(
+        error, match=r"Stranger needs a MindReadingModel, which LDAModel is not; .*ESCA, CollapsedGibbs"
+    ):
+        lda.fit([[1, 2], [2, 1]])
+    assert vars(lda).keys() == lda.get_params(deep=False).keys()
+
+
+def test_base_sampler_says_what_a_subclass_must_define():
+    with pytest.raises(TypeError, match=r"define init\(model, key\)"):
+        BaseSampler().init(make_lda_model(), KEY)
+    with pytest.raises(TypeError, match=r"define step\(model, state\)"):
+        BaseSampler().step(make_lda_model(), None)

@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import binom
+
+from skmanifold.utils._csr import Counts, canonical_csr, whole_counts
+from skmanifold.utils._random import subkey, uniform
+
+KEY = np.uint64(77)
+
+
+def dense_table(seed=0, shape=(9, 7)):
+    rng = np.random.default_rng(seed)
+    table = rng.integers(1, 9, shape) * (rng.random(shape) < 0.4) / 2
+    table[[0, 4]] = 0
+    table[:, 3] = 0
+    return table
+
+
+def disordered(kind, index_type=np.int32):
+    """The table as CSR with unsorted columns, duplicates and explicit zeros."""
+    table = dense_table()
+    rng = np.random.default_rng(1)
+    indptr, indices, data = [0], [], []
+    for row in table:
+        columns = np.flatnonzero(row)
+        values = row[columns]
+        pairs = [
+            *zip(columns, values - 0.25, strict=True),
+            *zip(columns, np.full(len(columns), 0.25), strict=True),
+            (3, 0.0),
+        ]
+        rng.shuffle(pairs)
+        indices += [column for column, _ in pairs]
+        data += [value for _, value in pairs]
+        indptr.append(len(indices))
+    out = kind((np.array(data, float), np.array(indices, index_type), np.array(indptr, index_type)), shape=table.shape)
+    assert not out.has_canonical_format
+    return out
+
+
+def wide_indices(kind):
+    out = kind(dense_table())
+    out.indices, out.indptr = out.indices.astype(np.int64), out.indptr.astype(np.int64)
+    return out
+
+
+INPUTS = {
+    "list": lambda: dense_table().tolist(),
+    "array": dense_table,
+    "fortran": lambda: np.asfortranarray(dense_table()),
+    "float32": lambda: dense_table().astype(np.float32),
+    "csr_matrix": lambda: sp.csr_matrix(dense_table()),
+    "csr_array": lambda: sp.csr_array(dense_table()),
+    "csr_array float32": lambda: sp.csr_array(dense_table().astype(np.float32)),
+    "csc_matrix": lambda: sp.csc_matrix(dense_table()),
+    "csc_array": lambda: sp.csc_array(dense_table()),
+    "coo_array": lambda: disordered(sp.csr_array).tocoo(copy=True),
+    "lil_array": lambda: sp.lil_array(dense_table()),
+    "disordered matrix": lambda: disordered(sp.csr_matrix),
+    "disordered array": lambda: disordered(sp.csr_array),
+    "disordered int64": lambda: disordered(sp.csr_array, np.int64),
+    "csr int64": lambda: wide_indices(sp.csr_array),
+    "csc int64": lambda: wide_indices(sp.csc_array),
+}
+
+
+def parts_of(X):
+    """Copies of all arrays of an input."""
+    if isinstance(X, list):
+        return [np.array(X)]
+    names = ("data", "indices", "indptr", "row", "col", "rows") if sp.issparse(X) else ()
+    return [np.array(getattr(X, name)) for name in names if hasattr(X, name)] if names else [np.array(X)]
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_input_becomes_the_same_canonical_csr(name):
+    X = INPUTS[name]()
+    before = parts_of(X)
+    csr = canonical_csr(X)
+    expected = sp.csr_array(dense_table())
+    assert isinstance(csr, sp.csr_array)
+    for attribute, kind in [("data", np.float64), ("indices", np.int32), ("indptr", None)]:
+        ours = getattr(csr, attribute)
+        np.testing.assert_array_equal(ours, getattr(expected, attribute))
+        assert kind is None or ours.dtype == kind
+    assert np.all(csr.data != 0)
+    for part, copy in zip(parts_of(X), before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+        assert part.dtype == copy.dtype
+    csr.data[:] = -1  # its memory is its own
+    for part, copy in zip(parts_of(X), before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+def test_too_many_columns_are_refused():
+    with pytest.raises(ValueError, match=r"X has 2147483648 columns; at most 2147483647 \(int32\) are supported"):
+        canonical_csr(sp.csr_array((1, 2**31), dtype=float))
+
+
+def as_dense(counts):
+    shape = counts.n_rows, counts.n_features
+    return sp.csr_array((counts.counts, counts.indices, counts.indptr), shape=shape).toarray()
+
+
+def check_form(counts):
+    assert isinstance(counts, Counts)
+    assert [array.dtype for array in counts[:3]] == [np.int64, np.int32, np.int32]
+    assert counts.counts.size == 0 or counts.counts.min() > 0
+    assert counts.indptr[0] == 0
+    assert counts.indptr[-1] == len(counts.indices) == len(counts.counts)
+    for begin, end in zip(counts.indptr[:-1], counts.indptr[1:], strict=True):
+        assert np.all(np.diff(counts.indices[begin:end]) > 0)
+
+
+@pytest.mark.parametrize("by_content", [False, True])
+def test_whole_numbers_stay_as_they_are(by_content):
+    table = np.random.default_rng(2).poisson(0.7, (20, 15)).astype(float)
+    table[3, 2] = 2.0**31 - 1
+    csr = canonical_csr(table)
+    counts = whole_counts(csr, KEY, by_content=by_content)
+    check_form(counts)
+    np.testing.assert_array_equal(as_dense(counts), table)
+    assert (counts.n_rows, counts.n_features, counts.n_tokens) == (20, 15, table.sum())
+    # One fraction elsewhere moves nothing else.
+    table[0, 0] = 0.5
+    others = as_dense(whole_counts(canonical_csr(table), KEY, by_content=by_content))
+    others[0, 0] = table[0, 0] = 0
+    np.testing.assert_array_equal(others, table)
+
+
+def test_arrays_of_counts_are_their_own():
+    csr = canonical_csr(np.arange(6.0).reshape(2, 3))
+    counts = whole_counts(csr, KEY, by_content=False)
+    for array in counts[:3]:
+        array[...] = 0
+    np.testing.assert_array_equal(csr.toarray(), np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("by_content", [False, True])
+def test_rounding_is_right_on_average_and_never_further_than_one(by_content):
+    fractions = np.array([0.02, 0.3, 0.5, 1.75, 6.9, 1000.1, 2.0])
+    n_rows, n_keys = 50, 60
+    csr = canonical_csr(np.tile(fractions, (n_rows, 1)))
+    ups = np.zeros(len(fractions))
+    for i in range(n_keys):
+        counts = whole_counts(csr, subkey(KEY, i), by_content=by_content)
+        check_form(counts)
+        up = as_dense(counts) - np.floor(fractions)
+        assert np.isin(up, [0, 1]).all()
+        if by_content:  # equal rows, equal draws
+            assert np.all(up == up[0])
+            up = up[:1]
+        ups += up.sum(axis=0)
+    n = n_keys if by_content else n_keys * n_rows
+    chance = fractions - np.floor(fractions)
+    p_values = 2 * np.minimum(binom.cdf(ups, n, chance), binom.sf(ups - 1, n, chance))
+    assert p_values.min() > 1e-3
+    assert ups[-1] == 0
+    if not by_content:
+        assert np.abs(ups[1:4] - n * chance[1:4]).max() < 4 * np.sqrt(n / 4)
+
+
+def test_in_fit_the_draw_belongs_to_key_row_and_column():
+    table = np.random.default_rng(3).random((12, 10)) * 3
+    table[5] = table[2]
+    counts = as_dense(whole_counts(canonical_csr(table), KEY, by_content=False))
+    draws = np.array([[uniform(subkey(KEY, row), column) for column in range(10)] for row in range(12)])
+    np.testing.assert_array_equal(counts, np.floor(table) + (draws < table - np.floor(table)))
+    assert np.any(counts[5] != counts[2])  # equal rows do not share noise
+    # What else a row holds does not matter.
+    thinned = table.copy()
+    thinned[:, ::2] = 0
+    np.testing.assert_array_equal(
+        as_dense(whole_counts(canonical_csr(thinned), KEY, by_content=False))[:, 1::2], counts[:, 1::2]
+    )
+
+
+def test_by_content_a_row_is_rounded_alike_wherever_it_comes():
+    rng = np.random.default_rng(4)
+    table = rng.random((30, 12)) * 2 * (rng.random((30, 12)) < 0.6)
+    whole = as_dense(whole_counts(canonical_csr(table), KEY, by_content=True))
+    order = rng.permutation(30)
+    np.testing.assert_array_equal(
+        as_dense(whole_counts(canonical_csr(table[order]), KEY, by_content=True)), whole[order]
+    )
+    for row in range(30):
+        np.testing.assert_array_equal(
+            as_dense(whole_counts(canonical_csr(table[[row]]), KEY, by_content=True))[0], whole[row]
+        )
+    # Explicit zeros and the order of the columns are no content.
+    shuffled = sp.csr_array(table)
+    for i in range(30):
+        part = slice(shuffled.indptr[i], shuffled.indptr[i + 1])
+        shuffled.indices[part], shuffled.data[part] = (
+            shuffled.indices[part][::-1].copy(),
+            shuffled.data[part][::-1].copy(),
+        )
+    shuffled.has_sorted_indices = False
+    np.testing.assert_array_equal(as_dense(whole_counts(canonical_csr(shuffled), KEY, by_content=True)), whole)
+    other = as_dense(whole_counts(canonical_csr(table), subkey(KEY, 1), by_content=True))
+    assert np.any(other != whole)
+
+
+def test_counts_beyond_32_bits_are_refused():
+    with pytest.raises(ValueError, match=r"X has a count of 2.14748e\+09; at most 2147483647 are supported"):
+        whole_counts(canonical_csr([[2.0**31]]), KEY, by_content=False)
+
+
+def test_nothing_is_nothing():
+    counts = whole_counts(canonical_csr(np.zeros((3, 4))), KEY, by_content=True)
+    check_form(counts)
+    assert (counts.n_rows, counts.n_features, counts.n_tokens) == (3, 4, 0)
+
+
+def test_tokens_are_counted_in_64_bits():
+    counts = whole_counts(canonical_csr(np.full((1, 3), 2.0**31 - 1)), KEY, by_content=False)
+    assert counts.n_tokens == 3 * (2**31 - 1)
