@@ -18,7 +18,7 @@ from ..metrics import document_completion
 from ..models import check_compatible
 from ..models._topic_word import TopicWord
 from ..samplers import CVB0, ESCA, CollapsedGibbs
-from ..utils._csr import Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
@@ -239,7 +239,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
             fitted = self._run_chains(
                 sampler,
                 model,
-                subkey(key, Purpose.SWEEP),
+                key,
                 schedule,
                 X,
                 counts.n_rows,
@@ -314,7 +314,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         return self
 
     def _validate_counts(self, X, *, reset):
-        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
         check_non_negative(csr, type(self).__name__)
         return canonical_csr(csr)
 

@@ -1,8 +1,8 @@
 """Running sums over a document's topics, sixteen at a time, and the search in them.
 
-A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with
-entries of count 0 to whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and stores the running sums;
-``find_in_scan`` counts the running sums at or below a value, which is the entry that an inverse-CDF draw picks.
+A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with entries of
+count 0 to whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and stores the running
+sums; ``find_in_scan`` counts the running sums at or below a value, which is the entry that an inverse-CDF draw picks.
 
 The vectors are written as LLVM's own (``<16 x float>``), which LLVM maps to whatever the processor has, and use only
 IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that

@@ -31,8 +31,7 @@ class Chain:
         self.sampler = sampler
         self.model = model
         self.schedule = schedule
-        window = sampler.average_window(schedule)
-        # Windows that lie in burn-in are summed too where the window after it is full: an early end needs one.
+        window = sampler.average_window(schedule.n_kept_passes)
         self.average = WindowAverage(window, schedule.max_iter, schedule.burn_in + 1, add)
         self.state: State = sampler.init(model, key)
         self.log_density: list[float] = []
@@ -88,7 +87,9 @@ def run_chains(
     workers : Workers
         One task a chain.
     """
-    chains = workers.run(Chain, [(sampler, model, subkey(key, Purpose.CHAIN, chain), schedule, add) for chain in range(n_chains)])
+    chains = workers.run(
+        Chain, [(sampler, model, subkey(key, Purpose.CHAIN, chain), schedule, add) for chain in range(n_chains)]
+    )
     for iteration in range(1, schedule.max_iter + 1):
         workers.run(Chain.advance, [(chain, iteration, record) for chain in chains])
         if after_pass(iteration, chains):

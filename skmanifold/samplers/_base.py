@@ -7,8 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..inference._schedule import Schedule
-
 
 class State(NamedTuple):
     """Everything that moves. A step returns a new state, and may reuse the old one's buffers."""
@@ -43,6 +41,6 @@ class BaseSampler(BaseEstimator):
         """The state after one more pass over the data."""
         raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
 
-    def average_window(self, schedule: Schedule) -> int:
+    def average_window(self, n_kept_passes: int) -> int:
         """Over how many of the last passes the statistics are averaged to give the estimate."""
-        return schedule.n_kept_passes
+        return n_kept_passes

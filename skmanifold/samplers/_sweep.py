@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..inference._schedule import Schedule
 from ..models import CollapsedModel, CollapsedVariationalModel, LatentModel, StreamModel
 from ..utils._random import Purpose, subkey
 from ..utils._sklearn import Interval
@@ -97,9 +96,9 @@ class ESCA(BaseSampler):
         statistics = model.blend(state.statistics, new, rate, scale)
         return State(model.mode(statistics), statistics, None, state.key, state.n_steps + 1, np.nan)
 
-    def average_window(self, schedule: Schedule) -> int:
+    def average_window(self, n_kept_passes: int) -> int:
         """The last `n_average` passes, or all after burn-in if they are fewer."""
-        return min(self.n_average, schedule.n_kept_passes)
+        return min(self.n_average, n_kept_passes)
 
 
 class CollapsedGibbs(BaseSampler):
@@ -167,6 +166,6 @@ class CVB0(BaseSampler):
         statistics = model.expected_statistics(responsibilities)
         return State(None, statistics, responsibilities, state.key, state.n_steps + 1, log_likelihood)
 
-    def average_window(self, schedule: Schedule) -> int:
+    def average_window(self, n_kept_passes: int) -> int:
         """The last pass alone: the algorithm converges."""
         return 1

@@ -37,7 +37,9 @@ def test_topics_are_the_smoothed_sparse_counts(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_true_topics_are_found(sampler):
     corpus = easy_corpus()
-    lda = StochasticLDA(5, sampler=sampler, doc_topic_prior=0.1, topic_word_prior=0.05, max_iter=40, random_state=0)
+    priors = {"doc_topic_prior": 0.1, "topic_word_prior": 0.05}
+    # A single chain may merge two topics for long; the best of four does not.
+    lda = StochasticLDA(5, sampler=sampler, **priors, max_iter=40, n_chains=4, random_state=0)
     match = match_topics(corpus.components, lda.fit(corpus.data).components_, metric="total_variation")
     # About 28,800 tokens a topic: a word of probability p has the standard error sqrt(p / 28800), and half the sum of
     # the absolute errors of 150 words is at most 0.5 * 0.8 * sqrt(150 / 28800) = 0.03 if topics were known.
@@ -283,7 +285,7 @@ def test_collapsed_gibbs_estimates_by_its_mean_counts_and_esca_by_its_last():
 
 
 def test_the_chain_of_highest_log_density_gives_the_estimate():
-    together = StochasticLDA(4, sampler=CollapsedGibbs(), max_iter=10, thin=1, n_chains=4, random_state=5)
+    together = StochasticLDA(4, sampler=CollapsedGibbs(), max_iter=10, thin=1, n_chains=4, random_state=6)
     together.fit(small_corpus())
     best = together.log_density_trace_[:, 5:].mean(axis=1).argmax()
     assert best != 0  # else the test would not tell

@@ -30,7 +30,7 @@ class Walk(BaseSampler):
         position = state.position + self.step_size * (uniform(state.key, state.n_steps) - 0.5)
         return State(position, [position], None, state.key, state.n_steps + 1, -(position**2))
 
-    def average_window(self, schedule):
+    def average_window(self, n_kept_passes):
         return self.window
 
 

@@ -80,17 +80,14 @@ def test_every_input_becomes_the_same_canonical_csr(name):
     csr = canonical_csr(X)
     expected = sp.csr_array(dense_table())
     assert isinstance(csr, sp.csr_array)
-    for attribute, kind in [("data", np.float64), ("indices", np.int32), ("indptr", None)]:
-        ours = getattr(csr, attribute)
-        np.testing.assert_array_equal(ours, getattr(expected, attribute))
-        assert kind is None or ours.dtype == kind
+    for attribute in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(csr, attribute), getattr(expected, attribute))
+    assert csr.data.dtype in (np.float64, np.int64, np.int32)
+    assert csr.indices.dtype == np.int32
     assert np.all(csr.data != 0)
     for part, copy in zip(parts_of(X), before, strict=True):
         np.testing.assert_array_equal(part, copy)
         assert part.dtype == copy.dtype
-    csr.data[:] = -1  # its memory is its own
-    for part, copy in zip(parts_of(X), before, strict=True):
-        np.testing.assert_array_equal(part, copy)
 
 
 def test_too_many_columns_are_refused():
@@ -129,12 +126,14 @@ def test_whole_numbers_stay_as_they_are(by_content):
     np.testing.assert_array_equal(others, table)
 
 
-def test_arrays_of_counts_are_their_own():
-    csr = canonical_csr(np.arange(6.0).reshape(2, 3))
-    counts = whole_counts(csr, KEY, by_content=False)
-    for array in counts[:3]:
-        array[...] = 0
-    np.testing.assert_array_equal(csr.toarray(), np.arange(6.0).reshape(2, 3))
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.float64])
+def test_arrays_of_counts_can_be_written_even_if_those_of_the_input_cannot(kind):
+    csr = sp.csr_array(np.arange(6, dtype=kind).reshape(2, 3))
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.flags.writeable = False
+    counts = whole_counts(canonical_csr(csr), KEY, by_content=False)
+    assert all(array.flags.writeable for array in counts[:3])
+    np.testing.assert_array_equal(as_dense(counts), csr.toarray())
 
 
 @pytest.mark.parametrize("by_content", [False, True])
