@@ -23,7 +23,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
 from ._lda_model import LDAModel
-from ._topic_counts import TopicCounts, TopicPrior, add_counts, scale_counts
+from ._topic_counts import TopicCounts, TopicPrior, add_counts, mean_counts, scale_counts
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
 _MAX_DENSE_BYTES = 4 << 30  # of components_
@@ -334,7 +334,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def _make_recorder(self, model: LDAModel, schedule: Schedule):
         """What a draw keeps of the statistics: small traces, and whole topics where they fit into memory."""
         draw_bytes = 4 * model.n_components * model.counts.n_features
-        keep_components = draw_bytes * schedule.n_draws * self.n_chains <= self.max_draws_bytes
+        keep_components = draw_bytes * max(1, schedule.n_draws) * self.n_chains <= self.max_draws_bytes
 
         def record(statistics: TopicCounts):
             draw = {"topic_weights": statistics.totals / statistics.totals.sum()}
@@ -489,7 +489,7 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
 def _estimate(model: LDAModel, chains: list[Chain]) -> dict:
     """What inference needs, from wherever the chains stand: the best one's average counts, and the topics they make."""
     total, n_passes = max(chains, key=Chain.quality).estimate()
-    topic_counts = scale_counts(total, 1.0 / n_passes)
+    topic_counts = mean_counts(total, n_passes)
     return {
         "_topic_counts": topic_counts,
         "_topic_word": model.mode(topic_counts),

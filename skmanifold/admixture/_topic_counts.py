@@ -16,7 +16,7 @@ class TopicCounts(NamedTuple):
 
     indptr: np.ndarray  # (V + 1,) int64
     topics: np.ndarray  # (nnz,) uint16
-    counts: np.ndarray  # (nnz,) int32 or int64 of one pass or of a sum of passes, float64 of a mean or a stream
+    counts: np.ndarray  # (nnz,) int32 or int64 of passes, float32 of a mean, float64 of a stream or expectation
     totals: np.ndarray  # (K,) int64 or float64: the sums over words
 
     def tocsr(self) -> sp.csr_array:
@@ -34,10 +34,16 @@ def counts_from_dense(word_topic: np.ndarray, totals: np.ndarray) -> TopicCounts
 
 
 def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=1) -> TopicCounts:
-    """``left_scale * left + right_scale * right``; whole numbers (int64) as long as all four are."""
-    kind = np.result_type(left.counts.dtype, right.counts.dtype, np.int64, type(left_scale), type(right_scale)).type
-    counts = np.empty(len(left.counts) + len(right.counts), kind)
-    indptr, topics = _merge_rows(
+    """``left_scale * left + right_scale * right``; whole numbers as long as all four are, of 32 bits where they fit."""
+    totals = left_scale * left.totals + right_scale * right.totals
+    kind = np.result_type(left.counts.dtype, right.counts.dtype, np.int32, type(left_scale), type(right_scale)).type
+    largest = abs(left_scale) * left.totals.sum() + abs(right_scale) * right.totals.sum()
+    if kind == np.int64 and largest <= np.iinfo(np.int32).max:
+        kind = np.int32
+    indptr = np.zeros(len(left.indptr), np.int64)
+    topics = np.empty(len(left.topics) + len(right.topics), np.uint16)
+    counts = np.empty(len(topics), kind)
+    _merge_rows(
         left.indptr,
         left.topics,
         left.counts,
@@ -47,10 +53,21 @@ def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=
         right.counts,
         kind(right_scale),
         len(left.totals),
+        indptr,
+        topics,
         counts,
     )
-    counts = counts[: len(topics)].copy()
-    return TopicCounts(indptr, topics, counts, kind(left_scale) * left.totals + kind(right_scale) * right.totals)
+    for array in (topics, counts):  # give back what was not used, without a copy
+        array.resize(indptr[-1], refcheck=False)
+    return TopicCounts(indptr, topics, counts, totals)
+
+
+def mean_counts(total: TopicCounts, n_passes: int) -> TopicCounts:
+    """The mean of `n_passes` passes that sum to `total`, as float32; the totals as float64."""
+    share = np.float64(1.0 / n_passes)
+    return total._replace(
+        counts=np.multiply(total.counts, share, dtype=np.float32, casting="unsafe"), totals=total.totals * share
+    )
 
 
 def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
@@ -69,32 +86,30 @@ def _merge_rows(
     right_counts,
     right_scale,
     n_components,
+    out_indptr,
+    out_topics,
     out_counts,
 ):
-    n_words = len(left_indptr) - 1
-    indptr = np.zeros(n_words + 1, np.int64)
-    topics = np.empty(len(left_topics) + len(right_topics), np.uint16)
     place = np.full(n_components, -1, np.int64)
     end = 0
-    for word in range(n_words):
+    for word in range(len(left_indptr) - 1):
         begin = end
         for j in range(left_indptr[word], left_indptr[word + 1]):
             place[np.uint64(left_topics[j])] = end
-            topics[end] = left_topics[j]
+            out_topics[end] = left_topics[j]
             out_counts[end] = left_scale * left_counts[j]
             end += 1
         for j in range(right_indptr[word], right_indptr[word + 1]):
             topic = np.uint64(right_topics[j])
             if place[topic] < 0:
-                topics[end] = topic
+                out_topics[end] = topic
                 out_counts[end] = right_scale * right_counts[j]
                 end += 1
             else:
                 out_counts[place[topic]] += right_scale * right_counts[j]
         for j in range(begin, end):
-            place[np.uint64(topics[j])] = -1
-        indptr[word + 1] = end
-    return indptr, topics[:end].copy()
+            place[np.uint64(out_topics[j])] = -1
+        out_indptr[word + 1] = end
 
 
 class TopicPrior:

@@ -10,7 +10,7 @@ class WindowAverage:
     """Sums over windows of passes, laid so that the last window ends with the last pass.
 
     At the end of a run that is not cut short, the sum covers exactly the last `window` passes. If a run ends early it
-    covers between `window` and twice as many (fewer, if fewer have passed).
+    covers between half and one and a half times as many (fewer, if fewer have passed).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class WindowAverage:
         self.offset = last % window
         self.first = first
         self.add = add
-        self.sums: list[tuple[Any, int]] = []  # at most two: the full window before, and the one being filled
+        self.sums: list[tuple[Any, int]] = []  # the one being filled, and until it is half full, the window before
 
     def update(self, iteration: int, value: Any) -> None:
         """Take in the value of pass `iteration`."""
@@ -41,7 +41,7 @@ class WindowAverage:
         else:
             total, n = self.sums[-1]
             self.sums[-1] = (self.add(total, value), n + 1)
-        if self.sums[-1][1] == self.window:
+        if 2 * self.sums[-1][1] >= self.window:  # let go of the window before: sums of sparse counts are large
             self.sums = self.sums[-1:]
 
     def total(self) -> tuple[Any, int]:

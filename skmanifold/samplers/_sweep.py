@@ -31,9 +31,9 @@ class ESCA(BaseSampler):
 
     Parameters
     ----------
-    n_average : int, default=50
+    n_average : int, default=20
         The statistics of this many last passes are averaged (at most those after burn-in). When a callback ends the
-        fit early, up to twice as many.
+        fit early, between half and one and a half times as many.
     n_local_sweeps : int, default=10
         Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
     n_first_sweeps : int, default=100
@@ -48,8 +48,8 @@ class ESCA(BaseSampler):
     Examples
     --------
     >>> from skmanifold.samplers import ESCA
-    >>> ESCA(n_average=20)
-    ESCA(n_average=20)
+    >>> ESCA(n_average=50)
+    ESCA(n_average=50)
     """
 
     short_name = "esca"
@@ -61,7 +61,7 @@ class ESCA(BaseSampler):
         "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_average=50, n_local_sweeps=10, n_first_sweeps=100):
+    def __init__(self, n_average=20, n_local_sweeps=10, n_first_sweeps=100):
         self.n_average = n_average
         self.n_local_sweeps = n_local_sweeps
         self.n_first_sweeps = n_first_sweeps

@@ -71,9 +71,10 @@ def test_from_dense_and_back(kind):
 @pytest.mark.parametrize(
     ("left_kind", "right_kind", "scales", "expected_kind"),
     [
-        (np.int32, np.int32, (), np.int64),
-        (np.int64, np.int32, (), np.int64),
-        (np.int32, np.int32, (3, -2), np.int64),
+        (np.int32, np.int32, (), np.int32),
+        (np.int64, np.int32, (), np.int32),
+        (np.int32, np.int32, (3, -2), np.int32),
+        (np.int32, np.int32, (10**8, -(10**8)), np.int64),
         (np.int32, np.int32, (0.25, 1.5), np.float64),
         (np.float64, np.int32, (), np.float64),
         (np.float64, np.float64, (0.1, 7), np.float64),
@@ -84,7 +85,7 @@ def test_sums_are_those_of_the_dense_arrays(left_kind, right_kind, scales, expec
     right, right_dense = random_counts(3, right_kind)
     total = add_counts(left, right, *scales)
     a, b = scales or (1, 1)
-    assert [array.dtype for array in total] == [np.int64, np.uint16, expected_kind, expected_kind]
+    assert [array.dtype for array in total[:3]] == [np.int64, np.uint16, expected_kind]
     np.testing.assert_allclose(dense_of(total), a * left_dense + b * right_dense, rtol=1e-15)
     np.testing.assert_allclose(total.totals, a * left.totals + b * right.totals, rtol=1e-15)
     np.testing.assert_array_equal(dense_of(left), left_dense)

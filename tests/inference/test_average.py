@@ -30,7 +30,7 @@ def test_a_whole_run_averages_the_last_window(last):
 
 
 @pytest.mark.parametrize("last", LASTS)
-def test_a_run_cut_short_averages_one_to_two_windows(last):
+def test_a_run_cut_short_averages_half_to_one_and_a_half_windows(last):
     for window, stop in itertools.product(range(1, last + 1), range(1, last + 1)):
         for first in range(1, last + 1):
             total = total_after(window, last, first, stop)
@@ -41,7 +41,8 @@ def test_a_run_cut_short_averages_one_to_two_windows(last):
             # Without a gap up to the last pass, none before `first`.
             assert total == tuple(range(stop - len(total) + 1, stop + 1))
             assert total[0] >= first
-            assert min(window, n_passed) <= len(total) <= 2 * window - 1
+            half = (window + 1) // 2
+            assert min(half, n_passed) <= len(total) <= window + half - 1
 
 
 def test_a_window_that_the_run_never_fills_averages_what_there_is():
