@@ -57,7 +57,7 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
         lengths[filled] = np.add.reduceat(counts.counts, counts.indptr[filled], dtype=np.int64)
     n_tokens = int(lengths.sum())
     if block_tokens is None:  # enough blocks to share out, few enough to keep a word's tokens together
-        block_tokens = min(max(n_tokens // 8, 1 << 14), 1 << 19)
+        block_tokens = min(max(n_tokens // 10, 1 << 14), 1 << 19)
     block_rows = _cut_blocks(lengths, block_tokens)
     capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
     row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
@@ -90,14 +90,12 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
 
 
 def _cut_blocks(lengths, block_tokens):
-    # A row that alone is longer than a block is a block.
+    """First rows of blocks of about equal numbers of tokens, and the number of rows."""
     ends = np.cumsum(lengths)
-    cuts = [0]
-    while cuts[-1] < len(lengths):
-        before = ends[cuts[-1] - 1] if cuts[-1] else 0
-        stop = int(np.searchsorted(ends, before + block_tokens, side="right"))
-        cuts.append(min(max(stop, cuts[-1] + 1), cuts[-1] + _MAX_BLOCK_ROWS, len(lengths)))
-    return np.array(cuts, dtype=np.int64)
+    n_blocks = max(1, -(-int(ends[-1]) // block_tokens))
+    cuts = np.searchsorted(ends, np.arange(1, n_blocks) * (ends[-1] / n_blocks))
+    cuts = np.union1d(cuts, np.arange(0, len(lengths), _MAX_BLOCK_ROWS))
+    return np.union1d(cuts, [0, len(lengths)]).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)

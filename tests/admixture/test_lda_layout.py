@@ -66,11 +66,14 @@ def test_blocks_cover_the_rows_and_hold_what_they_may(block_tokens):
     n_rows = np.diff(layout.block_rows)
     assert n_rows.min() >= 1
     if block_tokens is not None:
-        tokens = np.add.reduceat(table.sum(axis=1), layout.block_rows[:-1])
-        assert np.all((tokens <= block_tokens) | (n_rows == 1))
-        # No block could have taken the row after it too.
-        following = table.sum(axis=1)[layout.block_rows[1:-1]]
-        assert np.all(tokens[:-1] + following > block_tokens)
+        lengths = table.sum(axis=1)
+        tokens = np.add.reduceat(lengths, layout.block_rows[:-1])
+        # Equal shares, but for the documents that lie across two.
+        share = lengths.sum() / np.ceil(lengths.sum() / block_tokens)
+        assert np.all(tokens <= share + lengths.max())
+        if share > lengths.max():
+            assert np.all(tokens >= share - lengths.max())
+            assert layout.n_blocks == round(lengths.sum() / share)
 
 
 def test_blocks_of_one_row():
