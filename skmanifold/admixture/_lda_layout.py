@@ -56,8 +56,8 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
     if len(filled):
         lengths[filled] = np.add.reduceat(counts.counts, counts.indptr[filled], dtype=np.int64)
     n_tokens = int(lengths.sum())
-    if block_tokens is None:  # enough blocks to share out, few enough to keep a word's tokens together
-        block_tokens = min(max(n_tokens // 10, 1 << 14), 1 << 19)
+    if block_tokens is None:  # twelve blocks share out well, and keep a word's tokens together
+        block_tokens = min(max(-(-n_tokens // 12), 1 << 14), 1 << 19)
     block_rows = _cut_blocks(lengths, block_tokens)
     capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
     row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
