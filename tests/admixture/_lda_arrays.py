@@ -1,0 +1,83 @@
+"""The arrays of LDAModel in numpy's words, and tables of counts, for the tests of ESCA."""
+
+import numpy as np
+
+from skmanifold.admixture._lda_model import LDAModel, TokenLatents
+from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.utils._threads import Workers
+
+KEY = np.uint64(20160509)
+MOST = 65_535  # what one entry can count
+
+
+def make_model(table, alpha, prior=0.1, *, workers=None, block_tokens=None):
+    counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY, by_content=False)
+    alpha = np.asarray(alpha, float)
+    return LDAModel(
+        counts, alpha, TopicPrior(prior, len(alpha), counts.n_features), workers or Workers(1), block_tokens
+    )
+
+
+def token_columns(layout):
+    """Row, word and occurrence of each token, in the order of the latents."""
+    segment_block = np.repeat(np.arange(layout.n_blocks), np.diff(layout.block_segments))
+    pair_segment = np.repeat(np.arange(len(layout.segment_word)), np.diff(layout.segment_pairs))
+    pair_row = layout.block_rows[segment_block[pair_segment]] + layout.pair_row
+    pair = np.repeat(np.arange(len(pair_row)), layout.pair_count)
+    first = np.cumsum(layout.pair_count, dtype=np.int64) - layout.pair_count
+    return pair_row[pair], layout.segment_word[pair_segment[pair]].astype(np.int64), np.arange(len(pair)) - first[pair]
+
+
+def csr_order(layout):
+    """Where the tokens in order of row, word and occurrence stand among the latents."""
+    row, word, occurrence = token_columns(layout)
+    return np.lexsort((occurrence, word, row))
+
+
+def make_latents(layout, doc_topics, token_topics=None):
+    """Latents whose documents have the counts `doc_topics`: one dict {topic: count} a row, in the entries' order."""
+    latents = TokenLatents(
+        np.zeros(layout.n_tokens, np.uint16) if token_topics is None else token_topics.astype(np.uint16),
+        np.zeros(len(layout.row_tokens), np.int64),
+        np.zeros(layout.row_start[-1], np.uint32),
+    )
+    for row, topics in enumerate(doc_topics):
+        entries = []
+        for topic, count in topics.items():
+            whole, rest = divmod(int(count), MOST)
+            entries += [MOST << 16 | topic] * whole + [rest << 16 | topic] * (rest > 0)
+        start, stop = layout.row_start[row : row + 2]
+        assert len(entries) <= stop - start
+        latents.entries[start:stop] = 0
+        latents.entries[start : start + len(entries)] = entries
+        latents.row_vectors[row] = -(-len(entries) // 16)
+    return latents
+
+
+def read_latents(layout, latents):
+    """What ``make_latents`` was given: {topic: count} a row, in the entries' order."""
+    doc_topics = []
+    for row, n_vectors in enumerate(latents.row_vectors):
+        start = layout.row_start[row]
+        topics = {}
+        for entry in latents.entries[start : start + 16 * n_vectors].tolist():
+            if entry >> 16:
+                topics[entry & 0xFFFF] = topics.get(entry & 0xFFFF, 0) + (entry >> 16)
+        doc_topics.append(topics)
+    return doc_topics
+
+
+def dense_doc_topic(doc_topics, n_topics):
+    dense = np.zeros((len(doc_topics), n_topics))
+    for row, topics in enumerate(doc_topics):
+        dense[row, list(topics)] = list(topics.values())
+    return dense
+
+
+def random_table(seed=0, n_rows=40, n_words=30):
+    table = np.random.default_rng(seed).poisson(0.5, (n_rows, n_words))
+    table[[0, 7, 8, n_rows - 1]] = 0  # empty rows
+    table[:, [0, 4]] = 0  # words that nobody uses
+    table[13, [2, 3, 9]] = 300, 20, 7
+    return table
