@@ -1,7 +1,7 @@
 """Held-out perplexity at equal wall time, one core against one core, ours and the peers' by one evaluator.
 
-Ours is ``StochasticLDA.fit`` as a user calls it, once for each budget, stopped by a callback; its time includes reading
-the matrix. A peer trains once and is evaluated whenever a budget is reached; its time leaves out reading the documents
+Ours is ``StochasticLDA.fit`` as a user calls it, once for each budget, stopped by a callback, its estimate the average of
+more passes the larger the budget; its time includes reading the matrix. A peer trains once and is evaluated whenever a budget is reached; its time leaves out reading the documents
 and the evaluation. Both topic-word matrices go through ``document_completion`` on the same held-out documents.
 
     python benchmarks/lda_perplexity.py --corpus wiki --n-components 100 --budgets 10 30 120
@@ -61,7 +61,7 @@ def run_ours(X, X_test, corpus, n_components, budgets, alpha, beta, seed):
     for budget in budgets:
         lda = StochasticLDA(
             n_components,
-            sampler=ESCA(n_average=10),
+            sampler=ESCA(n_average=max(1, round(budget / 2))),
             doc_topic_prior=alpha,
             topic_word_prior=beta,
             max_iter=1_000_000,

@@ -76,6 +76,7 @@ def _sample_block(
     n_rows, n_components = len(row_vectors), len(inverse)
     scores = np.zeros(n_components, np.float32)
     sums = np.empty(max(1, row_vectors.max()) * LANES, np.float32)
+    lanes = np.empty(LANES, np.float32)
     word_sums = np.empty(n_components + 1, np.float64)
     row_inverse = np.empty(n_rows, np.float64)
     products = np.ones(n_rows, np.float64)
@@ -104,7 +105,7 @@ def _sample_block(
             doc = np.uint64(pair_row[pair])
             prefetch(entries, row_start[np.uint64(pair_row[min(pair + _AHEAD, last_pair)])])
             row_begin, n_vectors = row_start[doc], row_vectors[doc]
-            row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums))
+            row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums, lanes))
             upto_word = row_total + word_total
             upto_row_base = upto_word + word_base * row_inverse[doc]
             total = upto_row_base + word_base * prior_total
@@ -119,7 +120,7 @@ def _sample_block(
                 if value < row_total:
                     # Rounding the value to 32 bits may reach the last sum: stay below it.
                     target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
-                    chosen = np.uint64(entries[row_begin + find_in_scan(sums, n_vectors, target)] & _TOPIC)
+                    chosen = np.uint64(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)] & _TOPIC)
                 elif value < upto_word:
                     chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
                 elif value < upto_row_base:

@@ -1,8 +1,10 @@
 """Running sums over a document's topics, sixteen at a time, and the search in them.
 
 A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with entries of
-count 0 to whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and stores the running
-sums; ``find_in_scan`` counts the running sums at or below a value, which is the entry that an inverse-CDF draw picks.
+count 0 to whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and sums lane by lane: it
+stores the running sums down the lanes after each vector, and at the end those across the lanes. In this order, down
+the first lane, then down the second and so on, ``find_in_scan`` finds the entry that an inverse-CDF draw picks. A sum
+across the lanes costs several shuffles; here a document needs one, not one for each of its vectors.
 
 The vectors are written as LLVM's own (``<16 x float>``), which LLVM maps to whatever the processor has, and use only
 IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that
@@ -42,53 +44,69 @@ def _running_sum(builder, vector):
     return vector
 
 
+def _splat(builder, value):
+    undefined = ir.Constant(_FLOATS, ir.Undefined)
+    return builder.shuffle_vector(
+        builder.insert_element(undefined, value, _I32(0)), undefined, ir.Constant(_INTS, [0] * LANES)
+    )
+
+
 @intrinsic
-def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out):
-    signature = types.float32(entries, types.int64, types.int64, scores, out)
+def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out_sums, out_lanes):
+    signature = types.float32(entries, types.int64, types.int64, scores, out_sums, out_lanes)
 
     def codegen(context, builder, signature, arguments):
-        entries, scores, out = (_data(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 4))
+        entries, scores, sums, lanes = (_data(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 4, 5))
         start, n_vectors = arguments[1], arguments[2]
-        carry = cgutils.alloca_once(builder, _FLOATS)
-        builder.store(_ZEROS, carry)
+        total = cgutils.alloca_once(builder, _FLOATS)
+        builder.store(_ZEROS, total)
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, _I64(LANES))
             row = builder.gep(entries, [builder.add(start, offset)])
-            # Sixteen scalar loads: faster than the hardware's gather where there is one, and it need not be there.
-            halves = builder.bitcast(row, _I16.as_pointer())
+            # Scalar loads of the scores are faster than the hardware's gather where there is one, and it need not be
+            # there. Two topics come with each 64-bit load of entries; the lower half is the first (little endian).
+            pairs = builder.bitcast(row, _I64.as_pointer())
             gathered = ir.Constant(_FLOATS, ir.Undefined)
-            for lane in range(LANES):
-                topic = builder.zext(builder.load(builder.gep(halves, [_I64(2 * lane)])), _I64)
-                gathered = builder.insert_element(gathered, builder.load(builder.gep(scores, [topic])), _I32(lane))
+            for lane in range(0, LANES, 2):
+                two = builder.load(builder.gep(pairs, [_I64(lane // 2)]), align=4)
+                for half in (0, 1):
+                    topic = builder.and_(builder.lshr(two, _I64(32 * half)), _I64(0xFFFF))
+                    score = builder.load(builder.gep(scores, [topic]))
+                    gathered = builder.insert_element(gathered, score, _I32(lane + half))
             packed = builder.load(builder.bitcast(row, _INTS.as_pointer()), align=4)
             counts = builder.uitofp(builder.lshr(packed, ir.Constant(_INTS, [16] * LANES)), _FLOATS)
-            sums = _running_sum(builder, builder.fmul(counts, gathered))
-            sums = builder.fadd(sums, builder.load(carry))
-            builder.store(sums, _vector_at(builder, out, offset, _FLOATS), align=4)
-            builder.store(builder.shuffle_vector(sums, sums, ir.Constant(_INTS, [LANES - 1] * LANES)), carry)
-        return builder.extract_element(builder.load(carry), _I32(0))
+            running = builder.fadd(builder.load(total), builder.fmul(counts, gathered))
+            builder.store(running, _vector_at(builder, sums, offset, _FLOATS), align=4)
+            builder.store(running, total)
+        across = _running_sum(builder, builder.load(total))
+        builder.store(across, _vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
+        return builder.extract_element(across, _I32(LANES - 1))
 
     return signature, codegen
 
 
 @intrinsic
-def _find_in_scan_vector(typing_context, sums, n_vectors, value):
-    signature = types.int64(sums, types.int64, types.float32)
+def _find_in_scan_vector(typing_context, sums, lanes, n_vectors, value):
+    signature = types.int64(sums, lanes, types.int64, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        sums = _data(context, builder, signature.args[0], arguments[0])
-        undefined = ir.Constant(_FLOATS, ir.Undefined)
-        value = builder.shuffle_vector(
-            builder.insert_element(undefined, arguments[2], _I32(0)), undefined, ir.Constant(_INTS, [0] * LANES)
-        )
-        found = cgutils.alloca_once(builder, _I64)
-        builder.store(_I64(0), found)
+        sums, lanes = (_data(context, builder, signature.args[i], arguments[i]) for i in (0, 1))
+        n_vectors, value = arguments[2], arguments[3]
+        across = builder.load(_vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
+        mask = builder.bitcast(builder.fcmp_ordered("<=", across, _splat(builder, value)), _I16)
         count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I16, [_I16]), "llvm.ctpop.i16")
-        with cgutils.for_range(builder, arguments[1]) as loop:
-            offset = builder.mul(loop.index, _I64(LANES))
-            vector = builder.load(_vector_at(builder, sums, offset, _FLOATS), align=4)
-            mask = builder.bitcast(builder.fcmp_ordered("<=", vector, value), _I16)
-            builder.store(builder.add(builder.load(found), builder.zext(builder.call(count_bits, [mask]), _I64)), found)
+        lane = builder.zext(builder.call(count_bits, [mask]), _I64)
+        lane = builder.select(builder.icmp_unsigned("<", lane, _I64(LANES)), lane, _I64(LANES - 1))
+        first = builder.icmp_unsigned("==", lane, _I64(0))
+        before = builder.load(builder.gep(lanes, [builder.select(first, _I64(0), builder.sub(lane, _I64(1)))]))
+        rest = builder.fsub(value, builder.select(first, _F32(0.0), before))
+        found = cgutils.alloca_once(builder, _I64)
+        builder.store(lane, found)
+        with cgutils.for_range(builder, builder.sub(n_vectors, _I64(1))) as loop:
+            offset = builder.add(builder.mul(loop.index, _I64(LANES)), lane)
+            passed = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [offset])), rest)
+            step = builder.select(passed, _I64(LANES), _I64(0))
+            builder.store(builder.add(builder.load(found), step), found)
         return builder.load(found)
 
     return signature, codegen
@@ -109,23 +127,24 @@ def _prefetch_vector(typing_context, array, offset):
     return signature, codegen
 
 
-def scan_row_reference(entries, start, n_vectors, scores, out):
+def scan_row_reference(entries, start, n_vectors, scores, out_sums, out_lanes):
     """The operations of ``scan_row``, one after the other, in numpy."""
-    carry = np.float32(0)
+    total = np.zeros(LANES, np.float32)
     for vector in range(n_vectors):
         packed = entries[start + vector * LANES : start + (vector + 1) * LANES]
-        sums = (packed >> np.uint32(16)).astype(np.float32) * scores[packed & np.uint32(0xFFFF)]
-        for shift in (1, 2, 4, 8):
-            sums = sums + np.concatenate((np.zeros(shift, np.float32), sums[:-shift]))
-        sums = sums + carry
-        out[vector * LANES : (vector + 1) * LANES] = sums
-        carry = sums[-1]
-    return carry
+        total = total + (packed >> np.uint32(16)).astype(np.float32) * scores[packed & np.uint32(0xFFFF)]
+        out_sums[vector * LANES : (vector + 1) * LANES] = total
+    for shift in (1, 2, 4, 8):
+        total = total + np.concatenate((np.zeros(shift, np.float32), total[:-shift]))
+    out_lanes[:] = total
+    return total[-1]
 
 
-def find_in_scan_reference(sums, n_vectors, value):
+def find_in_scan_reference(sums, lanes, n_vectors, value):
     """The operations of ``find_in_scan``, in numpy."""
-    return int(np.count_nonzero(sums[: n_vectors * LANES] <= value))
+    lane = min(int(np.count_nonzero(lanes <= value)), LANES - 1)
+    rest = value - (lanes[lane - 1] if lane else np.float32(0))
+    return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 
 
 def _prefetch_nothing(array, offset):

@@ -5,6 +5,7 @@ import pytest
 
 from skmanifold.admixture import _lda_layout, _lda_model
 from skmanifold.admixture._lda_esca_kernels import _first_above
+from skmanifold.admixture._row_scan import LANES
 from skmanifold.models._topic_word import topic_word_from_array
 from skmanifold.utils._random import random_bits, subkey, uniform
 from skmanifold.utils._threads import Workers
@@ -31,8 +32,8 @@ def pair_key(key, row, word):
 def slow_sweep(model, position, latents, key):
     """Topics by inverse CDF in float64, and which of them are away from the CDF's steps; the log likelihood of each.
 
-    In order: the document's entries with the word's weights, the word's list, the document's entries with the base
-    part, all topics with the base part.
+    In order: the document's entries with the word's weights (lane by lane of sixteen), the word's list, the document's
+    entries with the base part, all topics with the base part.
     """
     layout, alpha = model.layout, model.doc_topic_prior
     rows, words, occurrences = token_columns(layout)
@@ -48,11 +49,11 @@ def slow_sweep(model, position, latents, key):
         weights[word_topics] = word_weights
         base = position.base[word] * position.inverse
         in_doc, counts = np.array(list(doc_topics[row]), int), np.array(list(doc_topics[row].values()), float)
-        labels = np.concatenate([in_doc, word_topics, in_doc, np.arange(n_topics)])
+        scan = np.argsort(np.arange(len(in_doc)) % LANES, kind="stable")
+        labels = np.concatenate([in_doc[scan], word_topics, in_doc, np.arange(n_topics)])
+        of_doc = (counts * weights[in_doc])[scan]
         ends = np.cumsum(
-            np.concatenate(
-                [counts * weights[in_doc], alpha[word_topics] * word_weights, counts * base[in_doc], alpha * base]
-            )
+            np.concatenate([of_doc, alpha[word_topics] * word_weights, counts * base[in_doc], alpha * base])
         )
         stream = pair_key(key, row, word)
         stop = first + int(np.sum((rows == row) & (words == word)))

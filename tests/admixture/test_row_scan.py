@@ -13,13 +13,13 @@ from skmanifold.admixture._row_scan import (
 
 
 @njit(cache=True)
-def _scan(entries, start, n_vectors, scores, out):
-    return scan_row(entries, start, n_vectors, scores, out)
+def _scan(entries, start, n_vectors, scores, out_sums, out_lanes):
+    return scan_row(entries, start, n_vectors, scores, out_sums, out_lanes)
 
 
 @njit(cache=True)
-def _find(sums, n_vectors, value):
-    return find_in_scan(sums, n_vectors, value)
+def _find(sums, lanes, n_vectors, value):
+    return find_in_scan(sums, lanes, n_vectors, value)
 
 
 @njit(cache=True)
@@ -47,16 +47,17 @@ def bits(array):
 
 
 def scan_both_ways(entries, start, n_vectors, scores):
-    """Running sums and total from the compiled scan, after a check that numpy's have the same bits."""
-    expected = np.full(n_vectors * LANES + 3, -1, np.float32)
-    out = expected.copy()
+    """Sums down and across the lanes from the compiled scan, after a check that numpy's have the same bits."""
+    expected, expected_lanes = np.full(n_vectors * LANES + 3, -1, np.float32), np.full(LANES + 3, -1, np.float32)
+    out, lanes = expected.copy(), expected_lanes.copy()
     with np.errstate(over="ignore"):
-        expected_total = scan_row_reference(entries, start, n_vectors, scores, expected)
-    total = _scan(entries, start, n_vectors, scores, out)
+        expected_total = scan_row_reference(entries, start, n_vectors, scores, expected, expected_lanes[:LANES])
+    total = _scan(entries, start, n_vectors, scores, out, lanes)
     np.testing.assert_array_equal(bits(out), bits(expected))
-    assert bits(total) == bits(expected_total)
+    np.testing.assert_array_equal(bits(lanes), bits(expected_lanes))
+    assert bits(total) == bits(expected_total) == bits(lanes[LANES - 1])
     assert np.all(out[n_vectors * LANES :] == -1)  # nothing written behind the row
-    return out[: n_vectors * LANES], np.float32(total)
+    return out[: n_vectors * LANES], lanes[:LANES]
 
 
 @pytest.mark.parametrize("n_vectors", [0, 1, 2, 3, 7, 40])
@@ -93,40 +94,55 @@ def test_running_sums_are_those_of_the_products():
     for n_vectors in (1, 4, 30):
         entries, start, scores = random_row(rng, n_vectors, 200)
         row = entries[start : start + n_vectors * LANES].astype(np.int64)
-        sums, total = scan_both_ways(entries, start, n_vectors, scores)
-        exact = np.cumsum((row >> 16) * scores[row & 0xFFFF].astype(np.float64))
-        np.testing.assert_allclose(sums, exact, rtol=1e-6)
-        assert total == sums[-1]
-        # The stated order of the additions is not the plain one.
-        plain = np.cumsum((row >> 16).astype(np.float32) * scores[row & 0xFFFF], dtype=np.float32)
-        assert np.any(plain != sums)
+        sums, lanes = scan_both_ways(entries, start, n_vectors, scores)
+        products = ((row >> 16) * scores[row & 0xFFFF].astype(np.float64)).reshape(n_vectors, LANES)
+        np.testing.assert_allclose(sums.reshape(n_vectors, LANES), np.cumsum(products, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(lanes, np.cumsum(products.sum(axis=0)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_vectors", [0, 1, 2, 7, 40])
+def test_a_row_without_entries_sums_to_zero():
+    entries = np.full(LANES, 2**32 - 1, np.uint32)
+    sums, lanes = scan_both_ways(entries, 3, 0, np.ones(2, np.float32))
+    assert len(sums) == 0
+    assert not lanes.any()
+
+
+@pytest.mark.parametrize("n_vectors", [1, 2, 7, 40])
 def test_find_repeats_the_reference(n_vectors):
     rng = np.random.default_rng(n_vectors)
     for _ in range(10):
         entries, start, scores = random_row(rng, n_vectors, 90, zeros=0.6)
-        sums, total = scan_both_ways(entries, start, n_vectors, scores)
-        at = sums[rng.integers(len(sums), size=20)] if n_vectors else np.zeros(1, np.float32)
+        sums, lanes = scan_both_ways(entries, start, n_vectors, scores)
+        at = lanes[rng.integers(LANES, size=20)]
         values = np.concatenate(
-            [at, np.nextafter(at, -1), np.nextafter(at, np.float32(np.inf)), rng.random(20) * total, [-1, 0, np.inf]]
+            [
+                at,
+                np.nextafter(at, -1),
+                np.nextafter(at, np.float32(np.inf)),
+                rng.random(60) * lanes[-1],
+                [-1, 0, np.inf],
+            ]
         )
-        # More sums lie behind those that count.
-        padded = np.concatenate([sums, np.full(LANES, -1, np.float32)])
+        padded = np.concatenate([sums, np.full(LANES, -1, np.float32)])  # more sums lie behind those that count
         for value in values.astype(np.float32):
-            assert _find(padded, n_vectors, value) == find_in_scan_reference(padded, n_vectors, value)
+            found = _find(padded, lanes, n_vectors, value)
+            assert found == find_in_scan_reference(padded, lanes, n_vectors, value)
+            assert 0 <= found < n_vectors * LANES
 
 
 def test_find_picks_the_entry_whose_share_holds_the_value():
-    counts = np.array([3, 1, 5, 2], np.uint32)
-    entries = np.zeros(LANES, np.uint32)
-    entries[:4] = (counts << np.uint32(16)) | np.array([7, 2, 0, 4], np.uint32)
-    scores = np.array([1, 9, 0, 9, 2, 9, 9, 0.5], np.float32)  # products 1.5, 0, 5, 4
-    sums, total = scan_both_ways(entries, 0, 1, scores)
-    assert total == 10.5
-    for value, entry in [(0, 0), (1.4, 0), (1.5, 2), (6.4, 2), (6.5, 3), (10.4, 3)]:
-        assert _find(sums, 1, np.float32(value)) == entry
+    """Three vectors: the shares come lane by lane, and within a lane vector by vector."""
+    rng = np.random.default_rng(5)
+    n_vectors, n_topics = 3, 48
+    products = rng.integers(0, 3, n_vectors * LANES)  # whole numbers: sums are exact, some shares are empty
+    entries = (products.astype(np.uint32) << np.uint32(16)) | np.arange(n_topics, dtype=np.uint32)
+    sums, lanes = scan_both_ways(entries, 0, n_vectors, np.ones(n_topics, np.float32))
+    order = np.arange(n_vectors * LANES).reshape(n_vectors, LANES).T.ravel()
+    expected = np.repeat(order, products[order])
+    assert lanes[-1] == len(expected) == products.sum()
+    for value, entry in enumerate(expected):
+        for target in (value, np.nextafter(np.float32(value + 1), np.float32(0))):
+            assert _find(sums, lanes, n_vectors, np.float32(target)) == entry
 
 
 def test_prefetch_changes_nothing():
