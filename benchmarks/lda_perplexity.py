@@ -1,8 +1,9 @@
 """Held-out perplexity at equal wall time, one core against one core, ours and the peers' by one evaluator.
 
-Ours is ``StochasticLDA.fit`` as a user calls it, once for each budget, stopped by a callback, its estimate the average of
-more passes the larger the budget; its time includes reading the matrix. A peer trains once and is evaluated whenever a budget is reached; its time leaves out reading the documents
-and the evaluation. Both topic-word matrices go through ``document_completion`` on the same held-out documents.
+Ours is ``StochasticLDA.fit`` as a user calls it, once for each budget, stopped by a callback; a larger budget averages
+more passes in the estimate. Its time includes reading the matrix. A peer trains once and is evaluated whenever a
+budget is reached; its time leaves out reading the documents and the evaluation. Both topic-word matrices go through
+``document_completion`` on the same held-out documents.
 
     python benchmarks/lda_perplexity.py --corpus wiki --n-components 100 --budgets 10 30 120
 """
