@@ -1,0 +1,42 @@
+"""Kernels give the same results compiled and, with numba's compiler switched off, as plain Python.
+
+Run under ``NUMBA_DISABLE_JIT=1`` these tests also show which lines of the kernels are covered.
+"""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from skmanifold import StochasticLDA
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.metrics import left_to_right
+
+
+def print_figures():
+    """What fits, streams and evaluations give on a small corpus; 20 topics fill more than one vector of sixteen."""
+    X = make_lda_corpus(30, 20, 3, mean_length=12, random_state=0).data
+    for sampler in ("esca", "collapsed_gibbs", "cvb0"):
+        lda = StochasticLDA(20, sampler=sampler, max_iter=4, random_state=0).fit(X)
+        figures = lda.topic_word_counts_.toarray().ravel().round(4), lda.transform(X).ravel().round(6)
+        print(sampler, *[number for array in figures for number in array], round(lda.score(X), 9))
+    lda = StochasticLDA(3, random_state=0).partial_fit(X[:5]).partial_fit(X[5:10])
+    print("stream", *lda.topic_word_counts_.toarray().ravel().round(2))
+    print("left to right", left_to_right(lda.components_, X[:4], [0.3] * 3, n_particles=2, n_runs=2).log_likelihood)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of 64-bit keys, as intended
+def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
+    print_figures()
+    here = capsys.readouterr().out
+    other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
+    done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
+    assert done.stdout == here
+    assert here.count("\n") == 5
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", message="overflow encountered", category=RuntimeWarning)
+    print_figures()
