@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -105,9 +106,7 @@ class LDAModel:
         layout = self.layout
         tokens = np.zeros(self.counts.n_features, np.int64)
         np.add.at(tokens, layout.segment_word, np.diff(layout.segment_tokens))
-        task = np.cumsum(tokens) // _WORD_RANGE_TOKENS
-        cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
-        return list(zip([0, *cuts], [*cuts, len(tokens)], strict=True))
+        return _ranges_of_tasks(np.cumsum(tokens) // _WORD_RANGE_TOKENS)
 
     @cached_property
     def _log_length(self) -> float:
@@ -149,8 +148,7 @@ class LDAModel:
     def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the pass before (ESCA's S step)."""
         layout = self.layout
-        prior = self.doc_topic_prior * position.inverse
-        prior_sums = np.cumsum(prior)
+        prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
         log_likelihood = np.zeros(len(layout.row_tokens))
 
         def sweep(segments, first_row, rows):
@@ -298,9 +296,7 @@ class LDAModel:
 
     @cached_property
     def _row_blocks(self) -> list[tuple[int, int]]:
-        pairs_before = self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS
-        cuts = np.flatnonzero(np.diff(pairs_before, prepend=0)).tolist()
-        return list(zip([0, *cuts], [*cuts, self.counts.n_rows], strict=True))
+        return _ranges_of_tasks(self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS)
 
     def init_responsibilities(self, key: np.uint64) -> Responsibilities:
         """Normalised uniforms for each pair."""
@@ -347,6 +343,12 @@ class LDAModel:
         self.workers.run(accumulate, [(block, *words) for block, words in enumerate(word_blocks)])
         _merge_partials(partials, totals)
         return Responsibilities(gamma, word_topic, totals)
+
+
+def _ranges_of_tasks(task: np.ndarray) -> list[tuple[int, int]]:
+    """The (start, stop) of each run of equal numbers in `task`, which never falls."""
+    cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
+    return list(pairwise([0, *cuts, len(task)]))
 
 
 def _zeros_by_cache_line(n: int) -> np.ndarray:
