@@ -1,1 +1,6 @@
 """Running a sampler on a model: passes, chains, traces; and inference for new rows given what was learned."""
+
+from ._draws import Draws
+from ._sample import sample
+
+__all__ = ["Draws", "sample"]

@@ -9,14 +9,21 @@ from sklearn.base import BaseEstimator
 
 
 class State(NamedTuple):
-    """Everything that moves. A step returns a new state, and may reuse the old one's buffers."""
+    """Everything that moves. A step returns a new state, and may reuse the old one's buffers.
+
+    Samplers of a model with its own statistics hold one chain; samplers on a manifold hold `n_chains` chains beside
+    each other, as the leading axis of every array, and one key for each.
+    """
 
     position: Any  # parameters, as the model's kernels read them
-    statistics: Any  # sufficient statistics
-    latents: Any  # per-token or per-row variables
-    key: np.uint64  # this chain's stream; a step folds ``n_steps`` into it
-    n_steps: int
-    log_density: float  # of the last step, as each sampler says
+    key: Any  # the chain's stream; a step folds ``n_steps`` into it
+    n_steps: int = 0
+    log_density: Any = np.nan  # of the last step, as each sampler says
+    momentum: Any = None
+    thermostat: Any = None
+    statistics: Any = None  # sufficient statistics
+    latents: Any = None  # per-token or per-row variables
+    memory: Any = None  # what the estimator of the gradient carries from step to step
 
 
 class BaseSampler(BaseEstimator):

@@ -69,13 +69,13 @@ class ESCA(BaseSampler):
     def init(self, model: LatentModel, key: np.uint64) -> State:
         """Latents at random, and the parameters that fit them."""
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
-        return State(model.mode(statistics), statistics, latents, key, 0, -np.inf)
+        return State(model.mode(statistics), key, log_density=-np.inf, statistics=statistics, latents=latents)
 
     def step(self, model: LatentModel, state: State) -> State:
         """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
-        return State(model.mode(statistics), statistics, latents, state.key, state.n_steps + 1, log_likelihood)
+        return _after(state, model.mode(statistics), statistics, latents, log_likelihood)
 
     def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> State:
         """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
@@ -83,18 +83,18 @@ class ESCA(BaseSampler):
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
         statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
-        return State(model.mode(statistics), statistics, None, key, 1, state.log_density)
+        return State(model.mode(statistics), key, 1, state.log_density, statistics=statistics)
 
     def resume_stream(self, model: StreamModel, statistics, key: np.uint64, n_steps: int) -> State:
         """Take up a stream after `n_steps` minibatches, from its statistics alone."""
-        return State(model.mode(statistics), statistics, None, key, n_steps, np.nan)
+        return State(model.mode(statistics), key, n_steps, statistics=statistics)
 
     def step_stream(self, model: StreamModel, state: State, rate: float, scale: float) -> State:
         """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
-        return State(model.mode(statistics), statistics, None, state.key, state.n_steps + 1, np.nan)
+        return _after(state, model.mode(statistics), statistics, None, np.nan)
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last `n_average` passes, or all after burn-in if they are fewer."""
@@ -125,14 +125,14 @@ class CollapsedGibbs(BaseSampler):
     def init(self, model: CollapsedModel, key: np.uint64) -> State:
         """Topics at random."""
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
-        return State(None, model.collapsed_statistics(assignments), assignments, key, 0, -np.inf)
+        return State(None, key, 0, -np.inf, statistics=model.collapsed_statistics(assignments), latents=assignments)
 
     def step(self, model: CollapsedModel, state: State) -> State:
         """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
-        return State(None, statistics, state.latents, state.key, state.n_steps + 1, log_joint)
+        return _after(state, None, statistics, state.latents, log_joint)
 
 
 class CVB0(BaseSampler):
@@ -158,14 +158,18 @@ class CVB0(BaseSampler):
         """Responsibilities at random."""
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
-        return State(None, statistics, responsibilities, key, 0, -np.inf)
+        return State(None, key, 0, -np.inf, statistics=statistics, latents=responsibilities)
 
     def step(self, model: CollapsedVariationalModel, state: State) -> State:
         """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
-        return State(None, statistics, responsibilities, state.key, state.n_steps + 1, log_likelihood)
+        return _after(state, None, statistics, responsibilities, log_likelihood)
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last pass alone: the algorithm converges."""
         return 1
+
+
+def _after(state: State, position, statistics, latents, log_density) -> State:
+    return State(position, state.key, state.n_steps + 1, log_density, statistics=statistics, latents=latents)

@@ -8,8 +8,6 @@ different increments: a key may be folded and drawn from without its children re
 
 from __future__ import annotations
 
-import enum
-
 import numpy as np
 from numba import njit
 from sklearn.utils import check_random_state
@@ -21,8 +19,11 @@ _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 _TO_UNIT = 2.0**-53
 
 
-class Purpose(enum.IntEnum):
-    """What a stream is for: the first value folded into the seed, so that no two uses share draws."""
+class Purpose:
+    """What a stream is for: the first value folded into the seed, so that no two uses share draws.
+
+    Plain integers: an enumeration's member takes numba's dispatcher fifty times as long.
+    """
 
     INITIAL_LATENTS = 1
     SWEEP = 2
@@ -30,6 +31,12 @@ class Purpose(enum.IntEnum):
     INFERENCE = 4
     MINIBATCH = 5
     CHAIN = 6
+    STEP = 7
+    NOISE = 8
+    START = 9
+    ACCEPTANCE = 10
+    METRIC = 11
+    GRADIENT_NOISE = 12
 
 
 def root_key(random_state) -> np.uint64:

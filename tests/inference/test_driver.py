@@ -24,11 +24,11 @@ class Walk(BaseSampler):
         self.window = window
 
     def init(self, model, key):
-        return State(model, [], None, key, 0, -np.inf)
+        return State(model, key, 0, -np.inf, statistics=[])
 
     def step(self, model, state):
         position = state.position + self.step_size * (uniform(state.key, state.n_steps) - 0.5)
-        return State(position, [position], None, state.key, state.n_steps + 1, -(position**2))
+        return State(position, state.key, state.n_steps + 1, -(position**2), statistics=[position])
 
     def average_window(self, n_kept_passes):
         return self.window

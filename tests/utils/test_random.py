@@ -138,7 +138,8 @@ def test_a_key_may_be_folded_and_drawn_from():
 
 
 def test_purposes_are_different_streams():
-    assert len({int(subkey(KEY, purpose)) for purpose in Purpose}) == len(Purpose)
+    purposes = [value for name, value in vars(Purpose).items() if name.isupper()]
+    assert len({int(subkey(KEY, purpose)) for purpose in purposes}) == len(purposes) > 5
 
 
 # Keys

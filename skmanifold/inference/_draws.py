@@ -1,0 +1,105 @@
+"""What chains on a manifold leave behind: draws, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, repr=False)
+class Draws:
+    """Draws of one or more chains.
+
+    Attributes
+    ----------
+    position : ndarray of shape (n_chains, n_draws, *shape)
+        Points of the target's manifold.
+    log_density : ndarray of shape (n_chains, n_draws) or None
+        Log density at each, where the sampler computes it.
+    acceptance : ndarray of shape (n_chains,) or None
+        Fraction of proposals that were accepted after burn-in, for samplers that propose.
+    sampler : BaseSampler
+        What drew them.
+    """
+
+    position: np.ndarray
+    log_density: np.ndarray | None = None
+    acceptance: np.ndarray | None = None
+    sampler: Any = None
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return self.position.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        return self.position.shape[1]
+
+    def flat(self) -> np.ndarray:
+        """All chains' draws one after the other, ``(n_chains * n_draws, *shape)``."""
+        return self.position.reshape(-1, *self.position.shape[2:])
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> Draws:
+        """Draws of a function of the point.
+
+        Parameters
+        ----------
+        function : callable
+            From points ``(..., *shape)`` with any leading axes to values with the same leading axes, such as a chart's
+            ``point``.
+        """
+        return replace(self, position=np.asarray(function(self.position)))
+
+    def mean(self) -> np.ndarray:
+        """Mean over all draws of all chains, of the shape of a point."""
+        return self.position.mean(axis=(0, 1))
+
+    def ess(self, **options) -> np.ndarray:
+        """Effective sample size of each coordinate, over all chains, by arviz-stats.
+
+        Parameters
+        ----------
+        **options
+            Of arviz-stats' ``ess``, such as ``method="tail"``; by default the bulk's.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-stats is not installed.
+        """
+        return self._diagnose("ess", options)
+
+    def rhat(self, **options) -> np.ndarray:
+        """Rank-normalised split R-hat of each coordinate, by arviz-stats; near 1 if the chains agree."""
+        return self._diagnose("rhat", options)
+
+    def mcse(self, **options) -> np.ndarray:
+        """Monte Carlo standard error of each coordinate's mean, by arviz-stats."""
+        return self._diagnose("mcse", options)
+
+    def to_arviz(self) -> Any:
+        """Return the draws as ArviZ's tree of data, by arviz-base; groups ``posterior`` and ``sample_stats``."""
+        try:
+            from arviz_base import from_dict
+        except ImportError as error:
+            raise ImportError("to_arviz needs arviz-base: pip install skmanifold[arviz].") from error
+        groups = {"posterior": {"position": self.position}}
+        if self.log_density is not None:
+            groups["sample_stats"] = {"lp": self.log_density}
+        return from_dict(groups)
+
+    def _diagnose(self, name: str, options: dict) -> np.ndarray:
+        try:
+            from arviz_stats.base import array_stats
+        except ImportError as error:
+            raise ImportError(f"{name} needs arviz-stats: pip install skmanifold[arviz].") from error
+        return np.asarray(getattr(array_stats, name)(self.position, chain_axis=0, draw_axis=1, **options))
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.position.shape[2:])) or "scalar"
+        return f"Draws({self.n_chains} chains of {self.n_draws} draws, {shape}, by {self.sampler!r})"

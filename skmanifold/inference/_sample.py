@@ -1,0 +1,171 @@
+"""Draw from a density on a manifold: the samplers without an estimator around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone
+
+from ..models import CHARTS, check_compatible
+from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
+from ..utils._random import Purpose, root_key, subkey
+from ..utils._threads import Workers, split_range
+from ._draws import Draws
+
+_BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
+
+
+def sample(
+    target: Any,
+    sampler: BaseSampler | str,
+    *,
+    n_draws: int = 1000,
+    burn_in: int | None = None,
+    thin: int = 1,
+    n_chains: int = 4,
+    batch_size: int | None = None,
+    position: np.ndarray | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Draws:
+    """Draw from a density on a manifold.
+
+    Parameters
+    ----------
+    target : Density or another target
+        What to draw from, or a chart of it.
+    sampler : BaseSampler or str
+        An instance such as ``SGGMC(step_size=0.01)``, or a short name such as ``"sggmc"`` for its defaults.
+    n_draws : int, default=1000
+        Draws kept of each chain.
+    burn_in : int, optional
+        Steps of the sampler before the first draw is kept; by default half as many as come after.
+    thin : int, default=1
+        Steps of the sampler from one draw to the next.
+    n_chains : int, default=4
+        Chains, each with its own random stream: chain c is the same for any number of chains.
+    batch_size : int, optional
+        Rows of a minibatch, for targets with ``n_samples``; by default all.
+    position : ndarray of shape (n_chains, *shape), optional
+        Where the chains begin; by default at random points of the manifold.
+    random_state : None, int or RandomState
+        Seed. With an int the draws are the same bit for bit, whatever `n_jobs`.
+    n_jobs : int, optional
+        Threads for the chains, as in joblib. They help where the target's functions release the GIL.
+
+    Returns
+    -------
+    Draws
+        With ``position`` of shape ``(n_chains, n_draws, *shape)``.
+
+    Raises
+    ------
+    IncompatibleError
+        If the sampler asks what the target or its manifold does not offer.
+    NonFiniteError
+        If a gradient is not finite. It carries the ``state``, and the ``draws`` until then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmanifold import sample
+    >>> from skmanifold.manifolds import Sphere
+    >>> from skmanifold.models import Density
+    >>> from skmanifold.samplers import SGGMC
+    >>> direction = np.array([0.0, 0.0, 5.0])
+    >>> target = Density(Sphere(3), grad_log_density=lambda x: direction)
+    >>> draws = sample(target, SGGMC(step_size=0.1), n_draws=500, n_chains=2, random_state=0)
+    >>> draws.position.shape
+    (2, 500, 3)
+    """
+    mover = _resolve(sampler)
+    for name, value, least in (("n_draws", n_draws, 1), ("thin", thin, 1), ("n_chains", n_chains, 1)):
+        _check_count(name, value, least)
+    if burn_in is None:
+        burn_in = n_draws * thin // 2
+    _check_count("burn_in", burn_in, 0)
+    check_compatible(mover, target, ON_DENSITIES, CHARTS)
+    if batch_size is not None:
+        if mover.batching == "full":
+            raise ValueError(f"{type(mover).__name__} needs all data at every step: leave batch_size at None.")
+        target = target.minibatched(batch_size)
+    shape = target.manifold.shape
+    if position is not None:
+        position = np.array(position, dtype=np.float64)
+        if position.shape != (n_chains, *shape):
+            raise ValueError(f"position must be of shape {(n_chains, *shape)}, chains first; got {position.shape}.")
+        target.manifold.check_point(position)
+
+    root = root_key(random_state)
+    keys = np.array([subkey(root, Purpose.CHAIN, chain) for chain in range(n_chains)], np.uint64)
+    # A vectorised function may round differently for other numbers of chains; a looped one cannot.
+    n_workers = effective_n_jobs(n_jobs)
+    block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
+    positions, log_density = np.full((n_chains, n_draws, *shape), np.nan), np.full((n_chains, n_draws), np.nan)
+    run = _Run(mover, target, n_draws, burn_in, thin, positions, log_density)
+    with Workers(n_jobs) as workers:
+        tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
+        try:
+            accepted = workers.run(run.advance, tasks)
+        except NonFiniteError as error:
+            error.draws = run.draws()
+            raise
+    acceptance = None if accepted[0] is None else np.concatenate(accepted)
+    return run.draws(acceptance)
+
+
+@dataclass
+class _Run:
+    """One call of `sample`: blocks of chains write their draws into one array."""
+
+    sampler: ManifoldSampler
+    target: Any
+    n_draws: int
+    burn_in: int
+    thin: int
+    positions: np.ndarray
+    log_density: np.ndarray
+
+    def advance(self, keys: np.ndarray, position: np.ndarray | None, start: int, stop: int) -> np.ndarray | None:
+        """Run chains start..stop to the end; returns their rates of acceptance, if they have any."""
+        own = None if position is None else position[start:stop]
+        state: State = self.sampler.init(self.target, keys[start:stop], own)
+        n_accepted = np.zeros(stop - start)
+        for _ in range(self.burn_in):
+            state = self.sampler.step(self.target, state)
+        for draw in range(self.n_draws):
+            for _ in range(self.thin):
+                state = self.sampler.step(self.target, state)
+                if state.statistics is not None:
+                    n_accepted += state.statistics
+            self.positions[start:stop, draw] = state.position
+            self.log_density[start:stop, draw] = state.log_density
+        return None if state.statistics is None else n_accepted / (self.n_draws * self.thin)
+
+    def draws(self, acceptance: np.ndarray | None = None) -> Draws:
+        """What the chains have drawn by now; nan where they have not come to."""
+        known = not np.isnan(self.log_density).all()
+        return Draws(self.positions, self.log_density if known else None, acceptance, self.sampler)
+
+
+def _resolve(sampler: Any) -> Any:
+    names = {known.short_name: known for known in ON_DENSITIES}
+    if isinstance(sampler, str):
+        if sampler not in names:
+            raise ValueError(f"Unknown sampler {sampler!r}: known names are {', '.join(map(repr, names))}.")
+        return names[sampler]()
+    if isinstance(sampler, type):
+        raise TypeError(f"sampler must be an instance or a name, not the class {sampler.__name__}.")
+    if not isinstance(sampler, BaseSampler):
+        raise TypeError(f"sampler must be a name or an instance of a sampler; got {sampler!r}.")
+    sampler = clone(sampler)
+    sampler._validate_params()
+    return sampler
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")

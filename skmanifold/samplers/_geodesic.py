@@ -1,0 +1,252 @@
+"""Stochastic-gradient samplers on embedded manifolds that move along exact geodesics."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+
+from ..manifolds import GeodesicFlow
+from ..utils._sklearn import Interval, StrOptions
+from ._base import State
+from ._gradient import GradientSampler
+from ._kernels import (
+    add_scaled,
+    coefficients_aboba,
+    coefficients_baoab,
+    coefficients_ou,
+    damp_and_kick,
+    move_thermostat,
+)
+from ._metric import times
+from ._noise import constant, fill_matrix_noise, fill_noise
+
+_COEFFICIENTS = {"aboba": coefficients_aboba, "ou": coefficients_ou, "baoab": coefficients_baoab}
+_RETRACT_EVERY = 100  # steps: rounding takes thousands of them to show
+
+
+class _GeodesicSampler(GradientSampler):
+    """Half a geodesic, friction and noise in the tangent space, half a geodesic; and the gradient's kick."""
+
+    requires_manifold = (GeodesicFlow,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        "scheme": [StrOptions({"aboba", "ou", "baoab"})],
+    }
+    scheme: str
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        manifold, x, v = model.manifold, state.position, state.momentum
+        if self.scheme == "baoab":
+            _, gradient = self._estimate_gradient(model, state, t)
+            add_scaled(v, h, gradient)
+            manifold.project(x, v)
+            self._flow(manifold, state, h / 2)
+        else:
+            self._flow(manifold, state, h / 2)
+            _, gradient = self._estimate_gradient(model, state, t)
+        self._kick(manifold, state, h, gradient)
+        manifold.project(x, v)
+        self._flow(manifold, state, h / 2)
+        if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
+            manifold.retract(x, v)
+        return state
+
+    def _flow(self, manifold, state: State, time: float) -> None:
+        manifold.flow(state.position, state.momentum, time)
+
+    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+        memory, friction = state.memory, state.thermostat
+        if friction is None:
+            coefficients = _constant_coefficients(self.scheme, len(gradient), self.friction, h)
+        else:
+            coefficients = _COEFFICIENTS[self.scheme](friction, self.friction, h)
+        fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, memory.noise)
+        damp_and_kick(state.momentum, coefficients, gradient, memory.noise)
+
+
+@lru_cache(maxsize=64)
+def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float) -> np.ndarray:
+    """Coefficients for the same friction in all chains. Not to be written to."""
+    return _COEFFICIENTS[scheme](constant(n_chains, friction), friction, h)
+
+
+class SGGMC(_GeodesicSampler):
+    r"""Stochastic-gradient geodesic Monte Carlo: Hamiltonian dynamics with friction along the geodesics of a manifold.
+
+    Each step flows along the geodesic for h/2, kicks the velocity, and flows for h/2, all exactly on the manifold
+    (:math:`\Lambda(x)` projects on the tangent space). ``scheme="aboba"`` is algorithm 1 of [1]_, its kick
+
+    .. math:: v' = e^{-C h / 2} \left( e^{-C h / 2} v
+        + \Lambda(x) [ h \tilde g(x) + N(0, 2 C h - h^2 \hat V) ] \right),
+
+    whose velocity, without a gradient, has variance C h / sinh(C h) instead of 1. ``scheme="ou"`` makes the exact
+    Ornstein-Uhlenbeck step at the same cost: with :math:`f = e^{-C h}`
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, 1 - f^2 - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    ``scheme="baoab"`` kicks by the whole :math:`h \Lambda(x) \tilde g(x)` before the first half of the flow and makes
+    the Ornstein-Uhlenbeck step alone between the halves ([2]_): the least bias where the gradient's noise is small, and
+    a flow that is too hot where h^2 V is not. The paper draws one minibatch for all inner steps, which multiplies the
+    effect of its noise by their number: here every inner step draws its own.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_; in the paper's settings
+        :math:`\epsilon = \sqrt{\gamma / N}` for N data points.
+    friction : float or array-like of shape (size, size), default=1.0
+        C; the paper's rho / epsilon. A symmetric positive definite matrix over the numbers of a point acts as its
+        tangent projection :math:`\Lambda C \Lambda`.
+    n_steps : int, default=10
+        L, inner steps to one step of the chain.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the kick; see `SGLD`. The
+        covariance of that noise is clipped to be positive semi-definite: V beyond 2 C / h is not compensated.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    .. [2] B. Leimkuhler and C. Matthews, "Efficient molecular dynamics using geodesic integration and solvent-solute
+       splitting", Proc. R. Soc. A 472, 2016.
+    """
+
+    short_name = "sggmc"
+    _parameter_constraints: ClassVar[dict] = {
+        **_GeodesicSampler._parameter_constraints,
+        "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def __init__(
+        self,
+        step_size=0.01,
+        friction=1.0,
+        n_steps=10,
+        scheme="ou",
+        noise_covariance="model",
+        control_variate=None,
+    ):
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        if not isinstance(self.friction, Real):
+            _check_friction(np.asarray(self.friction), model.manifold.size)
+        return super()._begin(model, keys, position)
+
+    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+        if isinstance(self.friction, Real):
+            super()._kick(manifold, state, h, gradient)
+        else:
+            _kick_with_matrix(self, manifold, state, h, gradient)
+
+
+class GSGNHT(_GeodesicSampler):
+    r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
+
+    The friction :math:`\xi` begins at C and moves with the flow, along which the speed is constant:
+    :math:`\xi' = \xi + (|v|^2 / m - 1) h/2` with m the *intrinsic* dimension, in each half. The kick of
+    ``scheme="aboba"`` (algorithm 2 of [1]_) is that of `SGGMC` with :math:`\xi` for C in the exponents; that of
+    ``scheme="ou"`` is exact for its friction: with :math:`f = e^{-\xi h}`
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    It adapts to isotropic noise that does not depend on the position: uncompensated noise of variance s^2 raises the
+    friction to C + h s^2 / 2.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_.
+    friction : float, default=1.0
+        C: strength of the noise that is added, and the thermostat's start.
+    n_steps : int, default=10
+        L, inner steps to one step of the chain, each with a minibatch of its own.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default=None
+        As in `SGGMC`. By default none: the thermostat finds it.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    short_name = "gsgnht"
+    _has_thermostat = True
+
+    def __init__(
+        self, step_size=0.01, friction=1.0, n_steps=10, scheme="ou", noise_covariance=None, control_variate=None
+    ):
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _flow(self, manifold, state: State, time: float) -> None:
+        manifold.flow(state.position, state.momentum, time)
+        move_thermostat(state.thermostat, state.momentum, manifold.dim, time)
+
+
+def _check_friction(friction: np.ndarray, size: int) -> None:
+    if friction.shape != (size, size):
+        raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
+    if not np.allclose(friction, friction.T):
+        raise ValueError("friction must be a symmetric matrix.")
+    least = np.linalg.eigvalsh(friction)[0]
+    if not least > 0:
+        raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
+
+
+def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+    """The kicks of `SGGMC` with matrices in the exponents, by the eigenvectors of the tangent friction."""
+    n_chains, size, memory = len(gradient), manifold.size, state.memory
+    v, noise, gradient = (array.reshape(n_chains, size) for array in (state.momentum, memory.noise, gradient))
+    tangent = _projectors(manifold, state.position)
+    friction = np.asarray(sampler.friction, dtype=np.float64)
+    values, vectors = np.linalg.eigh(tangent @ friction @ tangent)
+    if sampler.scheme == "aboba":
+        before = after = _exponential(values, vectors, -h / 2)
+        kick, covariance = h * np.eye(size), 2 * h * friction[None]
+    else:
+        before, after = _exponential(values, vectors, -h), np.eye(size)
+        kick = (np.eye(size) + before) * (h / 2) if sampler.scheme == "ou" else h * before
+        covariance = np.eye(size) - before @ before
+    if memory.covariance is not None:
+        covariance = covariance - kick @ memory.covariance.matrix() @ kick
+    fill_matrix_noise(memory.keys, covariance, noise)
+    if sampler.scheme != "baoab":  # else the gradient's kick was before
+        noise += np.matmul(kick, gradient[:, :, None])[:, :, 0]
+    kicked = times(before, v) + times(tangent, noise)
+    v[...] = np.matmul(after, kicked[:, :, None])[:, :, 0]
+
+
+def _exponential(values: np.ndarray, vectors: np.ndarray, time: float) -> np.ndarray:
+    """exp(time * matrix) of matrices given by their eigenvalues and eigenvectors."""
+    return (vectors * np.exp(values * time)[:, None, :]) @ vectors.mT
+
+
+def _projectors(manifold, position: np.ndarray) -> np.ndarray:
+    """Matrices of the tangent projections, ``(n_chains, size, size)``."""
+    n_chains, size = len(position), manifold.size
+    points = np.repeat(position, size, axis=0)
+    axes = np.tile(np.eye(size), (n_chains, 1)).reshape(points.shape)
+    manifold.project(points, axes)
+    return axes.reshape(n_chains, size, size)

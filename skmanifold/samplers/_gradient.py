@@ -1,0 +1,191 @@
+"""What samplers that follow gradient estimates share: start, minibatch gradients, control variates, noise estimates."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..manifolds import GeodesicFlow
+from ..models import HasGradient, HasGradientDeviations, IncompatibleError
+from ..models._density import check_covariance
+from ..utils._random import Purpose
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._variates import fill_normal, fold_keys
+from ._base import State
+from ._kernels import first_not_finite
+from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
+from ._noise import Covariance, decompose
+from ._schedule import PolynomialDecay, step_size_at
+
+_FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a point, a diagonal beyond
+_LEAST_RATE = 0.01  # of the running covariance: it forgets over a hundred steps, as the position moves
+
+
+class SVRG(BaseEstimator):
+    r"""Stochastic variance-reduced gradients: a control variate for minibatch gradients.
+
+    Every `period` steps the gradient at an anchor :math:`\tilde x`, the position then, is computed from all data.
+    Between,
+
+    .. math:: \hat g(x) = \tilde g(x) - \tilde g(\tilde x) + g(\tilde x),
+
+    both estimates from the same minibatch: unbiased, and the less noisy the nearer the anchor ([1]_).
+
+    Parameters
+    ----------
+    period : int, default=100
+        Steps between anchors.
+
+    References
+    ----------
+    .. [1] K. A. Dubey et al., "Variance reduction in stochastic gradient Langevin dynamics", NIPS 2016.
+    """
+
+    def __init__(self, period=100):
+        self.period = period
+
+
+class GradientMemory(NamedTuple):
+    """Buffers of a step, and what the gradient estimator carries from one step to the next."""
+
+    gradient: np.ndarray  # (n_chains, *shape): of the last step
+    noise: np.ndarray  # (n_chains, *shape): of the last step
+    keys: np.ndarray  # (n_chains,): of the last step
+    covariance: Covariance | None  # of the gradient's noise
+    running: np.ndarray | None  # its running estimate, diagonals or matrices
+    anchor: np.ndarray | None
+    anchor_gradient: np.ndarray | None
+
+
+class GradientSampler(ManifoldSampler):
+    """Base class of samplers that move all chains at once along estimates of the gradient.
+
+    A subclass defines ``_move(model, state, step_size)``: one step of its integrator, in place, returning the state.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (HasGradient,)
+    _has_momentum: ClassVar[bool] = False
+    _has_thermostat: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict] = {
+        "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable],
+        "n_steps": [Interval(Integral, 1, None, closed="left")],
+        "friction": [Interval(Real, 0, None, closed="neither")],
+        "noise_covariance": [
+            None,
+            StrOptions({"model", "fisher"}),
+            Interval(Real, 0, None, closed="left"),
+            "array-like",
+        ],
+        "control_variate": [None, SVRG],
+    }
+    step_size: Any
+    friction: Any
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        momentum = self._start_momentum(model, position, keys) if self._has_momentum else None
+        thermostat = np.full(len(keys), float(self.friction)) if self._has_thermostat else None
+        memory = self._start_memory(model, position)
+        return State(position, step_keys(keys), momentum=momentum, thermostat=thermostat, memory=memory)
+
+    def step(self, model, state: State) -> State:
+        """`n_steps` steps of the integrator."""
+        step_size = step_size_at(self.step_size, state.n_steps)
+        n = getattr(self, "n_steps", 1)
+        for t in range(state.n_steps * n, (state.n_steps + 1) * n):
+            fold_keys(state.key, t, state.memory.keys)
+            state = self._move(model, state, step_size, t)
+        return state._replace(n_steps=state.n_steps + 1)
+
+    def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """A momentum from its stationary law: standard normal in the tangent space."""
+        momentum = np.empty_like(position)
+        fill_normal(keys, Purpose.START, momentum.reshape(len(keys), -1))
+        if isinstance(model.manifold, GeodesicFlow):
+            model.manifold.project(position, momentum)
+        return momentum
+
+    def _start_memory(self, model, position: np.ndarray) -> GradientMemory:
+        size = model.manifold.size
+        given = getattr(self, "noise_covariance", None)
+        covariance, running = None, None
+        if isinstance(given, str) and given == "fisher":
+            if not isinstance(model, HasGradientDeviations):
+                raise IncompatibleError(
+                    f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
+                    f"(n_samples), which {type(model).__name__} does not offer."
+                )
+            if self._control_variate is not None:
+                raise ValueError(
+                    "noise_covariance='fisher' estimates the noise of plain minibatches: no control_variate."
+                )
+            side = (size, size) if size <= _FULL_SIZE else (size,)
+            running = np.zeros((len(position), *side))
+            covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
+        elif isinstance(given, str):
+            covariance = decompose(model.noise_covariance, size)
+        else:
+            covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
+        anchor = None if self._control_variate is None else np.empty_like(position)
+        return GradientMemory(
+            gradient=np.empty_like(position),
+            noise=np.empty_like(position),
+            keys=np.empty(len(position), np.uint64),
+            covariance=covariance,
+            running=running,
+            anchor=anchor,
+            anchor_gradient=None if anchor is None else np.empty_like(position),
+        )
+
+    @property
+    def _control_variate(self) -> Any:
+        return getattr(self, "control_variate", None)
+
+    def _estimate_gradient(self, model, state: State, t: int) -> tuple[GradientMemory, np.ndarray]:
+        """Estimate the gradient where the state is; returns the memory and the gradient, ``(n_chains, *shape)``."""
+        memory, x = state.memory, state.position
+        gradient = memory.gradient
+        if memory.running is not None:
+            deviations = model.grad_with_deviations(x, memory.keys, gradient)
+            _learn_covariance(memory, deviations.reshape(*deviations.shape[:2], -1), t)
+        elif memory.anchor is not None:
+            if t % self._control_variate.period == 0:
+                memory.anchor[...] = x
+                model.grad_log_density(x, None, memory.anchor_gradient)
+            model.grad_log_density(memory.anchor, memory.keys, gradient)
+            at_anchor = gradient.copy()
+            model.grad_log_density(x, memory.keys, gradient)
+            gradient += memory.anchor_gradient - at_anchor
+        else:
+            model.grad_log_density(x, memory.keys, gradient)
+        if first_not_finite(gradient) >= 0:
+            stop_at_gradient(self, state, t)
+        return memory, gradient
+
+
+def stop_at_gradient(sampler: ManifoldSampler, state: State, t: int) -> None:
+    """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
+    chain = first_not_finite(state.memory.gradient)
+    error = NonFiniteError(
+        f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
+        "the error's `state` holds where it stood."
+    )
+    error.state = state
+    raise error
+
+
+def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
+    """Move the running covariance towards that of one minibatch, in place."""
+    running: Any = memory.running
+    if running.ndim == 3:
+        new = np.matmul(deviations.mT, deviations)
+    else:
+        new = np.einsum("cni,cni->ci", deviations, deviations)
+    running += max(1 / (t + 1), _LEAST_RATE) * (new - running)
+    covariance: Any = memory.covariance
+    if running.ndim == 3:
+        covariance.values[...], covariance.vectors[...] = np.linalg.eigh(running)
+    else:
+        covariance.values[...] = running

@@ -1,0 +1,357 @@
+"""Second-order samplers on flat spaces: friction, thermostat, and a metric that varies."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from ..manifolds import DiffusionMetric, Flat
+from ..utils._random import Purpose
+from ..utils._sklearn import StrOptions
+from ..utils._variates import fill_normal
+from ._base import State
+from ._gradient import GradientMemory, GradientSampler
+from ._kernels import add_scaled, coefficients_baoab, damp_and_kick, move_thermostat, step_baoab, step_euler
+from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, times
+from ._noise import constant, fill_matrix_noise, fill_noise
+from ._recipe import Recipe
+
+_SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
+
+
+class SGHMC(GradientSampler):
+    r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
+
+    ``scheme="euler"`` is the paper's ([2]_, sec. 3.1), both halves from the old point:
+
+    .. math:: x' = x + h v, \qquad v' = v + h \tilde g(x) - h C v + N(0, 2 C h - h^2 \hat V).
+
+    ``scheme="baoab"`` is a splitting with the same cost and a much smaller bias ([3]_): a kick
+    :math:`v + h \tilde g(x)`, a drift for h/2, the exact Ornstein-Uhlenbeck step
+    :math:`v' = f v + N(0, 1 - f^2 - f^2 h^2 \hat V)` with :math:`f = e^{-C h}`, and a drift for h/2. Its momentum is
+    the one half a kick before the position's. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]], H = -log
+    p + |v|^2 / 2.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [2]_. In the notation of [1]_, learning rate h^2.
+    friction : float, default=1.0
+        C. The momentum coefficient of [1]_ is 1 - C h.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
+        positive semi-definite; see `SGLD`.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] T. Chen, E. B. Fox and C. Guestrin, "Stochastic gradient Hamiltonian Monte Carlo", ICML 2014.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    .. [3] B. Leimkuhler and C. Matthews, "Rational construction of stochastic numerical methods for molecular
+       sampling",
+       AMRX 2013.
+    """
+
+    short_name = "sghmc"
+    requires_manifold = (Flat,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_SCHEMES}
+
+    def __init__(
+        self,
+        step_size=0.01,
+        friction=1.0,
+        n_steps=1,
+        scheme="baoab",
+        noise_covariance="model",
+        control_variate=None,
+    ):
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
+        if self.scheme == "euler":
+            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            step_euler(x, v, h, constant(n_chains, self.friction), gradient, noise)
+        else:
+            kept = math.exp(-self.friction * h)
+            variance, weight = constant(n_chains, 1 - kept**2), constant(n_chains, (kept * h) ** 2)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            step_baoab(x, v, h, kept, gradient, noise)
+        return state
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        d = model.manifold.size
+        diffusion = np.zeros((2 * d, 2 * d))
+        diffusion[d:, d:] = self.friction * np.eye(d)
+        return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+
+
+class SGNHT(GradientSampler):
+    r"""Stochastic-gradient Nose-Hoover thermostat: friction that adapts to unknown isotropic gradient noise.
+
+    ``scheme="euler"`` is the paper's ([2]_, eq. 15; d is the dimension), all from the old point:
+
+    .. math:: x' = x + h v, \quad v' = v + h \tilde g(x) - h \xi v + N(0, 2 A h - h^2 \hat V), \quad
+        \xi' = \xi + h (|v|^2 / d - 1).
+
+    ``scheme="baoab"`` kicks by the whole gradient, then goes half a step of the drift, half a step of the thermostat,
+    the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, and back: the symmetric splitting of [3]_. In the
+    complete recipe H = -log p + |v|^2/2 + (d/2) (xi - A)^2, D = diag(0, A I, 0) and
+    Q = [[0, -I, 0], [I, 0, v/d], [0, -v'/d, 0]] (the paper prints 1/(2d) in H, which is not invariant).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [2]_.
+    friction : float, default=1.0
+        A: strength of the noise that is added, and where the thermostat begins. With gradient noise of variance s^2
+        that is not compensated for, the thermostat settles at A + h s^2 / 2.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default=None
+        As in `SGLD`. By default none: the thermostat finds it.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, "Bayesian sampling using stochastic gradient
+       thermostats", NIPS 2014.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    .. [3] B. Leimkuhler and X. Shang, "Adaptive thermostats for noisy gradient systems", SIAM J. Sci. Comput. 38, 2016.
+    """
+
+    short_name = "sgnht"
+    requires_manifold = (Flat,)
+    _has_momentum = True
+    _has_thermostat = True
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_SCHEMES}
+
+    def __init__(
+        self, step_size=0.01, friction=1.0, n_steps=1, scheme="baoab", noise_covariance=None, control_variate=None
+    ):
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        x, v, xi, noise, n_chains = state.position, state.momentum, state.thermostat, memory.noise, len(gradient)
+        d = model.manifold.dim
+        if self.scheme == "euler":
+            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            friction = xi.copy()
+            move_thermostat(xi, v, d, h)
+            step_euler(x, v, h, friction, gradient, noise)
+        else:
+            add_scaled(v, h, gradient)
+            add_scaled(x, h / 2, v)
+            move_thermostat(xi, v, d, h / 2)
+            coefficients = coefficients_baoab(xi, self.friction, h)
+            fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, noise)
+            damp_and_kick(v, coefficients, gradient, noise)
+            move_thermostat(xi, v, d, h / 2)
+            add_scaled(x, h / 2, v)
+        return state
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        d, a = model.manifold.size, self.friction
+        diffusion = np.zeros((2 * d + 1, 2 * d + 1))
+        diffusion[d : 2 * d, d : 2 * d] = a * np.eye(d)
+
+        def curl(z: np.ndarray) -> np.ndarray:
+            matrix = np.zeros((2 * d + 1, 2 * d + 1), dtype=z.dtype)
+            matrix[: 2 * d, : 2 * d] = _hamiltonian_curl(d)
+            matrix[d : 2 * d, -1] = z[d : 2 * d] / d
+            matrix[-1, d : 2 * d] = -z[d : 2 * d] / d
+            return matrix
+
+        def energy(z: np.ndarray):
+            return (z[d : 2 * d] ** 2).sum() / 2 + d / 2 * (z[-1] - a) ** 2
+
+        return Recipe(diffusion, curl, energy, n_auxiliary=d + 1)
+
+
+class SGRHMC(GradientSampler):
+    r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (the paper's gSGRHMC).
+
+    With :math:`g = G^{-1/2}`, symmetric, and :math:`\Gamma_i = \sum_j \partial_j g_{ij}`, ``scheme="euler"`` is
+    algorithm 1 of [1]_ (not its eq. 17, whose signs are misprinted), all from the old point:
+
+    .. math:: x' = x + h g v, \qquad v' = v + h g \tilde g(x) + h \Gamma - h g^2 v + g N(0, 2 h - h^2 \hat V).
+
+    ``scheme="baoab"`` kicks by :math:`h (g \tilde g + \Gamma)`, goes half a step by the midpoint rule, makes the exact
+    Ornstein-Uhlenbeck step for friction :math:`g^2`, and goes the other half. On a positive orthant the position is
+    mirrored at the walls **and the momentum of a mirrored coordinate turns round**. D = diag(0, G^{-1}), Q = [[0, -g],
+    [g, 0]], H = -log p + |v|^2 / 2.
+
+    On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x): for gamma shapes below one
+    half it draws the position into the wall, and the sampler is not valid; see `SCIR`.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_.
+    inverse_metric : callable, optional
+        ``f(x)`` gives :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite matrix; see `SGRLD`.
+    divergence : callable, optional
+        :math:`\Gamma`, the divergence of **g**, shaped like `x`; by default from central differences.
+    metric_batch_size : int, optional
+        Size of the metric's own minibatch, independent of the gradient's; see `SGRLD`.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
+        positive semi-definite; see `SGLD`.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "sgrhmc"
+    requires_manifold = (DiffusionMetric,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        **METRIC_CONSTRAINTS,
+        **_SCHEMES,
+    }
+
+    def __init__(
+        self,
+        step_size=0.01,
+        inverse_metric=None,
+        divergence=None,
+        metric_batch_size=None,
+        n_steps=1,
+        scheme="baoab",
+        noise_covariance="model",
+        control_variate=None,
+    ):
+        self.step_size = step_size
+        self.inverse_metric = inverse_metric
+        self.divergence = divergence
+        self.metric_batch_size = metric_batch_size
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        n_chains = len(gradient)
+        x, v = state.position.reshape(n_chains, -1), state.momentum.reshape(n_chains, -1)
+        noise = memory.noise.reshape(n_chains, -1)
+        fill_normal(memory.keys, Purpose.NOISE, noise)
+        root = metric_at(self, model, state.position, memory.keys, root=True)
+        force = times(root, gradient.reshape(n_chains, -1)) + divergence_at(
+            self, model, state.position, memory.keys, root=True
+        )
+        if self.scheme == "euler":
+            fill_noise(memory.keys, constant(n_chains, 2 * h), constant(n_chains, h * h), memory.covariance, noise)
+            momentum = v.copy()
+            v += h * (force - times(root, times(root, v))) + times(root, noise)
+            x += h * times(root, momentum)
+            model.manifold.reflect(state.position, state.momentum)
+        else:
+            v += h * force
+            self._drift(model, state, h / 2)
+            root = metric_at(self, model, state.position, memory.keys, root=True)
+            kept = _decay(root, h)
+            _fill_refreshing_noise(memory, kept, root, h, noise)
+            v[...] = times(kept, v) + noise
+            self._drift(model, state, h / 2)
+        return state
+
+    def _drift(self, model, state: State, time: float) -> None:
+        """Midpoint rule for dx = g(x) v dt, mirrored at the walls."""
+        position, keys = state.position, state.memory.keys
+        v = state.momentum.reshape(len(position), -1)
+        root = metric_at(self, model, position, keys, root=True)
+        middle = position + (time / 2 * times(root, v)).reshape(position.shape)
+        model.manifold.reflect(middle)
+        root = metric_at(self, model, middle, keys, root=True)
+        position += (time * times(root, v)).reshape(position.shape)
+        model.manifold.reflect(position, state.momentum)
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        d = model.manifold.size
+
+        def root_at(z: np.ndarray) -> np.ndarray:
+            root = metric_at(self, model, z[:d].reshape(1, *model.manifold.shape), None, root=True)[0]
+            return np.diag(root) if root.ndim == 1 else root
+
+        def diffusion(z: np.ndarray) -> np.ndarray:
+            matrix, root = np.zeros((2 * d, 2 * d)), root_at(z)
+            matrix[d:, d:] = root @ root
+            return matrix
+
+        def curl(z: np.ndarray) -> np.ndarray:
+            matrix, root = np.zeros((2 * d, 2 * d)), root_at(z)
+            matrix[:d, d:], matrix[d:, :d] = -root, root
+            return matrix
+
+        return Recipe(diffusion, curl, n_auxiliary=d)
+
+
+def _hamiltonian_curl(d: int) -> np.ndarray:
+    curl = np.zeros((2 * d, 2 * d))
+    curl[:d, d:], curl[d:, :d] = -np.eye(d), np.eye(d)
+    return curl
+
+
+def _decay(root: np.ndarray, time: float) -> np.ndarray:
+    """exp(-g^2 time), diagonals or matrices."""
+    if root.ndim == 2:
+        return np.exp(-(root**2) * time)
+    values, vectors = np.linalg.eigh(root)
+    return (vectors * np.exp(-(values**2) * time)[:, None, :]) @ vectors.mT
+
+
+def _fill_refreshing_noise(memory: GradientMemory, kept: np.ndarray, root: np.ndarray, h: float, out: np.ndarray):
+    """N(0, 1 - f^2 - h^2 f g V g f): what keeps the momentum standard normal, less the kick's noise after damping."""
+    covariance = memory.covariance
+    if root.ndim == 2 and (covariance is None or covariance.vectors is None):
+        fill_normal(memory.keys, Purpose.NOISE, out)
+        variance = 1 - kept**2
+        if covariance is not None:
+            variance -= (h * kept * root) ** 2 * covariance.values
+        out *= np.sqrt(np.maximum(variance, 0.0))
+        return
+    eye = np.eye(out.shape[1])
+    if root.ndim == 2:
+        kept, root = kept[:, :, None] * eye, root[:, :, None] * eye
+    matrix = eye - kept @ kept
+    if covariance is not None:
+        kick = h * kept @ root
+        matrix = matrix - kick @ covariance.matrix() @ kick.mT
+    fill_matrix_noise(memory.keys, matrix, out)

@@ -1,0 +1,136 @@
+"""First-order samplers: Langevin diffusions, flat and Riemannian."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ..manifolds import DiffusionMetric, Flat
+from ..utils._random import Purpose
+from ..utils._variates import fill_normal
+from ._base import State
+from ._gradient import GradientSampler
+from ._kernels import step_langevin, step_langevin_diagonal
+from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root, times
+from ._noise import constant, fill_noise
+from ._recipe import Recipe
+
+
+class SGLD(GradientSampler):
+    r"""Stochastic-gradient Langevin dynamics.
+
+    .. math:: x' = x + h \tilde g(x) + N(0, 2h - h^2 \hat V),
+
+    with :math:`\tilde g` an unbiased estimate of the gradient of the log density. In the complete recipe ([2]_): D = I,
+    Q = 0, H = -log p. The covariance of the noise is clipped to be positive semi-definite.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, time of the diffusion. It is the epsilon of [2]_, eq. 12, and half that of [1]_.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the step: what the target declares
+        (``target.noise_covariance``), the empirical Fisher information of the minibatches (running mean; a full matrix
+        up to 64 numbers a point, a diagonal beyond), a number, a diagonal or a matrix given here, or None for zero.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] M. Welling and Y. W. Teh, "Bayesian learning via stochastic gradient Langevin dynamics", ICML 2011.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "sgld"
+    requires_manifold = (Flat,)
+
+    def __init__(self, step_size=0.01, noise_covariance="model", control_variate=None):
+        self.step_size = step_size
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        n_chains = len(gradient)
+        variance, weight = constant(n_chains, 2 * h), constant(n_chains, h * h)
+        fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
+        step_langevin(state.position, h, gradient, memory.noise)
+        return state
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the diffusion, for `check_recipe`."""
+        size = model.manifold.size
+        return Recipe(np.eye(size), np.zeros((size, size)))
+
+
+class SGRLD(GradientSampler):
+    r"""Stochastic-gradient Riemannian Langevin dynamics.
+
+    .. math:: x' = x + h \left[ G^{-1}(x) \tilde g(x) + \Gamma(x) \right] + N(0, 2 h G^{-1}(x)), \qquad
+        \Gamma_i = \sum_j \partial_j (G^{-1})_{ij},
+
+    mirrored at the boundary of the space (eq. 14 of [2]_ with the correction's sign put right). D = G^{-1}, Q = 0,
+    H = -log p.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, time of the diffusion. It is the epsilon of [2]_, and half that of [1]_.
+    inverse_metric : callable, optional
+        ``f(x)`` gives :math:`G^{-1}` at a point `x` (all chains at once if the target is vectorized): its diagonal,
+        shaped like `x`, or a symmetric positive definite matrix, ``(size, size)``. By default the manifold's own: 1 on
+        a Euclidean space, x on a positive orthant.
+    divergence : callable, optional
+        :math:`\Gamma` at a point, shaped like `x`; by default from central differences of `inverse_metric`.
+    metric_batch_size : int, optional
+        `inverse_metric` also takes rows, ``f(x, rows)``: a minibatch of this size of its own, independent of the
+        gradient's, without which the two would be correlated and the sampler biased.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] S. Patterson and Y. W. Teh, "Stochastic gradient Riemannian Langevin dynamics on the probability simplex",
+       NIPS 2013.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "sgrld"
+    requires_manifold = (DiffusionMetric,)
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **METRIC_CONSTRAINTS}
+
+    def __init__(
+        self, step_size=0.01, inverse_metric=None, divergence=None, metric_batch_size=None, control_variate=None
+    ):
+        self.step_size = step_size
+        self.inverse_metric = inverse_metric
+        self.divergence = divergence
+        self.metric_batch_size = metric_batch_size
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        n_chains = len(gradient)
+        noise = memory.noise.reshape(n_chains, -1)
+        fill_normal(memory.keys, Purpose.NOISE, noise)
+        metric = metric_at(self, model, state.position, memory.keys)
+        divergence = divergence_at(self, model, state.position, memory.keys)
+        if metric.ndim == 2:
+            step_langevin_diagonal(state.position, h, metric, divergence, gradient, noise)
+        else:
+            x, root = state.position.reshape(n_chains, -1), symmetric_root(metric)
+            force = times(metric, gradient.reshape(n_chains, -1))
+            x += h * (force + divergence) + np.sqrt(2 * h) * times(root, noise)
+        model.manifold.reflect(state.position)
+        return state
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the diffusion, for `check_recipe`."""
+        size = model.manifold.size
+
+        def diffusion(z: np.ndarray) -> np.ndarray:
+            metric = metric_at(self, model, z.reshape(1, *model.manifold.shape), None)
+            return np.diag(metric[0]) if metric.ndim == 2 else metric[0]
+
+        return Recipe(diffusion, np.zeros((size, size)))

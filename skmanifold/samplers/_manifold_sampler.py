@@ -1,0 +1,73 @@
+"""What samplers of a density on a manifold share: where their chains begin, and how they stop."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..utils._random import Purpose, fold_in
+from ..utils._variates import fold_keys
+from ._base import BaseSampler, State
+
+
+class NonFiniteError(FloatingPointError):
+    """A gradient that is not finite stopped a sampler.
+
+    Attributes
+    ----------
+    state : State
+        Where the sampler stood when it asked for the gradient.
+    draws : Draws or None
+        What `skmanifold.sample` had drawn until then.
+    """
+
+    state: State
+    draws: Any = None
+
+
+class ManifoldSampler(BaseSampler):
+    """Base class of samplers that move points of a manifold, all chains at once.
+
+    ``requires_manifold`` lists the protocols that they ask of ``model.manifold``.
+    """
+
+    requires_manifold: ClassVar[tuple[type, ...]] = ()
+    batching = "either"
+
+    def init(self, model: Any, key: Any, position: np.ndarray | None = None) -> State:
+        """The state before the first step.
+
+        Parameters
+        ----------
+        model : target
+            What is drawn from.
+        key : ndarray of shape (n_chains,), uint64
+            One key for each chain.
+        position : ndarray of shape (n_chains, *shape), optional
+            Where to begin; by default at random points of the manifold.
+        """
+        self._validate_params()
+        keys = np.atleast_1d(np.asarray(key, dtype=np.uint64))
+        manifold = model.manifold
+        if position is None:
+            seeds = (int(fold_in(key, Purpose.START)) for key in keys)
+            points = [manifold.random_point(np.random.default_rng(seed)) for seed in seeds]
+            return self._begin(model, keys, np.ascontiguousarray(points))
+        position = np.array(position, dtype=np.float64, order="C")
+        expected = (len(keys), *manifold.shape)
+        if position.shape != expected:
+            raise ValueError(f"position must be of shape {expected}, chains first; got {position.shape}.")
+        manifold.check_point(position)
+        return self._begin(model, keys, position)
+
+    def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:
+        """The first state of chains with these keys at these positions, which it may keep and write to."""
+        raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")
+
+
+def step_keys(keys: np.ndarray) -> np.ndarray:
+    """The streams of the chains' steps, apart from those of their starts."""
+    out = np.empty_like(keys)
+    fold_keys(keys, Purpose.STEP, out)
+    return out

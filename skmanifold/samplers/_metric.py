@@ -1,0 +1,104 @@
+"""The metric of Riemannian samplers: the manifold's own diagonal, or a user's function with its derivatives."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..manifolds import PositiveOrthant
+from ..utils._random import Purpose
+from ..utils._sklearn import Interval
+from ..utils._variates import fold_keys, sample_rows
+from ._derivatives import divergence_of
+
+METRIC_CONSTRAINTS: dict[str, list] = {
+    "inverse_metric": [None, callable],
+    "divergence": [None, callable],
+    "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
+}
+
+
+def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
+    """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
+    if sampler.inverse_metric is not None:
+        metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+    else:
+        metric = np.empty_like(position)
+        model.manifold.inverse_metric(position, metric)
+        metric = metric.reshape(len(position), -1)
+    return symmetric_root(metric) if root else metric
+
+
+def divergence_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
+    """Divergence of G^-1 (or of its symmetric root), ``(n_chains, size)``: given, or by central differences."""
+    rows = _own_rows(sampler, model, keys, len(position))
+    if sampler.divergence is not None:
+        return _call(sampler.divergence, model, position, rows).reshape(len(position), -1)
+    if sampler.inverse_metric is None:
+        divergence = np.empty_like(position)
+        model.manifold.divergence(position, divergence)
+        divergence = divergence.reshape(len(position), -1)
+        if root:  # a diagonal of functions of one coordinate each
+            divergence /= 2 * metric_at(sampler, model, position, keys, root=True)
+        return divergence
+
+    def field(x: np.ndarray) -> np.ndarray:
+        metric = _call(sampler.inverse_metric, model, x.reshape(-1, *model.manifold.shape), rows)
+        return symmetric_root(metric) if root else metric
+
+    return divergence_of(field, position.reshape(len(position), -1), isinstance(model.manifold, PositiveOrthant))
+
+
+def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Product of diagonals or matrices with vectors, chain by chain."""
+    if matrices.ndim == 2:
+        return matrices * vectors
+    return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
+
+
+def symmetric_root(metric: np.ndarray) -> np.ndarray:
+    """Positive square root of diagonals or symmetric matrices; a ValueError where they are not positive definite."""
+    if metric.ndim == 2:
+        if not metric.min() >= 0:
+            raise ValueError(f"inverse_metric must be positive; its least entry is {metric.min():.3g}.")
+        return np.sqrt(metric)
+    values, vectors = np.linalg.eigh(metric)
+    if not values.min() > 0:
+        raise ValueError(f"inverse_metric must be positive definite; its least eigenvalue is {values.min():.3g}.")
+    return (vectors * np.sqrt(values)[:, None, :]) @ vectors.mT
+
+
+def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndarray | None:
+    if sampler.metric_batch_size is None:
+        return None
+    n_samples = getattr(model, "n_samples", None)
+    if n_samples is None or sampler.metric_batch_size > n_samples:
+        raise ValueError(f"metric_batch_size={sampler.metric_batch_size} needs a target with as many n_samples.")
+    if keys is None:
+        return np.tile(np.arange(n_samples), (n_chains, 1))
+    own, rows = np.empty_like(keys), np.empty((n_chains, sampler.metric_batch_size), np.int64)
+    fold_keys(keys, Purpose.METRIC, own)
+    sample_rows(own, Purpose.MINIBATCH, n_samples, rows)
+    return rows
+
+
+def _call(function: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """A user's function at all chains, as diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
+    if getattr(model, "vectorized", False):
+        values = function(x) if rows is None else function(x, rows)
+    elif rows is None:
+        values = [function(point) for point in x]
+    else:
+        values = [function(point, own) for point, own in zip(x, rows, strict=True)]
+    values = np.asarray(values, dtype=np.float64)
+    size = model.manifold.size
+    if values.size == len(x) * size and values.shape != (len(x), size, size):
+        values = values.reshape(len(x), size)
+    if values.shape not in ((len(x), size), (len(x), size, size)):
+        raise ValueError(
+            "inverse_metric and divergence must return a diagonal shaped like the point, or a matrix "
+            f"({size}, {size}); got shape {values.shape[1:]}."
+        )
+    return values

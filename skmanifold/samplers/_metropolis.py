@@ -1,0 +1,114 @@
+"""Hamiltonian Monte Carlo with the Metropolis-Hastings test: exact, for gradients and densities of all data."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ..manifolds import Flat, GeodesicFlow
+from ..models import HasGradient, HasLogDensity
+from ..utils._random import Purpose
+from ..utils._variates import fill_normal, fold_keys
+from ._base import State
+from ._gradient import GradientSampler, stop_at_gradient
+from ._kernels import accept_moves, add_scaled, choose, first_not_finite
+from ._schedule import step_size_at
+
+
+class GMC(GradientSampler):
+    r"""Geodesic Monte Carlo: Hamiltonian Monte Carlo along the geodesics of an embedded manifold.
+
+    A transition draws a velocity :math:`v = \Lambda(x) N(0, I)`, makes L steps of
+
+    .. math:: v \mathrel{+}= \tfrac h2 \Lambda(x) g(x), \quad (x, v) \leftarrow \text{geodesic flow for time } h, \quad
+        v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
+
+    and accepts the end with probability min(1, exp(H_0 - H_1)), H = -log p + |v|^2 / 2 ([1]_). Exact for every step
+    size; a trajectory that diverges is a proposal that is not accepted.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.1
+        h, time of one flow.
+    n_steps : int, default=10
+        L, steps of a trajectory.
+
+    References
+    ----------
+    .. [1] S. Byrne and M. Girolami, "Geodesic Monte Carlo on embedded manifolds", Scand. J. Stat. 40, 2013.
+    """
+
+    short_name = "gmc"
+    requires: ClassVar[tuple[type, ...]] = (HasGradient, HasLogDensity)
+    requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
+    batching = "full"
+
+    def __init__(self, step_size=0.1, n_steps=10):
+        self.step_size = step_size
+        self.n_steps = n_steps
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        state = super()._begin(model, keys, position)
+        log_density = model.log_density(state.position)
+        if not np.isfinite(log_density).all():
+            raise ValueError("The log density must be finite where the chains begin.")
+        model.grad_log_density(state.position, None, state.memory.gradient)
+        if first_not_finite(state.memory.gradient) >= 0:
+            stop_at_gradient(self, state, 0)
+        return state._replace(log_density=log_density, statistics=np.zeros(len(state.key), bool))
+
+    def step(self, model, state: State) -> State:
+        """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
+        h, manifold, memory = step_size_at(self.step_size, state.n_steps), model.manifold, state.memory
+        n_chains = len(state.key)
+        fold_keys(state.key, state.n_steps, memory.keys)
+        v = memory.noise
+        flat_v, gradient = v.reshape(n_chains, -1), memory.gradient
+        fill_normal(memory.keys, Purpose.NOISE, flat_v)
+        manifold.project(state.position, v)
+        kinetic = _kinetic(flat_v)
+        x, start = state.position.copy(), gradient.copy()
+        for _ in range(self.n_steps):
+            add_scaled(v, h / 2, gradient)
+            manifold.project(x, v)
+            manifold.flow(x, v, h)
+            model.grad_log_density(x, None, memory.gradient)
+            add_scaled(v, h / 2, gradient)
+            manifold.project(x, v)
+        manifold.retract(x, v)
+        log_density = model.log_density(x)
+        accepted = accept_moves(memory.keys, log_density - state.log_density + kinetic - _kinetic(flat_v))
+        choose(state.position, x, accepted)
+        choose(gradient, start, ~accepted)
+        if first_not_finite(gradient) >= 0:
+            stop_at_gradient(self, state, state.n_steps)
+        log_density = np.where(accepted, log_density, state.log_density)
+        return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
+
+
+class HMC(GMC):
+    r"""Hamiltonian Monte Carlo with the Metropolis-Hastings test.
+
+    `GMC` on a flat space: L leapfrog steps of time h from a fresh standard normal momentum, accepted with probability
+    min(1, exp(H_0 - H_1)), H = -log p + |v|^2 / 2. Exact for every step size. Its dynamics are the complete recipe's
+    with D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.1
+        h, time of one leapfrog step.
+    n_steps : int, default=10
+        L, leapfrog steps of a trajectory.
+
+    References
+    ----------
+    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "hmc"
+    requires_manifold = (Flat,)
+
+
+def _kinetic(v: np.ndarray) -> np.ndarray:
+    return 0.5 * np.einsum("ci,ci->c", v, v)

@@ -1,0 +1,67 @@
+"""Gaussian noise of a step, less the noise that a stochastic gradient has already brought in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..utils._random import Purpose
+from ..utils._variates import fill_normal
+from ._kernels import fill_scaled_noise, fill_scaled_noise_less
+
+
+class Covariance(NamedTuple):
+    """A covariance V of gradient noise in its eigenbasis, with an axis of chains that may be of length one."""
+
+    values: np.ndarray  # (n_chains or 1, size)
+    vectors: np.ndarray | None  # (n_chains or 1, size, size), columns; None: V is diagonal
+
+    def matrix(self) -> np.ndarray:
+        """V as matrices, ``(n_chains or 1, size, size)``."""
+        if self.vectors is None:
+            return self.values[:, :, None] * np.eye(self.values.shape[1])
+        return (self.vectors * self.values[:, None, :]) @ self.vectors.mT
+
+
+@lru_cache(maxsize=1024)
+def constant(n_chains: int, value: float) -> np.ndarray:
+    """One number for all chains, as kernels read it. Not to be written to."""
+    return np.full(n_chains, value)
+
+
+def decompose(covariance: Any, size: int) -> Covariance | None:
+    """`Covariance` of what a target or a user gave: a number, a diagonal, a matrix, or chains of matrices."""
+    if covariance is None:
+        return None
+    covariance = np.asarray(covariance, dtype=np.float64)
+    if covariance.ndim < 2:
+        return Covariance(np.broadcast_to(covariance, (size,))[None].copy(), None)
+    values, vectors = np.linalg.eigh(covariance)
+    return Covariance(values.reshape(-1, size), vectors.reshape(-1, size, size))
+
+
+def fill_noise(
+    keys: np.ndarray, variance: np.ndarray, weight: np.ndarray, covariance: Covariance | None, out: np.ndarray
+) -> None:
+    """Write N(0, variance * I - weight * V) to `out`, ``(n_chains, *shape)``, negative eigenvalues clipped at zero.
+
+    `variance` and `weight` have one number for each chain.
+    """
+    if covariance is None:
+        fill_scaled_noise(keys, variance, out)
+        return
+    fill_scaled_noise_less(keys, variance, weight, covariance.values, out)
+    if covariance.vectors is not None:
+        flat = out.reshape(len(out), -1)
+        flat[...] = np.matmul(covariance.vectors, flat[:, :, None])[:, :, 0]
+
+
+def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> None:
+    """Write N(0, covariance) to `out`; `covariance` is ``(n_chains or 1, size, size)``, clipped at zero."""
+    flat = out.reshape(len(out), -1)
+    fill_normal(keys, Purpose.NOISE, flat)
+    values, vectors = np.linalg.eigh(covariance)
+    flat *= np.sqrt(np.maximum(values, 0.0))
+    flat[...] = np.matmul(vectors, flat[:, :, None])[:, :, 0]

@@ -1,0 +1,56 @@
+"""Step sizes that change with the number of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+
+class PolynomialDecay(BaseEstimator):
+    r"""Step size that falls as a power: :math:`h_t = a (1 + t / b)^{-c}` at step t = 0, 1, 2, ...
+
+    With 1/2 < c <= 1 the sum of the step sizes diverges while that of their squares does not, which a sampler without
+    Metropolis correction needs to be exact in the limit ([1]_, with the exponent outside of the bracket).
+
+    Parameters
+    ----------
+    a : float, default=0.01
+        The first step size.
+    b : float, default=1000
+        Number of steps after which the step size begins to fall.
+    c : float, default=0.6
+        Exponent.
+
+    References
+    ----------
+    .. [1] S. Patterson and Y. W. Teh, "Stochastic gradient Riemannian Langevin dynamics on the probability simplex",
+       NIPS 2013.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import SGLD, PolynomialDecay
+    >>> SGLD(step_size=PolynomialDecay(0.01, b=1000, c=0.6))
+    SGLD(step_size=PolynomialDecay())
+    """
+
+    def __init__(self, a=0.01, b=1000.0, c=0.6):
+        self.a = a
+        self.b = b
+        self.c = c
+
+    def __call__(self, t: int) -> float:
+        """Step size of step `t`, counted from 0."""
+        if not (self.a > 0 and self.b > 0 and self.c >= 0):
+            raise ValueError(f"PolynomialDecay needs a > 0, b > 0 and c >= 0; got {self.get_params()}.")
+        return self.a * (1 + t / self.b) ** -self.c
+
+
+def step_size_at(step_size: Any, t: int) -> float:
+    """The step size of step `t`: the number itself, or what a schedule says."""
+    if not callable(step_size):
+        return step_size
+    size = step_size(t)
+    if not 0 < size < float("inf"):
+        raise ValueError(f"step_size must be positive and finite; the schedule gives {size} at step {t}.")
+    return size
