@@ -1,13 +1,53 @@
-"""What posteriors can answer: the protocols between models and samplers, and the check that they meet."""
+"""What posteriors can answer: the protocols between models and samplers, the check that they meet, and users' own."""
 
-from ._compatibility import IncompatibleError, check_compatible
-from ._protocols import CollapsedModel, CollapsedVariationalModel, LatentModel, StreamModel
+from ._charts import CHARTS, ExpandedMean, Log, Softmax, SquareRoot
+from ._compatibility import IncompatibleError, check_compatible, is_compatible, offers
+from ._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
+from ._density import Density
+from ._noisy import NoisyGradient
+from ._protocols import (
+    CollapsedModel,
+    CollapsedVariationalModel,
+    HasCounts,
+    HasGradient,
+    HasGradientDeviations,
+    HasLogDensity,
+    HasLogNormalMean,
+    LatentModel,
+    StreamModel,
+)
+from ._reference import banana, circle, dirichlet, double_well, gamma, standard_normal, vmf_mixture_posterior
 
 __all__ = [
+    "CHARTS",
     "CollapsedModel",
     "CollapsedVariationalModel",
+    "Density",
+    "DirichletPosterior",
+    "ExpandedMean",
+    "HasCounts",
+    "HasGradient",
+    "HasGradientDeviations",
+    "HasLogDensity",
+    "HasLogNormalMean",
     "IncompatibleError",
     "LatentModel",
+    "Log",
+    "LogNormalMean",
+    "NoisyGradient",
+    "Softmax",
+    "SquareRoot",
     "StreamModel",
+    "banana",
     "check_compatible",
+    "circle",
+    "dense_dirichlet",
+    "dirichlet",
+    "double_well",
+    "gamma",
+    "is_compatible",
+    "offers",
+    "sparse_dirichlet",
+    "standard_normal",
+    "vmf_mixture_posterior",
 ]

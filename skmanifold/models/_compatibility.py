@@ -3,39 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+_WORDS = {
+    "HasGradient": "a gradient of the log density",
+    "HasGradientDeviations": "gradients of single samples",
+    "HasLogDensity": "a log density",
+    "HasCounts": "expected counts",
+    "HasLogNormalMean": "the mean of log-normal coordinates",
+    "Flat": "a flat space without boundary",
+    "GeodesicFlow": "geodesics in closed form",
+    "DiffusionMetric": "a metric for diffusions",
+}
 
 
 class IncompatibleError(TypeError, ValueError):
     """A sampler asks what a model (or its manifold) cannot answer."""
 
 
+def offers(thing: Any, protocol: Any) -> bool:
+    """Whether a model or a manifold has all that a protocol names.
+
+    ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it takes
+    them to be there always.
+    """
+    bases = [base for base in protocol.__mro__ if base.__module__ not in ("builtins", "typing")]
+    names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ()))}
+    return all(hasattr(thing, name) for name in names if not name.startswith("_"))
+
+
 def missing_protocols(sampler, model) -> list[type]:
     """The protocols that `sampler` requires and `model` lacks."""
-    return [protocol for protocol in sampler.requires if not isinstance(model, protocol)]
+    return [protocol for protocol in sampler.requires if not offers(model, protocol)]
 
 
-def check_compatible(sampler, model, known_samplers: Iterable[type] = ()) -> None:
+def missing_geometry(sampler, model) -> list[type]:
+    """The protocols that `sampler` requires and the model's manifold lacks."""
+    geometry = getattr(sampler, "requires_manifold", ())
+    return [protocol for protocol in geometry if not offers(getattr(model, "manifold", None), protocol)]
+
+
+def is_compatible(sampler, model) -> bool:
+    """Whether `model` and its manifold offer all that `sampler` requires."""
+    return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
+
+
+def check_compatible(sampler, model, known_samplers: Iterable[type] = (), charts: Iterable[Any] = ()) -> None:
     """Raise `IncompatibleError` unless `model` offers all that `sampler` requires.
 
     Parameters
     ----------
     sampler : BaseSampler
-        Its class attribute ``requires`` lists protocols.
+        Its class attribute ``requires`` lists protocols of the model, ``requires_manifold`` those of its manifold.
     model : object
         A posterior.
     known_samplers : iterable of sampler classes
         Those to choose from when naming samplers that would work.
+    charts : iterable of chart classes
+        Wrappers of a target to choose from when naming those that would help.
 
     Raises
     ------
     IncompatibleError
-        In one sentence: what is missing, and which samplers would work.
+        In one sentence: what is missing, which samplers would work, and which chart would make this one work.
     """
-    missing = missing_protocols(sampler, model)
-    if missing:
-        fitting = [s.__name__ for s in known_samplers if not missing_protocols(s, model)]
-        advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
-        raise IncompatibleError(
-            f"{type(sampler).__name__} needs a {' and a '.join(p.__name__ for p in missing)}, "
-            f"which {type(model).__name__} is not{advice}."
-        )
+    lacks_model, lacks_geometry = missing_protocols(sampler, model), missing_geometry(sampler, model)
+    if not lacks_model and not lacks_geometry:
+        return
+    parts = []
+    if lacks_model:
+        parts.append(f"{_words(lacks_model)}, which {type(model).__name__} does not offer")
+    if lacks_geometry:
+        manifold = getattr(model, "manifold", model)
+        parts.append(f"{_words(lacks_geometry)}, which {type(manifold).__name__} does not offer")
+    fitting = [s.__name__ for s in known_samplers if is_compatible(s, model)]
+    advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
+    helpful = [c.__name__ for c in charts if c.accepts(model) and is_compatible(sampler, c(model))]
+    if helpful:
+        advice += f"; or wrap the target: {' or '.join(f'{name}(target)' for name in helpful)}"
+    raise IncompatibleError(f"{type(sampler).__name__} needs {' and '.join(parts)}{advice}.")
+
+
+def _words(protocols: list[type]) -> str:
+    return " and ".join(_WORDS.get(protocol.__name__, f"a {protocol.__name__}") for protocol in protocols)

@@ -76,3 +76,73 @@ class CollapsedVariationalModel(Protocol):
     def expected_statistics(self, responsibilities: Any) -> Any:
         """The expected sufficient statistics."""
         ...
+
+
+@runtime_checkable
+class HasGradient(Protocol):
+    """A density on a manifold whose gradient can be asked for, exactly or as an unbiased estimate.
+
+    Gradients are Euclidean ones in the coordinates of the array that represents a point; a sampler projects them.
+    A declared `noise_covariance` of the estimate (number, diagonal or matrix) may stand beside it, else it is None.
+    """
+
+    manifold: Any
+    noise_covariance: Any
+
+    def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Write the gradient of the log density at each chain's position to `out`, shaped like `position`.
+
+        `position` is ``(n_chains, *manifold.shape)``. With `keys`, one for each chain, it may be an unbiased estimate:
+        a function of chain, position and key alone, so that the same key means the same minibatch. None means all data.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGradientDeviations(HasGradient, Protocol):
+    """A density whose gradient is a sum over samples, so that a minibatch tells how noisy its own gradient is."""
+
+    def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Estimate the gradient as `grad_log_density` does, and return deviations, ``(n_chains, n, *manifold.shape)``.
+
+        The sum over i of ``deviation_i deviation_i'`` is an unbiased estimate of the covariance of the estimate.
+        """
+        ...
+
+
+@runtime_checkable
+class HasLogDensity(Protocol):
+    """A density on a manifold whose logarithm can be evaluated up to a constant."""
+
+    manifold: Any
+
+    def log_density(self, position: np.ndarray) -> np.ndarray:
+        """Log density of each chain's position, ``(n_chains,)``, with respect to the manifold's base measure."""
+        ...
+
+
+@runtime_checkable
+class HasCounts(Protocol):
+    """Coordinates that are gamma distributed, or Dirichlet rows, given counts: shape = prior + sum of counts.
+
+    On a positive orthant the coordinates are independent gammas of these shapes and rate one, on a simplex each row is
+    Dirichlet with these concentrations.
+    """
+
+    manifold: Any
+
+    def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Write prior + (N / n) * counts of a minibatch to `out`, shaped like `position`; never negative."""
+        ...
+
+
+@runtime_checkable
+class HasLogNormalMean(Protocol):
+    """Positive coordinates that are log-normal: the logarithm has a known variance, and a mean known as an estimate."""
+
+    manifold: Any
+    log_variance: Any  # number, or array of the manifold's shape
+
+    def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Write an unbiased estimate of the mean of the logarithms to `out`, shaped like `position`."""
+        ...

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..manifolds import GeodesicFlow
-from ..models import HasGradient, HasGradientDeviations, IncompatibleError
+from ..models import HasGradient, HasGradientDeviations, IncompatibleError, offers
 from ..models._density import check_covariance
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
@@ -103,7 +103,7 @@ class GradientSampler(ManifoldSampler):
         """A momentum from its stationary law: standard normal in the tangent space."""
         momentum = np.empty_like(position)
         fill_normal(keys, Purpose.START, momentum.reshape(len(keys), -1))
-        if isinstance(model.manifold, GeodesicFlow):
+        if offers(model.manifold, GeodesicFlow):
             model.manifold.project(position, momentum)
         return momentum
 
@@ -112,7 +112,7 @@ class GradientSampler(ManifoldSampler):
         given = getattr(self, "noise_covariance", None)
         covariance, running = None, None
         if isinstance(given, str) and given == "fisher":
-            if not isinstance(model, HasGradientDeviations):
+            if not offers(model, HasGradientDeviations):
                 raise IncompatibleError(
                     f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
                     f"(n_samples), which {type(model).__name__} does not offer."
@@ -126,6 +126,11 @@ class GradientSampler(ManifoldSampler):
             covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
         elif isinstance(given, str):
             covariance = decompose(model.noise_covariance, size)
+            if covariance is not None and self._control_variate is not None:
+                raise ValueError(
+                    "A control_variate changes the gradient's noise, so the covariance that the target declares is not "
+                    "that of the noise: set noise_covariance to None, or to what is left of it."
+                )
         else:
             covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
         anchor = None if self._control_variate is None else np.empty_like(position)

@@ -1,0 +1,81 @@
+"""A target whose gradient is made noisy on purpose, by a known law."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from ..utils._random import Purpose
+from ..utils._variates import fill_normal
+from ._density import check_covariance
+from ._wrapper import TargetWrapper, target_has
+
+
+class NoisyGradient(TargetWrapper):
+    r"""Another target with normal noise of a known covariance added to its gradient.
+
+    With `keys` the gradient is :math:`\nabla\log\pi(x) + \mathcal{N}(0, V)`, in the coordinates of the array that
+    represents a point, a function of chain, position and key alone; without, it is the target's own. Samplers that
+    compensate for the noise find V in `noise_covariance`. Noise of the target's minibatches comes on top, undeclared.
+
+    Parameters
+    ----------
+    target : object
+        A target with a gradient, and without declared noise.
+    covariance : float, array of shape (size,) or (size, size)
+        V: a multiple of the identity, a diagonal or a positive semi-definite matrix.
+
+    Attributes
+    ----------
+    manifold : Manifold
+        The target's.
+    noise_covariance : float or ndarray
+        V.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the target has no gradient or declares noise already, or if the covariance is none.
+    """
+
+    def __init__(self, target: Any, covariance: Any):
+        if getattr(target, "grad_log_density", None) is None:
+            raise TypeError(f"NoisyGradient needs a target with grad_log_density; got {target!r}.")
+        if getattr(target, "noise_covariance", None) is not None:
+            raise ValueError("NoisyGradient needs a target that declares no noise of its own; add the covariances.")
+        self.target = target
+        self.manifold = target.manifold
+        self.noise_covariance = check_covariance(covariance, target.manifold.size, "covariance")
+        if self.noise_covariance is None:
+            raise ValueError("covariance must be given; for a gradient without noise, use the target itself.")
+        self._root = _square_root(self.noise_covariance)
+
+    def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Gradient at each chain's position, noisy if `keys` are given, written to `out`."""
+        self.target.grad_log_density(position, keys, out)
+        if keys is None:
+            return
+        noise = np.empty((len(position), self.manifold.size))
+        fill_normal(keys, Purpose.GRADIENT_NOISE, noise)
+        if np.ndim(self._root) < 2:
+            noise *= self._root
+        else:
+            noise = np.einsum("cj,ij->ci", noise, self._root)  # one order of additions, whatever BLAS is there
+        out += noise.reshape(out.shape)
+
+    @available_if(target_has("log_density"))
+    def log_density(self, position: np.ndarray) -> np.ndarray:
+        """Log density of the target: noise in the gradient does not touch it."""
+        return self.target.log_density(position)
+
+    def __repr__(self) -> str:
+        return f"NoisyGradient({self.target!r}, {self.noise_covariance!r})"
+
+
+def _square_root(covariance: Any) -> Any:
+    if np.ndim(covariance) < 2:
+        return np.sqrt(covariance)
+    values, vectors = np.linalg.eigh(covariance)  # a Cholesky factor asks for full rank
+    return vectors * np.sqrt(np.maximum(values, 0))
