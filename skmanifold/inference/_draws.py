@@ -65,7 +65,7 @@ class Draws:
         Parameters
         ----------
         **options
-            Of arviz-stats' ``ess``, such as ``method="tail"``; by default the bulk's.
+            Of arviz-stats' ``ess``, such as ``method="mean"``; by default the bulk's.
 
         Raises
         ------

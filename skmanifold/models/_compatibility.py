@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 _WORDS = {
-    "HasGradient": "a gradient of the log density",
-    "HasGradientDeviations": "gradients of single samples",
-    "HasLogDensity": "a log density",
-    "HasCounts": "expected counts",
-    "HasLogNormalMean": "the mean of log-normal coordinates",
+    "HasGradient": "a gradient of the log density (grad_log_density)",
+    "HasGradientDeviations": "gradients of single samples (grad_with_deviations)",
+    "HasLogDensity": "a log density (log_density)",
+    "HasCounts": "expected counts (expected_counts)",
+    "HasLogNormalMean": "the mean of log-normal coordinates (expected_log)",
     "Flat": "a flat space without boundary",
     "GeodesicFlow": "geodesics in closed form",
     "DiffusionMetric": "a metric for diffusions",
@@ -24,8 +24,8 @@ class IncompatibleError(TypeError, ValueError):
 def offers(thing: Any, protocol: Any) -> bool:
     """Whether a model or a manifold has all that a protocol names.
 
-    ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it takes
-    them to be there always.
+    ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it
+    takes them to be there always.
     """
     bases = [base for base in protocol.__mro__ if base.__module__ not in ("builtins", "typing")]
     names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ()))}

@@ -1,0 +1,190 @@
+"""`sample`: what it returns, refuses, and keeps when something goes wrong; and what draws can tell of themselves."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skmanifold import Draws, sample
+from skmanifold.manifolds import Euclidean, Sphere
+from skmanifold.models import Density, Softmax, circle, dirichlet, standard_normal
+from skmanifold.samplers import GMC, HMC, SGGMC, SGLD, BaseSampler, NonFiniteError
+
+
+def draw(target=None, sampler=None, **options):
+    options = {"n_draws": 20, "burn_in": 5, "n_chains": 3, "random_state": 0, **options}
+    return sample(target or standard_normal(2), sampler or SGLD(0.1), **options)
+
+
+def test_draws_have_chains_first():
+    draws = draw()
+    assert isinstance(draws, Draws)
+    assert draws.position.shape == (3, 20, 2)
+    assert (draws.n_chains, draws.n_draws) == (3, 20)
+    assert draws.flat().shape == (60, 2)
+    assert draws.mean().shape == (2,)
+    assert repr(draws) == "Draws(3 chains of 20 draws, 2, by SGLD(step_size=0.1))"
+
+
+def test_thinning_and_burn_in_leave_steps_out():
+    every = draw(n_draws=40, burn_in=0).position
+    np.testing.assert_array_equal(draw(n_draws=10, burn_in=10, thin=3).position, every[:, 12:40:3])
+    np.testing.assert_array_equal(draw(n_draws=8, thin=2, burn_in=None).position, every[:, 9:24:2])
+
+
+def test_a_chain_is_the_same_beside_any_others_and_for_any_number_of_threads():
+    looped = Density(Sphere(3), lambda x: np.array([0.0, 0.0, 5.0]))
+    five = draw(looped, SGGMC(), n_chains=5)
+    for n_jobs in (1, 2, 5):
+        np.testing.assert_array_equal(draw(looped, SGGMC(), n_chains=5, n_jobs=n_jobs).position, five.position)
+    np.testing.assert_array_equal(draw(looped, SGGMC(), n_chains=2).position, five.position[:2])
+    many = draw(standard_normal(2), n_chains=600, n_jobs=1).position  # more than one block of a vectorised target
+    np.testing.assert_array_equal(draw(standard_normal(2), n_chains=600, n_jobs=2).position, many)
+
+
+def test_chains_differ_and_so_do_seeds():
+    draws = draw()
+    assert not np.array_equal(draws.position[0], draws.position[1])
+    assert not np.array_equal(draw(random_state=1).position, draws.position)
+    assert not np.array_equal(draw(random_state=None).position, draw(random_state=None).position)
+
+
+def test_chains_begin_where_they_are_told():
+    start = np.array([[5.0, 0.0], [0.0, 5.0], [-5.0, 0.0]])
+    draws = draw(sampler=SGLD(1e-8), position=start, burn_in=0)
+    np.testing.assert_allclose(draws.position[:, 0], start, atol=1e-2)
+    assert start[0, 0] == 5.0
+
+
+def test_the_sampler_given_is_not_touched():
+    sampler = SGLD(0.1)
+    before = sampler.get_params()
+    draws = draw(sampler=sampler)
+    assert draws.sampler is not sampler
+    assert sampler.get_params() == before == clone(sampler).get_params()
+    assert vars(sampler).keys() == before.keys()
+
+
+def test_metropolis_samplers_report_acceptance_and_log_density():
+    draws = draw(circle(), GMC(0.1, 5))
+    assert draws.log_density.shape == (3, 20)
+    np.testing.assert_allclose(draws.log_density[1], circle().log_density(draws.position[1]))
+    assert ((draws.acceptance > 0.5) & (draws.acceptance <= 1)).all()
+    plain = draw(circle(), SGGMC())
+    assert plain.log_density is None
+    assert plain.acceptance is None
+
+
+def test_draws_map_through_a_chart():
+    chart = Softmax(dirichlet([1.0, 2.0, 3.0]))
+    on_simplex = draw(chart, SGLD(0.05)).map(chart.point)
+    assert on_simplex.position.shape == (3, 20, 3)
+    np.testing.assert_allclose(on_simplex.position.sum(axis=-1), 1)
+
+
+def test_diagnostics_are_those_of_arviz():
+    array_stats = pytest.importorskip("arviz_stats.base").array_stats
+    draws = draw(sampler=HMC(0.5, 5), n_draws=200)
+    for name in ("ess", "rhat", "mcse"):
+        expected = getattr(array_stats, name)(draws.position, chain_axis=0, draw_axis=1)
+        np.testing.assert_array_equal(getattr(draws, name)(), expected)
+        assert getattr(draws, name)().shape == (2,)
+    assert (draws.ess(method="mean") != draws.ess()).all()
+    assert (draws.rhat() < 1.05).all()
+
+
+def test_draws_convert_to_arviz():
+    pytest.importorskip("arviz_base")
+    draws = draw(circle(), GMC(0.1, 5))
+    tree = draws.to_arviz()
+    np.testing.assert_array_equal(tree["posterior"]["position"].values, draws.position)
+    np.testing.assert_array_equal(tree["sample_stats"]["lp"].values, draws.log_density)
+
+
+@pytest.mark.parametrize(("method", "module"), [("ess", "arviz_stats.base"), ("to_arviz", "arviz_base")])
+def test_without_arviz_a_sentence_says_what_to_install(monkeypatch, method, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"needs arviz-\w+: pip install skmanifold\[arviz\]"):
+        getattr(draw(), method)()
+
+
+def test_draws_pickle():
+    draws = draw()
+    again = pickle.loads(pickle.dumps(draws))
+    np.testing.assert_array_equal(again.position, draws.position)
+    assert repr(again) == repr(draws)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_draws": 0}, ValueError, "n_draws must be an integer of at least 1; got 0"),
+        ({"n_draws": 2.5}, ValueError, "n_draws must be an integer of at least 1; got 2.5"),
+        ({"thin": True}, ValueError, "thin must be an integer of at least 1; got True"),
+        ({"n_chains": -1}, ValueError, "n_chains must be an integer of at least 1; got -1"),
+        ({"burn_in": -1}, ValueError, "burn_in must be an integer of at least 0; got -1"),
+        ({"batch_size": 5}, ValueError, "batch_size needs a target with n_samples"),
+        ({"position": np.zeros((3, 3))}, ValueError, r"position must be of shape \(3, 2\), chains first; got \(3, 3\)"),
+        ({"sampler": "sgdl"}, ValueError, "Unknown sampler 'sgdl': known names are 'hmc', 'sgld'"),
+        ({"sampler": SGLD}, TypeError, "sampler must be an instance or a name, not the class SGLD"),
+        ({"sampler": 3}, TypeError, "sampler must be a name or an instance of a sampler; got 3"),
+        ({"sampler": SGLD(0.0)}, ValueError, "'step_size' parameter of SGLD must be"),
+        ({"sampler": SGLD(-1.0)}, ValueError, "'step_size' parameter of SGLD must be"),
+        ({"sampler": HMC(n_steps=0)}, ValueError, "'n_steps' parameter of HMC must be"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(options, error, message):
+    with pytest.raises(error, match=message) as refusal:
+        draw(**options)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_start_off_the_manifold_is_refused():
+    with pytest.raises(ValueError, match="length"):
+        draw(circle(), SGGMC(), position=np.full((3, 2), 0.5))
+
+
+def test_metropolis_samplers_refuse_minibatches():
+    target = Density(Euclidean(2), lambda x, rows: -x, lambda x, rows: -x @ x / 2, n_samples=4)
+    with pytest.raises(ValueError, match="HMC needs all data at every step: leave batch_size at None"):
+        draw(target, HMC(), batch_size=2)
+
+
+class Walker:
+    """A target whose gradient fails at one call."""
+
+    def __init__(self, fail_at, n_chains):
+        self.calls, self.fail_at = 0, fail_at * n_chains
+
+    def __call__(self, x):
+        self.calls += 1
+        return np.full_like(x, np.nan if self.calls > self.fail_at else 0.0)
+
+
+@pytest.mark.parametrize("sampler", [SGLD(0.1), SGGMC(0.1, n_steps=1)])
+def test_a_gradient_that_is_not_finite_stops_with_what_was_drawn(sampler):
+    walker = Walker(fail_at=12, n_chains=2)
+    with pytest.raises(
+        NonFiniteError, match=f"{type(sampler).__name__} met .* not finite at step 12 of chain 0"
+    ) as stop:
+        draw(Density(Euclidean(2), walker), sampler, n_chains=2)
+    error = stop.value
+    assert error.state.n_steps == 12
+    assert np.isfinite(error.state.position).all()
+    whole = draw(Density(Euclidean(2), np.zeros_like), sampler, n_chains=2).position
+    np.testing.assert_array_equal(error.draws.position[:, :7], whole[:, :7])
+    assert np.isnan(error.draws.position[:, 7:]).all()
+
+
+def test_a_sampler_that_does_not_say_how_to_begin_or_move():
+    from skmanifold.samplers import ManifoldSampler
+
+    class Idle(ManifoldSampler):
+        pass
+
+    with pytest.raises(TypeError, match="Idle does not say how to begin"):
+        draw(sampler=Idle())
+    with pytest.raises(TypeError, match="does not say how to move"):
+        BaseSampler().step(None, None)
