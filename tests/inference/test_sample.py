@@ -86,13 +86,13 @@ def test_draws_map_through_a_chart():
 
 def test_diagnostics_are_those_of_arviz():
     array_stats = pytest.importorskip("arviz_stats.base").array_stats
-    draws = draw(sampler=HMC(0.5, 5), n_draws=200)
+    draws = draw(sampler=SGLD(0.3), n_draws=400)
     for name in ("ess", "rhat", "mcse"):
         expected = getattr(array_stats, name)(draws.position, chain_axis=0, draw_axis=1)
         np.testing.assert_array_equal(getattr(draws, name)(), expected)
         assert getattr(draws, name)().shape == (2,)
     assert (draws.ess(method="mean") != draws.ess()).all()
-    assert (draws.rhat() < 1.05).all()
+    assert (draws.rhat() < 1.1).all()
 
 
 def test_draws_convert_to_arviz():
