@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
@@ -54,7 +55,8 @@ def sample(
     random_state : None, int or RandomState
         Seed. With an int the draws are the same bit for bit, whatever `n_jobs`.
     n_jobs : int, optional
-        Threads for the chains, as in joblib. They help where the target's functions release the GIL.
+        Threads for the chains, as in joblib. They help where the target's functions release the GIL. (Linear algebra
+        runs on one thread meanwhile.)
 
     Returns
     -------
@@ -106,7 +108,7 @@ def sample(
     block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
     positions, log_density = np.full((n_chains, n_draws, *shape), np.nan), np.full((n_chains, n_draws), np.nan)
     run = _Run(mover, target, n_draws, burn_in, thin, positions, log_density)
-    with Workers(n_jobs) as workers:
+    with Workers(n_jobs) as workers, threadpool_limits(1, user_api="blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
         try:
             accepted = workers.run(run.advance, tasks)

@@ -25,11 +25,11 @@ def offers(thing: Any, protocol: Any) -> bool:
     """Whether a model or a manifold has all that a protocol names.
 
     ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it
-    takes them to be there always.
+    takes them to be there always. An attribute that is False is not offered.
     """
     bases = [base for base in protocol.__mro__ if base.__module__ not in ("builtins", "typing")]
     names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ()))}
-    return all(hasattr(thing, name) for name in names if not name.startswith("_"))
+    return all(getattr(thing, name, False) is not False for name in names if not name.startswith("_"))
 
 
 def missing_protocols(sampler, model) -> list[type]:

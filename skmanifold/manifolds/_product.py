@@ -1,0 +1,206 @@
+"""Products of manifolds, for posteriors with several blocks."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from sklearn.base import clone
+
+from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold
+from ._validation import finite_array
+
+
+class Product(Manifold):
+    """The product of manifolds.
+
+    A point is one flat array, the factors' points one after the other, each flattened; `split` gives them back in
+    shape. The base measure is the product of the factors'.
+
+    What a product offers depends on its factors: `project`, `flow` and `retract` if all of them are geodesic flows,
+    `inverse_metric`, `divergence` and `reflect` if all of them have a diffusion's metric, ``is_flat`` if all are flat.
+    What one factor lacks the product has not, so that ``isinstance(product, GeodesicFlow)`` tells the truth.
+
+    Factors are given one by one, ``Product(Sphere(3), Euclidean(2))``; as a parameter (`get_params`, `set_params`) they
+    are the tuple ``factors``.
+
+    Parameters
+    ----------
+    *factors : Manifold
+        At least one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a factor is not a manifold, or there is none.
+    """
+
+    def __init__(self, *factors):
+        self.factors = factors
+        self._set_up()
+
+    def _set_up(self) -> None:
+        if not self.factors:
+            raise ValueError("Product needs at least one factor.")
+        for factor in self.factors:
+            if not isinstance(factor, Manifold):
+                raise TypeError(f"Product needs factors that are manifolds, got {factor!r}.")
+        self._stops = np.cumsum([factor.size for factor in self.factors]).tolist()
+        # Protocols look for methods on the class as well as by hasattr: what is offered has to be settled by the class
+        self.__class__ = _class_that_offers(self._declared_class(), self._kinds())
+
+    def _kinds(self) -> tuple[type, ...]:
+        def all_are(protocol):
+            return all(isinstance(factor, protocol) for factor in self.factors)
+
+        kinds: list[type] = []
+        if all_are(GeodesicFlow):
+            kinds.append(_FlowProduct)
+        if all_are(DiffusionMetric):
+            kinds.append(_MetricProduct)
+        if all_are(Flat) and all(factor.is_flat for factor in self.factors):
+            kinds.append(_FlatProduct)
+        return tuple(kinds)
+
+    @classmethod
+    def _declared_class(cls) -> type:
+        return cls.__dict__.get("_declared", cls)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(sum of the factors' sizes,)``."""
+        return (self._stops[-1],)
+
+    @property
+    def dim(self) -> int:
+        """Intrinsic dimension: the sum of the factors'."""
+        return sum(factor.dim for factor in self.factors)
+
+    def split(self, x: np.ndarray) -> list[np.ndarray]:
+        r"""Show each factor's part of a point.
+
+        Parameters
+        ----------
+        x : array of shape (..., size)
+            Points, or tangent vectors.
+
+        Returns
+        -------
+        parts : list of arrays of shape (..., \*factor.shape)
+            Views into `x`, one for each factor.
+        """
+        starts = [0, *self._stops]
+        return [
+            x[..., start:stop].reshape(*x.shape[:-1], *factor.shape)
+            for factor, start, stop in zip(self.factors, starts, self._stops, strict=False)
+        ]
+
+    def random_point(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw each factor's point, in order."""
+        return np.concatenate([factor.random_point(rng).ravel() for factor in self.factors])
+
+    def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
+        """Raise a ValueError, naming the factor, unless every part is on its factor within `atol`."""
+        for i, (factor, part) in enumerate(zip(self.factors, self.split(finite_array(x, self.shape)), strict=True)):
+            try:
+                factor.check_point(part, atol)
+            except ValueError as error:
+                raise ValueError(f"In factor {i}, {factor!r}: {error}") from error
+
+    def _call_factors(self, method: str, read: list, written: list, *arguments) -> None:
+        """Call `method` of every factor with its parts of the arrays, contiguous as it expects."""
+        start = 0
+        for factor, stop in zip(self.factors, self._stops, strict=True):
+            inputs = [np.ascontiguousarray(array[:, start:stop]) for array in read]
+            views = [array[:, start:stop] for array in written]
+            outputs = [np.ascontiguousarray(view) for view in views]
+            parts = [part.reshape(-1, *factor.shape) for part in inputs + outputs]
+            getattr(factor, method)(*parts, *arguments)
+            for view, output in zip(views, outputs, strict=True):
+                if output is not view:  # with several chains a factor's part is not contiguous: it worked on a copy
+                    view[...] = output
+            start = stop
+
+    def get_params(self, deep: bool = True) -> dict:
+        """Get the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: factors have no names to be addressed by.
+
+        Returns
+        -------
+        params : dict
+            The tuple of factors, named ``factors``.
+        """
+        return {"factors": self.factors}
+
+    def set_params(self, **params):
+        """Set the parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            ``factors``, a sequence of manifolds.
+
+        Returns
+        -------
+        self : Product
+            The same object.
+        """
+        if unknown := sorted(params.keys() - {"factors"}):
+            raise ValueError(f"Product has no parameter {unknown[0]!r}, only 'factors'.")
+        if params:
+            self.factors = tuple(params["factors"])
+            self._set_up()
+        return self
+
+    def __repr__(self, N_CHAR_MAX=700):
+        return f"Product({', '.join(repr(factor) for factor in self.factors)})"
+
+    def __sklearn_clone__(self):
+        return self._declared_class()(*[clone(factor) for factor in self.factors])
+
+    def __reduce__(self):
+        return self._declared_class(), self.factors
+
+
+class _FlowProduct(Product):
+    def project(self, x, v):
+        """Replace `v` by its tangent part at `x`, in place."""
+        self._call_factors("project", [x], [v])
+
+    def flow(self, x, v, t):
+        """Follow the geodesic from `x` with velocity `v` for time `t`; both move, in place."""
+        self._call_factors("flow", [], [x, v], t)
+
+    def retract(self, x, v):
+        """Take rounding errors off `x`, and off its tangent vector, in place."""
+        self._call_factors("retract", [], [x, v])
+
+
+class _MetricProduct(Product):
+    def inverse_metric(self, x, out):
+        """Diagonal of the inverse metric at `x`, written to `out`."""
+        self._call_factors("inverse_metric", [x], [out])
+
+    def divergence(self, x, out):
+        """Its divergence, written to `out`."""
+        self._call_factors("divergence", [x], [out])
+
+    def reflect(self, x, momentum=None):
+        """Mirror coordinates that left the space back into it, and turn their momenta round, in place."""
+        self._call_factors("reflect", [], [x] if momentum is None else [x, momentum])
+
+
+class _FlatProduct(Product):
+    is_flat = True
+
+
+@cache
+def _class_that_offers(declared: type, kinds: tuple[type, ...]) -> type:
+    if not kinds:
+        return declared
+    names = {name: getattr(declared, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(declared.__name__, (*kinds, declared), {**names, "_declared": declared})

@@ -1,0 +1,48 @@
+"""Two ways to give a shape, each shared by two manifolds: all of it, or rows of vectors."""
+
+from __future__ import annotations
+
+from ._base import Manifold
+from ._validation import check_count, check_shape
+
+
+class ShapedLikeArray(Manifold):
+    """A manifold as large as the array: its parameter is the shape itself."""
+
+    shape: tuple[int, ...] = ()  # hides the base class's property
+
+    def __init__(self, shape):
+        self.shape = shape
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.shape = check_shape(type(self).__name__, self.shape)
+
+    @property
+    def dim(self) -> int:
+        """Intrinsic dimension: the number of coordinates."""
+        return self.size
+
+
+class RowsOfVectors(Manifold):
+    """A manifold of vectors of `d` entries under one constraint, or of `n_points` of them in rows."""
+
+    def __init__(self, d, n_points=None):
+        self.d = d
+        self.n_points = n_points
+        self._set_up()
+
+    def _set_up(self) -> None:
+        check_count(f"The parameter d of {type(self).__name__}", self.d)
+        if self.n_points is not None:
+            check_count(f"The parameter n_points of {type(self).__name__}", self.n_points)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(d,)``, or ``(n_points, d)``."""
+        return (self.d,) if self.n_points is None else (self.n_points, self.d)
+
+    @property
+    def dim(self) -> int:
+        """Intrinsic dimension: d - 1 for each point."""
+        return (self.d - 1) * (self.n_points or 1)
