@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 
+from ..utils._offers import offers
 from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold
 from ._validation import finite_array
+
+
+def _all_factors(protocol: type) -> Callable[[Product], bool]:
+    return lambda product: all(offers(factor, protocol) for factor in product.factors)
 
 
 class Product(Manifold):
@@ -19,7 +25,7 @@ class Product(Manifold):
 
     What a product offers depends on its factors: `project`, `flow` and `retract` if all of them are geodesic flows,
     `inverse_metric`, `divergence` and `reflect` if all of them have a diffusion's metric, ``is_flat`` if all are flat.
-    What one factor lacks the product has not, so that ``isinstance(product, GeodesicFlow)`` tells the truth.
+    What one factor lacks the product has not: ``hasattr`` tells the truth.
 
     Factors are given one by one, ``Product(Sphere(3), Euclidean(2))``; as a parameter (`get_params`, `set_params`) they
     are the tuple ``factors``.
@@ -46,25 +52,6 @@ class Product(Manifold):
             if not isinstance(factor, Manifold):
                 raise TypeError(f"Product needs factors that are manifolds, got {factor!r}.")
         self._stops = np.cumsum([factor.size for factor in self.factors]).tolist()
-        # Protocols look for methods on the class as well as by hasattr: what is offered has to be settled by the class
-        self.__class__ = _class_that_offers(self._declared_class(), self._kinds())
-
-    def _kinds(self) -> tuple[type, ...]:
-        def all_are(protocol):
-            return all(isinstance(factor, protocol) for factor in self.factors)
-
-        kinds: list[type] = []
-        if all_are(GeodesicFlow):
-            kinds.append(_FlowProduct)
-        if all_are(DiffusionMetric):
-            kinds.append(_MetricProduct)
-        if all_are(Flat) and all(factor.is_flat for factor in self.factors):
-            kinds.append(_FlatProduct)
-        return tuple(kinds)
-
-    @classmethod
-    def _declared_class(cls) -> type:
-        return cls.__dict__.get("_declared", cls)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,6 +93,41 @@ class Product(Manifold):
                 factor.check_point(part, atol)
             except ValueError as error:
                 raise ValueError(f"In factor {i}, {factor!r}: {error}") from error
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all factors are flat."""
+        return all(offers(factor, Flat) for factor in self.factors)
+
+    @available_if(_all_factors(GeodesicFlow))
+    def project(self, x: np.ndarray, v: np.ndarray) -> None:
+        """Replace `v` by its tangent part at `x`, in place."""
+        self._call_factors("project", [x], [v])
+
+    @available_if(_all_factors(GeodesicFlow))
+    def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
+        """Follow the geodesic from `x` with velocity `v` for time `t`; both move, in place."""
+        self._call_factors("flow", [], [x, v], t)
+
+    @available_if(_all_factors(GeodesicFlow))
+    def retract(self, x: np.ndarray, v: np.ndarray) -> None:
+        """Take rounding errors off `x`, and off its tangent vector, in place."""
+        self._call_factors("retract", [], [x, v])
+
+    @available_if(_all_factors(DiffusionMetric))
+    def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Diagonal of the inverse metric at `x`, written to `out`."""
+        self._call_factors("inverse_metric", [x], [out])
+
+    @available_if(_all_factors(DiffusionMetric))
+    def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Its divergence, written to `out`."""
+        self._call_factors("divergence", [x], [out])
+
+    @available_if(_all_factors(DiffusionMetric))
+    def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
+        """Mirror coordinates that left the space back into it, and turn their momenta round, in place."""
+        self._call_factors("reflect", [], [x] if momentum is None else [x, momentum])
 
     def _call_factors(self, method: str, read: list, written: list, *arguments) -> None:
         """Call `method` of every factor with its parts of the arrays, contiguous as it expects."""
@@ -160,47 +182,7 @@ class Product(Manifold):
         return f"Product({', '.join(repr(factor) for factor in self.factors)})"
 
     def __sklearn_clone__(self):
-        return self._declared_class()(*[clone(factor) for factor in self.factors])
+        return type(self)(*[clone(factor) for factor in self.factors])
 
     def __reduce__(self):
-        return self._declared_class(), self.factors
-
-
-class _FlowProduct(Product):
-    def project(self, x, v):
-        """Replace `v` by its tangent part at `x`, in place."""
-        self._call_factors("project", [x], [v])
-
-    def flow(self, x, v, t):
-        """Follow the geodesic from `x` with velocity `v` for time `t`; both move, in place."""
-        self._call_factors("flow", [], [x, v], t)
-
-    def retract(self, x, v):
-        """Take rounding errors off `x`, and off its tangent vector, in place."""
-        self._call_factors("retract", [], [x, v])
-
-
-class _MetricProduct(Product):
-    def inverse_metric(self, x, out):
-        """Diagonal of the inverse metric at `x`, written to `out`."""
-        self._call_factors("inverse_metric", [x], [out])
-
-    def divergence(self, x, out):
-        """Its divergence, written to `out`."""
-        self._call_factors("divergence", [x], [out])
-
-    def reflect(self, x, momentum=None):
-        """Mirror coordinates that left the space back into it, and turn their momenta round, in place."""
-        self._call_factors("reflect", [], [x] if momentum is None else [x, momentum])
-
-
-class _FlatProduct(Product):
-    is_flat = True
-
-
-@cache
-def _class_that_offers(declared: type, kinds: tuple[type, ...]) -> type:
-    if not kinds:
-        return declared
-    names = {name: getattr(declared, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(declared.__name__, (*kinds, declared), {**names, "_declared": declared})
+        return type(self), self.factors

@@ -1,7 +1,7 @@
 """What posteriors can answer: the protocols between models and samplers, the check that they meet, and users' own."""
 
 from ._charts import CHARTS, ExpandedMean, Log, Softmax, SquareRoot
-from ._compatibility import IncompatibleError, check_compatible, is_compatible, offers
+from ._compatibility import IncompatibleError, check_compatible, is_compatible
 from ._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
 from ._density import Density
 from ._noisy import NoisyGradient
@@ -46,7 +46,6 @@ __all__ = [
     "double_well",
     "gamma",
     "is_compatible",
-    "offers",
     "sparse_dirichlet",
     "standard_normal",
     "vmf_mixture_posterior",

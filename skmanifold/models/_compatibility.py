@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..utils._offers import offers
+
 _WORDS = {
     "HasGradient": "a gradient of the log density (grad_log_density)",
     "HasGradientDeviations": "gradients of single samples (grad_with_deviations)",
@@ -19,17 +21,6 @@ _WORDS = {
 
 class IncompatibleError(TypeError, ValueError):
     """A sampler asks what a model (or its manifold) cannot answer."""
-
-
-def offers(thing: Any, protocol: Any) -> bool:
-    """Whether a model or a manifold has all that a protocol names.
-
-    ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it
-    takes them to be there always. An attribute that is False is not offered.
-    """
-    bases = [base for base in protocol.__mro__ if base.__module__ not in ("builtins", "typing")]
-    names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ()))}
-    return all(getattr(thing, name, False) is not False for name in names if not name.startswith("_"))
 
 
 def missing_protocols(sampler, model) -> list[type]:

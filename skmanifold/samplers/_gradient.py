@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..manifolds import GeodesicFlow
-from ..models import HasGradient, HasGradientDeviations, IncompatibleError, offers
+from ..models import HasGradient, HasGradientDeviations, IncompatibleError
 from ..models._density import check_covariance
+from ..utils._offers import offers
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal, fold_keys

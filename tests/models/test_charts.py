@@ -7,10 +7,11 @@ import pytest
 from scipy.special import gammaln
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
-from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity, offers
+from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
 from skmanifold.models._charts import CHARTS, Chart, ExpandedMean, Log, Softmax, SquareRoot
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
 from skmanifold.models._reference import dirichlet, double_well, gamma
+from skmanifold.utils._offers import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere, Stiefel
-from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity, offers
+from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
+from skmanifold.utils._offers import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

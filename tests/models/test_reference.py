@@ -13,7 +13,6 @@ from skmanifold.models import (
     HasGradientDeviations,
     HasLogDensity,
     HasLogNormalMean,
-    offers,
 )
 from skmanifold.models._charts import Log, Softmax
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
@@ -28,6 +27,7 @@ from skmanifold.models._reference import (
     standard_normal,
     vmf_mixture_posterior,
 )
+from skmanifold.utils._offers import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

@@ -1,0 +1,29 @@
+"""One way from what users pass as `random_state` to numpy's Generator."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+
+def as_generator(random_state) -> np.random.Generator:
+    """A Generator: itself, or seeded by an int or by draws of a RandomState; fresh entropy for None."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint64))
+    is_seed = isinstance(random_state, numbers.Integral) and int(random_state) >= 0
+    if random_state is None or is_seed:
+        return np.random.default_rng(random_state)
+    raise ValueError(
+        f"random_state must be None, a non-negative int, a RandomState or a Generator; got {random_state!r}."
+    )
+
+
+def as_shape(size) -> tuple[int, ...]:
+    """The shape that `size` (None, an int or a tuple of ints) stands for."""
+    entries = () if size is None else (size,) if isinstance(size, numbers.Integral) else tuple(size)
+    if not all(isinstance(entry, numbers.Integral) and int(entry) >= 0 for entry in entries):
+        raise ValueError(f"size must be None, a non-negative int or a tuple of them; got {size!r}.")
+    return tuple(int(entry) for entry in entries)

@@ -1,0 +1,191 @@
+"""Gamma draws restricted to an interval, however far in a tail it lies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ..utils._random import fold_in, uniform
+from ._generator import as_generator, as_shape
+
+
+def sample_truncated_gamma(shape, rate=1.0, lower=0.0, upper=np.inf, size=None, random_state=None):
+    r"""Draws of a gamma variable given that it lies between `lower` and `upper`.
+
+    The log :math:`y` of a Ga(a, b) variable has the density :math:`\exp(a y - b e^y)`, up to a constant. It is
+    log-concave for every shape a, whatever the interval, so that the tangents at its mode within the interval and at
+    about one nat below on either side bound it closely. Rejection from that bound (the tangents of [1]_, not adapted)
+    is exact, needs no incomplete gamma function, and accepts about nine proposals in ten, whatever the parameters.
+
+    Parameters
+    ----------
+    shape : array-like
+        Shapes a, from 1e-300 to 1e100.
+    rate : array-like, default=1.0
+        Rates b, from 1e-200 to 1e200; the mean without limits is a / b.
+    lower, upper : array-like
+        Limits, 0 <= lower < upper; `upper` may be infinite.
+    size : None, int or tuple of ints, default=None
+        Shape of the draws; None for that of the parameters, broadcast.
+    random_state : None, int, RandomState or Generator
+        Source of randomness.
+
+    Returns
+    -------
+    float or ndarray
+        The draws, in [lower, upper], neither infinite nor NaN. Those below the smallest float are 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or the parameters do not broadcast to `size`.
+
+    References
+    ----------
+    .. [1] Gilks, W. and Wild, P. (1992). Adaptive rejection sampling for Gibbs sampling. Applied Statistics 41,
+       337-348.
+
+    Examples
+    --------
+    >>> from skmanifold.distributions import sample_truncated_gamma
+    >>> draws = sample_truncated_gamma(0.5, 1.0, lower=1000.0, size=5, random_state=0)
+    >>> bool((draws > 1000.0).all()), bool((draws < 1050.0).all())
+    (True, True)
+    """
+    shape, rate, lower, upper = (np.asarray(values, dtype=np.float64) for values in (shape, rate, lower, upper))
+    check_gamma_shape(shape)
+    if not np.all((rate >= 1e-200) & (rate <= 1e200)):
+        raise ValueError("rate must be positive, between 1e-200 and 1e200.")
+    if not (np.all(lower >= 0.0) and np.all(lower < upper)):
+        raise ValueError("The limits must satisfy 0 <= lower < upper.")
+    arrays = list(np.broadcast_arrays(shape, rate, lower, upper))
+    if size is not None:
+        arrays = [broadcast_to_size(array, size) for array in arrays]
+    out = np.empty(arrays[0].shape)
+    key = as_generator(random_state).integers(2**64, dtype=np.uint64)
+    _fill_truncated_gamma(key, *(array.flatten() for array in arrays), out.reshape(-1))
+    return out[()]
+
+
+def check_gamma_shape(shape, name="shape"):
+    """Refuse shapes so small that logarithms of draws would overflow, or so large that draws would."""
+    if not np.all((shape >= 1e-300) & (shape <= 1e100)):
+        raise ValueError(f"{name} must be positive, between 1e-300 and 1e100.")
+
+
+def broadcast_to_size(array, size):
+    """A parameter for draws of shape `size`."""
+    size = as_shape(size)
+    try:
+        return np.broadcast_to(array, size)
+    except ValueError:
+        raise ValueError(f"Parameters of shape {array.shape} do not broadcast to size {size}.") from None
+
+
+@njit(cache=True, nogil=True)
+def _fill_truncated_gamma(key, shape, rate, lower, upper, out):
+    for i in range(len(out)):
+        out[i] = _draw_truncated_gamma(fold_in(key, i), shape[i], rate[i], lower[i], upper[i])[0]
+
+
+@njit(cache=True, nogil=True)
+def _draw_truncated_gamma(key, shape, rate, lower, upper):
+    """A draw, and the number of proposals it took.
+
+    With s = log(x / anchor) the log density is g(s) = shape s - mass expm1(s), less its value at the anchor, which is
+    the mode if that is a normal number. The bound is the least of the tangents at left <= 0, at 0, and at right >= 0.
+    """
+    mode = shape / rate
+    anchor = min(max(mode, lower, 1e-300), upper)
+    mass = shape if anchor == mode else min(rate * anchor, 1e300)
+    excess = mass - shape
+    if anchor == lower:  # no rounding may give it the wrong sign
+        excess = max(excess, 0.0)
+    elif anchor == upper:
+        excess = min(excess, 0.0)
+    low = _log_ratio(lower, anchor)
+    high = _log_ratio(upper, anchor)
+    # Tangent points where g is about -1; any would do for exactness.
+    spread = 2.0 / (abs(excess) + math.hypot(excess, math.sqrt(2.0 * mass)))
+    left = max(low, -max(spread, (1.0 + mass) / shape - 1.0))
+    right = min(high, spread)
+    if mass < 1.0:
+        right = min(right, math.log1p((1.0 + mass) / max(mass, 1e-300)))
+    left_cut = _tangents_meet(left)
+    right_cut = _tangents_meet(right)
+    left_slope = shape - mass * math.exp(left) if left < -1.0 else -excess - mass * math.expm1(left)
+    right_slope = -excess - mass * math.expm1(right)
+    # Masses under the three lines, each relative to exp of its height at the cuts.
+    left_area = math.exp(-excess * left_cut) * _area(left_slope, left_cut - low)
+    middle_top = max(-excess * left_cut, -excess * right_cut)
+    middle_area = math.exp(middle_top) * _area(excess, right_cut - left_cut)
+    right_area = math.exp(-excess * right_cut) * _area(right_slope, high - right_cut)
+    n_tried = 0
+    while True:
+        counter = 3 * n_tried
+        n_tried += 1
+        u = uniform(key, counter) * (left_area + middle_area + right_area)
+        v = uniform(key, counter + 1)
+        if u < left_area:
+            s = left_cut - _depth(v, left_slope, left_cut - low)
+            bound = -excess * left_cut + left_slope * (s - left_cut)
+        elif u < left_area + middle_area:
+            depth = _depth(v, excess, right_cut - left_cut)
+            s = left_cut + depth if excess > 0.0 else right_cut - depth
+            bound = -excess * s
+        else:
+            s = right_cut + _depth(v, right_slope, high - right_cut)
+            bound = -excess * right_cut + right_slope * (s - right_cut)
+        log_density = shape * s - mass * math.expm1(s) if s < -1.0 else -excess * s - mass * _exp_less_line(s)
+        if math.log1p(-uniform(key, counter + 2)) <= log_density - bound:
+            x = anchor + anchor * math.expm1(s) if s > -0.5 else anchor * math.exp(s)
+            return min(max(x, lower), upper, 1.7976931348623157e308), n_tried
+
+
+@njit(cache=True, nogil=True)
+def _log_ratio(limit, anchor):
+    """log(limit / anchor), also where the two are nearly equal."""
+    if limit == 0.0:
+        return -np.inf
+    if limit == np.inf:
+        return np.inf
+    if 0.5 * anchor < limit < 2.0 * anchor:
+        return math.log1p((limit - anchor) / anchor)
+    return math.log(limit) - math.log(anchor)
+
+
+@njit(cache=True, nogil=True)
+def _exp_less_line(s):
+    """exp(s) - 1 - s without cancellation."""
+    if abs(s) > 0.1:
+        return math.expm1(min(s, 700.0)) - s
+    total = 1.0
+    for k in range(10, 2, -1):
+        total = 1.0 + total * s / k
+    return 0.5 * s * s * total
+
+
+@njit(cache=True, nogil=True)
+def _tangents_meet(point):
+    """Where the tangent at `point` meets that at 0: they differ by mass (expm1(p) (s - p) + expm1(p) - p)."""
+    return point - _exp_less_line(point) / math.expm1(point) if point != 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _area(slope, width):
+    """Integral of exp(-|slope| t) over t from 0 to width, which may be infinite."""
+    slope = abs(slope)
+    if slope == 0.0 or width == 0.0:
+        return width
+    return -math.expm1(-slope * width) / slope
+
+
+@njit(cache=True, nogil=True)
+def _depth(v, slope, width):
+    """Inverse of the law on [0, width] of density in proportion to exp(-|slope| t)."""
+    slope = abs(slope)
+    if slope * width < 1e-300:
+        return v * width
+    return min(-math.log1p(v * math.expm1(-slope * width)) / slope, width)

@@ -1,0 +1,222 @@
+"""The von Mises-Fisher law on a unit sphere, from two to a million dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.extmath import row_norms
+
+from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode
+from ._generator import as_generator, as_shape
+
+_LENGTH_ATOL = 1e-5  # rows that were normalised in single precision pass
+_BLOCK_ENTRIES = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class VonMisesFisher:
+    r"""Von Mises-Fisher law on a unit sphere: density :math:`c_V(\kappa) \exp(\kappa \mu' x)`.
+
+    The density is with respect to the surface measure of the sphere in :math:`\mathbb{R}^V`.
+
+    Parameters
+    ----------
+    mean_direction : array-like of shape (n_features,)
+        Unit vector :math:`\mu`, of at least two entries.
+    concentration : float
+        Concentration :math:`\kappa \ge 0`; 0 is the uniform law.
+
+    Raises
+    ------
+    ValueError
+        If the direction has not unit length or the concentration is negative or not finite.
+
+    References
+    ----------
+    .. [1] Mardia, K. and Jupp, P. (2000). Directional Statistics. Wiley, sections 9.3 and 10.3.
+    .. [2] Wood, A. (1994). Simulation of the von Mises Fisher distribution. Communications in Statistics - Simulation
+       and Computation 23, 157-164.
+
+    Examples
+    --------
+    >>> from skmanifold.distributions import VonMisesFisher
+    >>> law = VonMisesFisher([0.0, 0.6, 0.8], 10.0)
+    >>> law.mean().round(2).tolist()
+    [0.0, 0.54, 0.72]
+    >>> draws = law.sample(100_000, random_state=0)
+    >>> round(VonMisesFisher.fit(draws).concentration)
+    10
+    """
+
+    mean_direction: np.ndarray
+    concentration: float
+
+    def __post_init__(self):
+        direction = np.array(self.mean_direction, dtype=np.float64)
+        if direction.ndim != 1 or len(direction) < 2:
+            raise ValueError(f"mean_direction must be a vector of at least 2 entries; got shape {direction.shape}.")
+        length = np.linalg.norm(direction)
+        if not abs(length - 1.0) <= _LENGTH_ATOL:
+            raise ValueError(f"mean_direction must have unit length; got {length}.")
+        concentration = float(self.concentration)
+        if not 0.0 <= concentration < np.inf:
+            raise ValueError(f"concentration must be finite and at least 0; got {concentration}.")
+        direction /= length
+        direction.setflags(write=False)
+        object.__setattr__(self, "mean_direction", direction)
+        object.__setattr__(self, "concentration", concentration)
+
+    @classmethod
+    def fit(cls, X, sample_weight=None) -> VonMisesFisher:
+        r"""Maximum likelihood: the direction of the weighted mean :math:`\bar x`, and :math:`A_V^{-1}(\|\bar x\|)`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Unit vectors.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; an integer weight is worth as many copies of the row.
+
+        Returns
+        -------
+        VonMisesFisher
+            The fitted law. Where the rows' mean is exactly zero, every direction is as likely: the first axis is given.
+
+        Raises
+        ------
+        ValueError
+            If a row has not unit length, the weights do not fit, or all rows are the same: the likelihood is unbounded.
+        """
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_features=2)
+        weights = _checked_weights(sample_weight, X.shape[0])
+        mean = np.asarray(X.T @ (weights / _unit_lengths(X))).ravel()
+        length = float(np.linalg.norm(mean))
+        if length >= 1.0 - 1e-14:
+            raise ValueError("All rows of X with a weight are the same, so that no finite concentration fits best.")
+        if length == 0.0:
+            mean[0] = length = 1.0
+            return cls(mean, 0.0)
+        return cls(mean / length, inverse_bessel_ratio(len(mean), length))
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the surrounding space."""
+        return len(self.mean_direction)
+
+    def sample(self, size=None, random_state=None) -> np.ndarray:
+        r"""Independent draws.
+
+        A draw is :math:`w \mu + \sqrt{1 - w^2} t`: the cosine w by Wood's rejection, t uniform among the unit vectors
+        orthogonal to :math:`\mu`. It is made in a frame whose first axis is the mean and carried over by a reflection,
+        so it has unit length to rounding. The time is that of `size` times n_features normal variates.
+
+        Parameters
+        ----------
+        size : None, int or tuple of ints
+            Shape of the draws; None for a single one.
+        random_state : None, int, RandomState or Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (*size, n_features)
+            Unit vectors.
+        """
+        rng = as_generator(random_state)
+        shape = as_shape(size)
+        n_draws = int(np.prod(shape))
+        draws = rng.standard_normal((n_draws, self.dim))
+        complement = sample_cosine_complement(self.dim, self.concentration, n_draws, rng)
+        lengths = np.linalg.norm(draws[:, 1:], axis=1)
+        draws *= (np.sqrt(complement * (2.0 - complement)) / lengths)[:, np.newaxis]
+        draws[:, 0] = 1.0 - complement
+        # The reflection along mean + sign e_1 takes the first axis to -sign mean; that sign spares a cancellation.
+        sign = 1.0 if self.mean_direction[0] >= 0.0 else -1.0
+        normal = self.mean_direction.copy()
+        normal[0] += sign
+        coefficients = (draws @ normal) * (2.0 / (normal @ normal))
+        n_rows = 1 + _BLOCK_ENTRIES // self.dim
+        for start in range(0, n_draws, n_rows):
+            draws[start : start + n_rows] -= np.outer(coefficients[start : start + n_rows], normal)
+        draws *= -sign
+        return draws.reshape(*shape, self.dim)
+
+    def log_density(self, X) -> np.ndarray:
+        """Log density of unit vectors with respect to the surface measure.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (..., n_features)
+            Unit vectors; a sparse matrix has two axes.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            The log densities.
+
+        Raises
+        ------
+        ValueError
+            If a vector has not unit length or another number of entries.
+        """
+        X = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        if X.ndim == 0 or X.shape[-1] != self.dim:
+            raise ValueError(f"X must have {self.dim} entries per vector, as many as the mean direction.")
+        _unit_lengths(X)
+        return log_density_at_mode(self.dim, self.concentration) + self.concentration * (X @ self.mean_direction - 1.0)
+
+    def mean(self) -> np.ndarray:
+        r"""The expectation :math:`A_V(\kappa) \mu`, a vector inside the sphere."""
+        return bessel_ratio(self.dim, self.concentration) * self.mean_direction
+
+    def entropy(self) -> float:
+        r"""The differential entropy :math:`-\log c_V(\kappa) - \kappa A_V(\kappa)`, in nats."""
+        lost = self.concentration * (1.0 - bessel_ratio(self.dim, self.concentration))
+        return float(lost - log_density_at_mode(self.dim, self.concentration))
+
+
+def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng) -> np.ndarray:
+    """Draws of 1 - w, the cosine w having density in proportion to exp(concentration w) (1 - w^2)^((dim - 3) / 2).
+
+    Wood's rejection (1994, algorithm VM*) in terms of 1 - w, of which no digits are lost at a large concentration.
+    About two thirds of the proposals are accepted, or more, whatever the parameters.
+    """
+    degrees = dim - 1.0
+    b = degrees / (2.0 * concentration + np.hypot(2.0 * concentration, degrees))
+    start = 2.0 * b / (1.0 + b)  # 1 - x_0 of the paper
+    out = np.empty(n_draws)
+    n_made = 0
+    while n_made < n_draws:
+        n_tried = n_draws - n_made
+        beta = rng.beta(0.5 * degrees, 0.5 * degrees, n_tried)
+        trial = 2.0 * b * beta / (1.0 - beta + b * beta)
+        ratio = (start + trial * (1.0 - start)) / (start * (2.0 - start))
+        log_accept = concentration * (start - trial) + degrees * np.log(ratio)
+        kept = trial[-rng.standard_exponential(n_tried) <= log_accept]
+        out[n_made : n_made + len(kept)] = kept
+        n_made += len(kept)
+    return out
+
+
+def _unit_lengths(X):
+    """Lengths of the vectors in X, each within rounding of 1."""
+    lengths = row_norms(X) if sp.issparse(X) else np.linalg.norm(X, axis=-1)
+    wrong = ~(np.abs(lengths - 1.0) <= _LENGTH_ATOL)
+    if np.any(wrong):
+        raise ValueError(f"The vectors in X must have unit length; one has length {np.asarray(lengths)[wrong][0]}.")
+    return lengths
+
+
+def _checked_weights(sample_weight, n_samples):
+    """Weights that sum to 1."""
+    if sample_weight is None:
+        return np.full(n_samples, 1.0 / n_samples)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), one per row; got {weights.shape}.")
+    if not (np.all(weights >= 0.0) and 0.0 < weights.sum() < np.inf):
+        raise ValueError("sample_weight must be finite, not negative, and not all zero.")
+    return weights / weights.sum()

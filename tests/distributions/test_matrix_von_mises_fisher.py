@@ -1,0 +1,178 @@
+"""The matrix von Mises-Fisher law's Gibbs sweeps, against importance sampling, quadrature and special cases."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from skmanifold.distributions import (
+    MatrixVonMisesFisher,
+    VonMisesFisher,
+    _matrix_von_mises_fisher,
+    bessel_ratio,
+    gibbs_sweep,
+)
+
+
+def uniform_frames(n, n_rows, n_columns, rng):
+    frames, triangles = np.linalg.qr(rng.standard_normal((n, n_rows, n_columns)))
+    return frames * np.sign(np.einsum("nkk->nk", triangles))[:, np.newaxis, :]
+
+
+def statistics(X, parameter):
+    """Entries, their squares, the products of the first row's neighbours, and the exponent tr(F'X)."""
+    flat = X.reshape(len(X), -1)
+    exponent = np.einsum("nvk,vk->n", X, parameter)[:, np.newaxis]
+    return np.hstack([flat, flat**2, flat[:, 1:] * flat[:, :-1], exponent])
+
+
+def scores(parameter, n_sweeps=6000, n_frames=60_000):
+    """Differences between a chain's means and importance sampling's, in Monte Carlo standard errors."""
+    rng = np.random.default_rng(0)
+    frames = uniform_frames(n_frames, *parameter.shape, rng)
+    weights = np.exp(np.einsum("nvk,vk->n", frames, parameter))
+    weights /= weights.sum()
+    values = statistics(frames, parameter)
+    expected = weights @ values
+    variance = weights**2 @ (values - expected) ** 2
+    chain = MatrixVonMisesFisher(parameter).sample(n_sweeps, burn_in=50, random_state=1)
+    batches = statistics(chain, parameter).reshape(60, -1, values.shape[1]).mean(axis=1)
+    variance += batches.var(axis=0, ddof=1) / 60
+    return np.abs(batches.mean(axis=0) - expected) / np.sqrt(variance)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3)], ids=str)
+def test_sweeps_agree_with_importance_sampling(shape):
+    parameter = np.random.default_rng(2).standard_normal(shape)
+    assert scores(parameter).max() < 4.5
+
+
+def test_parameter_columns_in_the_span_of_each_other():
+    parameter = np.zeros((4, 3))
+    parameter[0, :2] = 1.5
+    assert scores(parameter).max() < 4.5
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_a_complement_of_the_wrong_dimension_is_noticed(monkeypatch, step):
+    right = _matrix_von_mises_fisher.sample_cosine_complement
+
+    def wrong(dim, *arguments):
+        return right(dim + step, *arguments)
+
+    monkeypatch.setattr(_matrix_von_mises_fisher, "sample_cosine_complement", wrong)
+    parameter = np.random.default_rng(2).standard_normal((4, 2))
+    assert scores(parameter).max() > 10
+
+
+def test_columns_without_projection_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(_matrix_von_mises_fisher, "_project_off", lambda frame, vector: vector.copy())
+    X = gibbs_sweep(np.eye(4, 2), np.ones((4, 2)), np.random.default_rng(0))
+    assert np.abs(X.T @ X - np.eye(2)).max() > 0.01
+
+
+def test_one_column_is_von_mises_fisher():
+    mean_direction = np.array([2.0, -1.0, 2.0, 4.0]) / 5.0
+    chain = MatrixVonMisesFisher(3.0 * mean_direction[:, np.newaxis]).sample(3000, burn_in=1, random_state=0)
+    exact = VonMisesFisher(mean_direction, 3.0).sample(30_000, random_state=1)
+    assert kstest(chain[:, :, 0] @ mean_direction, exact @ mean_direction).pvalue > 1e-4
+    assert kstest(chain[:, 0, 0], exact[:, 0]).pvalue > 1e-4
+
+
+def test_two_by_two_agrees_with_quadrature():
+    parameter = np.array([[0.8, -0.3], [0.5, 0.4]])
+    angle = np.arange(400) * (2 * np.pi / 400)
+    cos, sin = np.cos(angle), np.sin(angle)
+    turns = np.array([[cos, -sin], [sin, cos]]).transpose(2, 0, 1)
+    frames = np.concatenate([turns, turns * [1.0, -1.0]])
+    weights = np.exp(np.einsum("nvk,vk->n", frames, parameter))
+    expected = weights @ statistics(frames, parameter) / weights.sum()
+    start = turns[70]
+    chain = MatrixVonMisesFisher(parameter).sample(6000, burn_in=20, random_state=3, initial=start)
+    batches = statistics(chain, parameter).reshape(60, 100, -1).mean(axis=1)
+    errors = batches.std(axis=0, ddof=1) / np.sqrt(60)
+    assert np.max(np.abs(batches.mean(axis=0) - expected) / errors) < 4.5
+
+
+def test_a_single_sign_has_its_logistic_probability():
+    signs = MatrixVonMisesFisher([[0.4]]).sample(8000, burn_in=0, random_state=0)
+    np.testing.assert_array_equal(np.abs(signs), 1.0)
+    assert abs(signs.mean() - np.tanh(0.4)) < 4 / np.cosh(0.4) / np.sqrt(8000)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 3)], ids=str)
+def test_a_sweep_without_parameter_leaves_the_uniform_law(shape):
+    n, n_rows = 3000, shape[0]
+    rng = np.random.default_rng(4)
+    after = np.array([gibbs_sweep(X, np.zeros(shape), rng) for X in uniform_frames(n, *shape, rng)])
+    flat = after.reshape(n, -1)
+    assert np.max(np.abs(flat.mean(axis=0))) < 4.2 / np.sqrt(n * n_rows)
+    fourth = 3 / (n_rows * (n_rows + 2))
+    together = 1 / (n_rows * (n_rows + 2))  # E x_1k^2 x_2k^2 in one column
+    across = (n_rows + 1) / ((n_rows - 1) * n_rows * (n_rows + 2))  # E x_1j^2 x_2k^2 in two
+    for values, expected in [
+        (flat**4, fourth),
+        (after[:, 0, 0] ** 2 * after[:, 1, 0] ** 2, together),
+        (after[:, 0, 0] ** 2 * after[:, 1, 1] ** 2, across),
+    ]:
+        assert np.all(np.abs(values.mean(axis=0) - expected) < 4.2 * values.std(axis=0) / np.sqrt(n))
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 3), (4, 4), (300, 10)], ids=str)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e8])
+def test_columns_stay_orthonormal(shape, scale):
+    parameter = scale * np.random.default_rng(0).standard_normal(shape)
+    X = MatrixVonMisesFisher(parameter).sample(1, burn_in=200, random_state=0)[0]
+    assert np.abs(X.T @ X - np.eye(shape[1])).max() < 2e-14
+
+
+def test_a_sweep_does_not_change_its_input():
+    X = np.eye(5, 2)
+    after = gibbs_sweep(X, np.ones((5, 2)), np.random.default_rng(0))
+    np.testing.assert_array_equal(X, np.eye(5, 2))
+    assert not np.array_equal(X, after)
+
+
+def test_concentrated_law_stays_at_its_mode():
+    parameter = 1e6 * np.random.default_rng(0).standard_normal((50, 3))
+    law = MatrixVonMisesFisher(parameter)
+    best = np.sum(law.mode() * parameter)
+    draws = law.sample(200, burn_in=20, thin=2, random_state=0)
+    lost = best - np.einsum("nvk,vk->n", draws, parameter)
+    dim = 50 * 3 - 6  # the loss is half a chi-square of as many degrees of freedom as the manifold has dimensions
+    assert np.all(lost > 0)
+    assert abs(lost.mean() - dim / 2) < 0.05 * dim
+    np.testing.assert_allclose(law.mode().T @ law.mode(), np.eye(3), atol=1e-14)
+
+
+def test_orthogonal_columns_in_many_dimensions_are_nearly_independent():
+    n_rows, concentration = 2000, 1500.0
+    X = MatrixVonMisesFisher(concentration * np.eye(n_rows, 3)).sample(40, burn_in=5, random_state=0)
+    cosines = np.einsum("nkk->nk", X[:, :3])
+    assert np.all(np.abs(cosines.mean(axis=0) - bessel_ratio(n_rows, concentration)) < 0.02)
+
+
+def test_seeds_and_frozen_parameter():
+    law = MatrixVonMisesFisher(np.eye(4, 2))
+    first = law.sample(3, random_state=5)
+    np.testing.assert_array_equal(law.sample(3, random_state=np.random.default_rng(5)), first)
+    with pytest.raises(ValueError, match="read-only"):
+        law.parameter[0, 0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda law: MatrixVonMisesFisher(np.eye(2, 4)), "no more columns than rows"),
+        (lambda law: MatrixVonMisesFisher(np.ones(4)), "parameter must be a matrix"),
+        (lambda law: MatrixVonMisesFisher([[np.nan]]), "parameter must be finite"),
+        (lambda law: law.sample(-1), "n_draws must be at least 0"),
+        (lambda law: law.sample(1, burn_in=-1), "burn_in must be at least 0"),
+        (lambda law: law.sample(1, thin=0), "thin must be at least 1"),
+        (lambda law: law.sample(1, initial=np.eye(4, 3)), "initial must have shape"),
+        (lambda law: law.sample(1, initial=np.ones((4, 2))), "orthonormal columns"),
+        (lambda law: law.sample(1, random_state=1.5), "random_state must be"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(MatrixVonMisesFisher(np.eye(4, 2)))
