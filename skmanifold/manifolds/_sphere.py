@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from ..utils._dot import dot
 from ._shapes import RowsOfVectors
 from ._validation import finite_array
 
@@ -71,28 +72,8 @@ class Sphere(RowsOfVectors):
 
 
 @njit(cache=True, nogil=True)
-def _dot(a, b):
-    """Inner product by eight partial sums: faster than one, and the order of additions is the same on every machine."""
-    n = a.shape[0]
-    n_whole = n - n % 8
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for j in range(0, n_whole, 8):
-        s0 += a[j] * b[j]
-        s1 += a[j + 1] * b[j + 1]
-        s2 += a[j + 2] * b[j + 2]
-        s3 += a[j + 3] * b[j + 3]
-        s4 += a[j + 4] * b[j + 4]
-        s5 += a[j + 5] * b[j + 5]
-        s6 += a[j + 6] * b[j + 6]
-        s7 += a[j + 7] * b[j + 7]
-    for j in range(n_whole, n):
-        s0 += a[j] * b[j]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-
-
-@njit(cache=True, nogil=True)
 def _take_off_radial_part(x, v, radius):
-    along = _dot(x, v) / (radius * radius)
+    along = dot(x, v) / (radius * radius)
     for j in range(x.shape[0]):
         v[j] -= along * x[j]
 
@@ -112,7 +93,7 @@ def flow_on_sphere(x, v, t, radius):
     x = x.reshape(-1, x.shape[-1])
     v = v.reshape(-1, v.shape[-1])
     for i in range(x.shape[0]):
-        rate = math.sqrt(_dot(v[i], v[i])) / radius
+        rate = math.sqrt(dot(v[i], v[i])) / radius
         cosine = math.cos(rate * t)
         sine = math.sin(rate * t)
         time_sinc = sine / rate if rate > 0 else t
@@ -128,7 +109,7 @@ def retract_to_sphere(x, v, radius):
     x = x.reshape(-1, x.shape[-1])
     v = v.reshape(-1, v.shape[-1])
     for i in range(x.shape[0]):
-        scale = radius / math.sqrt(_dot(x[i], x[i]))
+        scale = radius / math.sqrt(dot(x[i], x[i]))
         for j in range(x.shape[1]):
             x[i, j] *= scale
         _take_off_radial_part(x[i], v[i], radius)

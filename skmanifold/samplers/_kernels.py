@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..utils._dot import dot
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 
@@ -126,10 +127,7 @@ def move_thermostat(thermostat, v, dim, time):
     """Add time * (|v|^2 / dim - 1) to each chain's thermostat."""
     v = _by_chain(v)
     for c in range(v.shape[0]):
-        total = 0.0
-        for i in range(v.shape[1]):
-            total += v[c, i] * v[c, i]
-        thermostat[c] += time * (total / dim - 1.0)
+        thermostat[c] += time * (dot(v[c], v[c]) / dim - 1.0)
 
 
 @njit(cache=True, nogil=True)
