@@ -2,5 +2,6 @@
 
 from ._version import __version__
 from .admixture import StochasticLDA
+from .inference import Draws, sample
 
-__all__ = ["StochasticLDA", "__version__"]
+__all__ = ["Draws", "StochasticLDA", "__version__", "sample"]

@@ -85,7 +85,7 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
     with pytest.raises(IncompatibleError) as refusal:
         check_compatible(sampler(), model, SAMPLERS)
     assert str(refusal.value) == (
-        f"{sampler.__name__} needs a {sampler.requires[0].__name__}, which {type(model).__name__} is not{advice}."
+        f"{sampler.__name__} needs a {sampler.requires[0].__name__}, which {type(model).__name__} does not offer{advice}."
     )
 
 
@@ -99,10 +99,10 @@ def test_every_missing_protocol_is_named():
         requires = (LatentModel, CollapsedModel)
 
     with pytest.raises(
-        IncompatibleError, match="Both needs a LatentModel and a CollapsedModel, which OnlyNothing is not"
+        IncompatibleError, match="Both needs a LatentModel and a CollapsedModel, which OnlyNothing does not offer"
     ):
         check_compatible(Both(), Nothing())
-    with pytest.raises(IncompatibleError, match="Both needs a CollapsedModel, which OnlyLatentModel is not"):
+    with pytest.raises(IncompatibleError, match="Both needs a CollapsedModel, which OnlyLatentModel does not offer"):
         check_compatible(Both(), OnlyLatent())
 
 
@@ -120,7 +120,7 @@ def test_estimator_refuses_a_stranger_before_its_first_step_and_stays_unfitted(e
 
     lda = StochasticLDA(2, sampler=Stranger())
     with pytest.raises(
-        error, match=r"Stranger needs a MindReadingModel, which LDAModel is not; .*ESCA, CollapsedGibbs"
+        error, match=r"Stranger needs a MindReadingModel, which LDAModel does not offer; .*ESCA, CollapsedGibbs"
     ):
         lda.fit([[1, 2], [2, 1]])
     assert vars(lda).keys() == lda.get_params(deep=False).keys()

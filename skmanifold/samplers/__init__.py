@@ -1,6 +1,59 @@
 """Samplers: cloneable values that hold an algorithm's settings and move a state."""
 
 from ._base import BaseSampler, State
+from ._check_recipe import RecipeReport, check_recipe
+from ._geodesic import GSGNHT, SGGMC
+from ._gradient import SVRG
+from ._hamiltonian import SGHMC, SGNHT, SGRHMC
+from ._langevin import SGLD, SGRLD
+from ._manifold_sampler import ManifoldSampler, NonFiniteError
+from ._metropolis import GMC, HMC
+from ._recipe import InvalidRecipeError, Recipe
+from ._recover_curl import recover_curl
+from ._schedule import PolynomialDecay
+from ._scir import SCIR, GeometricBrownian
 from ._sweep import CVB0, ESCA, CollapsedGibbs
 
-__all__ = ["CVB0", "ESCA", "BaseSampler", "CollapsedGibbs", "State"]
+# Samplers of any density on a manifold; the others belong to models with statistics of their own.
+ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
+    HMC,
+    SGLD,
+    SGHMC,
+    SGNHT,
+    SGRLD,
+    SGRHMC,
+    GMC,
+    SGGMC,
+    GSGNHT,
+    SCIR,
+    GeometricBrownian,
+)
+
+__all__ = [
+    "CVB0",
+    "ESCA",
+    "GMC",
+    "GSGNHT",
+    "HMC",
+    "ON_DENSITIES",
+    "SCIR",
+    "SGGMC",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
+    "SGRHMC",
+    "SGRLD",
+    "SVRG",
+    "BaseSampler",
+    "CollapsedGibbs",
+    "GeometricBrownian",
+    "InvalidRecipeError",
+    "ManifoldSampler",
+    "NonFiniteError",
+    "PolynomialDecay",
+    "Recipe",
+    "RecipeReport",
+    "State",
+    "check_recipe",
+    "recover_curl",
+]

@@ -8,6 +8,7 @@ import numpy as np
 
 _CENTRAL = np.finfo(float).eps ** (1 / 5)  # balances rounding against the error of the five-point rule
 _COMPLEX = 1e-100
+_TINY = 1e-200  # a step at a wall itself
 
 
 def divergence_of(
@@ -31,7 +32,7 @@ def divergence_of(
     ndarray of shape (n, size)
     """
     out = np.zeros_like(x)
-    scale = np.where(positive, np.abs(x), np.maximum(np.abs(x), 1.0))
+    scale = np.where(positive, np.maximum(np.abs(x), _TINY), np.maximum(np.abs(x), 1.0))
     for j in range(x.shape[1]):
         if method == "complex":
             moved = x.astype(complex)

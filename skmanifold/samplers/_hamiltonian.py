@@ -14,7 +14,7 @@ from ..utils._variates import fill_normal
 from ._base import State
 from ._gradient import GradientMemory, GradientSampler
 from ._kernels import add_scaled, coefficients_baoab, damp_and_kick, move_thermostat, step_baoab, step_euler
-from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, times
+from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, times
 from ._noise import constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
 
@@ -183,16 +183,16 @@ class SGNHT(GradientSampler):
         diffusion[d : 2 * d, d : 2 * d] = a * np.eye(d)
 
         def curl(z: np.ndarray) -> np.ndarray:
-            matrix = np.zeros((2 * d + 1, 2 * d + 1), dtype=z.dtype)
-            matrix[: 2 * d, : 2 * d] = _hamiltonian_curl(d)
-            matrix[d : 2 * d, -1] = z[d : 2 * d] / d
-            matrix[-1, d : 2 * d] = -z[d : 2 * d] / d
+            matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
+            matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
+            matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / d
+            matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / d
             return matrix
 
-        def energy(z: np.ndarray):
-            return (z[d : 2 * d] ** 2).sum() / 2 + d / 2 * (z[-1] - a) ** 2
+        def energy(z: np.ndarray) -> np.ndarray:
+            return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + d / 2 * (z[:, -1] - a) ** 2
 
-        return Recipe(diffusion, curl, energy, n_auxiliary=d + 1)
+        return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
 
 
 class SGRHMC(GradientSampler):
@@ -307,20 +307,20 @@ class SGRHMC(GradientSampler):
         d = model.manifold.size
 
         def root_at(z: np.ndarray) -> np.ndarray:
-            root = metric_at(self, model, z[:d].reshape(1, *model.manifold.shape), None, root=True)[0]
-            return np.diag(root) if root.ndim == 1 else root
+            position = z[:, :d].reshape(-1, *model.manifold.shape)
+            return as_matrices(metric_at(self, model, position, None, root=True))
 
         def diffusion(z: np.ndarray) -> np.ndarray:
-            matrix, root = np.zeros((2 * d, 2 * d)), root_at(z)
-            matrix[d:, d:] = root @ root
+            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
+            matrix[:, d:, d:] = root @ root
             return matrix
 
         def curl(z: np.ndarray) -> np.ndarray:
-            matrix, root = np.zeros((2 * d, 2 * d)), root_at(z)
-            matrix[:d, d:], matrix[d:, :d] = -root, root
+            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
+            matrix[:, :d, d:], matrix[:, d:, :d] = -root, root
             return matrix
 
-        return Recipe(diffusion, curl, n_auxiliary=d)
+        return Recipe(diffusion, curl, n_auxiliary=d, vectorized=True)
 
 
 def _hamiltonian_curl(d: int) -> np.ndarray:
@@ -347,10 +347,8 @@ def _fill_refreshing_noise(memory: GradientMemory, kept: np.ndarray, root: np.nd
             variance -= (h * kept * root) ** 2 * covariance.values
         out *= np.sqrt(np.maximum(variance, 0.0))
         return
-    eye = np.eye(out.shape[1])
-    if root.ndim == 2:
-        kept, root = kept[:, :, None] * eye, root[:, :, None] * eye
-    matrix = eye - kept @ kept
+    kept, root = as_matrices(kept), as_matrices(root)
+    matrix = np.eye(out.shape[1]) - kept @ kept
     if covariance is not None:
         kick = h * kept @ root
         matrix = matrix - kick @ covariance.matrix() @ kick.mT

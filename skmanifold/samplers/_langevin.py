@@ -12,7 +12,7 @@ from ..utils._variates import fill_normal
 from ._base import State
 from ._gradient import GradientSampler
 from ._kernels import step_langevin, step_langevin_diagonal
-from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root, times
+from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, symmetric_root, times
 from ._noise import constant, fill_noise
 from ._recipe import Recipe
 
@@ -130,7 +130,6 @@ class SGRLD(GradientSampler):
         size = model.manifold.size
 
         def diffusion(z: np.ndarray) -> np.ndarray:
-            metric = metric_at(self, model, z.reshape(1, *model.manifold.shape), None)
-            return np.diag(metric[0]) if metric.ndim == 2 else metric[0]
+            return as_matrices(metric_at(self, model, z.reshape(-1, *model.manifold.shape), None))
 
-        return Recipe(diffusion, np.zeros((size, size)))
+        return Recipe(diffusion, np.zeros((size, size)), vectorized=True)

@@ -24,6 +24,8 @@ def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, roo
     """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
     if sampler.inverse_metric is not None:
         metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+        if metric.ndim == 2:
+            _check_positive(metric)
     else:
         metric = np.empty_like(position)
         model.manifold.inverse_metric(position, metric)
@@ -58,16 +60,25 @@ def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
 
 
+def as_matrices(diagonals: np.ndarray) -> np.ndarray:
+    """Diagonals ``(n, size)`` as matrices ``(n, size, size)``; matrices as they are."""
+    return diagonals if diagonals.ndim == 3 else diagonals[:, :, None] * np.eye(diagonals.shape[1])
+
+
 def symmetric_root(metric: np.ndarray) -> np.ndarray:
     """Positive square root of diagonals or symmetric matrices; a ValueError where they are not positive definite."""
     if metric.ndim == 2:
-        if not metric.min() >= 0:
-            raise ValueError(f"inverse_metric must be positive; its least entry is {metric.min():.3g}.")
+        _check_positive(metric)
         return np.sqrt(metric)
     values, vectors = np.linalg.eigh(metric)
     if not values.min() > 0:
         raise ValueError(f"inverse_metric must be positive definite; its least eigenvalue is {values.min():.3g}.")
     return (vectors * np.sqrt(values)[:, None, :]) @ vectors.mT
+
+
+def _check_positive(diagonals: np.ndarray) -> None:
+    if not diagonals.min() >= 0:
+        raise ValueError(f"inverse_metric must be positive; its least entry is {diagonals.min():.3g}.")
 
 
 def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndarray | None:

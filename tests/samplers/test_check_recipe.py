@@ -1,0 +1,479 @@
+"""Wrong samplers, those of the literature's misprints among them, are refused by name; right ones pass."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from sklearn.base import clone
+
+from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
+from skmanifold.models import Density
+from skmanifold.models._noisy import NoisyGradient
+from skmanifold.models._reference import banana, double_well, gamma, standard_normal
+from skmanifold.samplers import check_recipe, recover_curl
+from skmanifold.samplers._base import BaseSampler
+from skmanifold.samplers._gradient import GradientSampler
+from skmanifold.samplers._hamiltonian import SGHMC, SGNHT, SGRHMC
+from skmanifold.samplers._langevin import SGLD, SGRLD
+from skmanifold.samplers._noise import Covariance, fill_noise
+from skmanifold.samplers._recipe import InvalidRecipeError, Recipe
+from skmanifold.utils._variates import fold_keys
+
+HAMILTONIAN = [[0.0, -1.0], [1.0, 0.0]]
+FRICTION = np.diag([0.0, 1.5])
+
+
+def thermostat(d, a=1.2, energy=None, excess=None):
+    """The recipe of SGNHT; with the update given if `excess`, its last line."""
+
+    def curl(z):
+        matrix = np.zeros((2 * d + 1, 2 * d + 1))
+        matrix[:d, d : 2 * d], matrix[d : 2 * d, :d] = -np.eye(d), np.eye(d)
+        matrix[d : 2 * d, -1], matrix[-1, d : 2 * d] = z[d : 2 * d] / d, -z[d : 2 * d] / d
+        return matrix
+
+    def drift(z, gradient):
+        r, xi = z[d : 2 * d], z[-1]
+        return np.concatenate([r, gradient - xi * r, [excess(r)]])
+
+    diffusion = np.diag([0.0] * d + [a] * d + [0.0])
+    energy = energy or (lambda z: (z[d : 2 * d] @ z[d : 2 * d]) / 2 + d / 2 * (z[-1] - a) ** 2)
+    return Recipe(diffusion, curl, energy, drift=excess and drift, n_auxiliary=d + 1)
+
+
+def riemannian(g, drift=None, friction=True):
+    """Riemannian (SG)HMC on the line with g = G^(-1/2)."""
+    return Recipe(
+        lambda z: np.diag([0.0, friction * g(z[0]) ** 2]),
+        lambda z: g(z[0]) * np.array(HAMILTONIAN),
+        drift=drift,
+        n_auxiliary=1,
+    )
+
+
+def g(theta):
+    return np.sqrt(1.5) * np.abs(theta**4 - 2 * theta**2 + 1.5) ** 0.25  # G^-1 = D sqrt|U + C|, D = C = 3/2
+
+
+def dg(theta, step=1e-5):
+    return (g(theta + step) - g(theta - step)) / (2 * step)
+
+
+class WeakNoise(SGLD):
+    """Noise sqrt(h) in place of sqrt(2 h)."""
+
+    def _move(self, model, state, h, t):
+        memory, gradient = self._estimate_gradient(model, state, t)
+        variance, weight = np.full(len(gradient), h), np.full(len(gradient), h * h)
+        fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
+        state.position[...] += h * gradient + memory.noise
+        return state._replace(memory=memory)
+
+
+class OtherNoise(SGLD):
+    """A right sampler whose noise changes with the step size, so that it does not cancel."""
+
+    def _move(self, model, state, h, t):
+        memory, gradient = self._estimate_gradient(model, state, t)
+        rng = np.random.default_rng([int(memory.keys[0]), int(1 / h)])
+        taken_off = 0.0 if memory.covariance is None else h**2 * memory.covariance.matrix()[0]
+        noise = rng.standard_normal(gradient.shape) @ np.linalg.cholesky(2 * h * np.eye(2) - taken_off).T
+        state.position[...] += h * gradient + noise
+        return state
+
+
+class HalfGradient(SGLD):
+    """The gradient of half the data, not scaled up."""
+
+    def _estimate_gradient(self, model, state, t):
+        memory, gradient = super()._estimate_gradient(model, state, t)
+        return memory, gradient / 2
+
+
+class TwiceCompensated(SGHMC):
+    """Noise of covariance h V counted as D = h V, not h V / 2."""
+
+    def _start_memory(self, model, position):
+        memory = super()._start_memory(model, position)
+        if memory.covariance is None:
+            return memory
+        return memory._replace(covariance=Covariance(2 * memory.covariance.values, memory.covariance.vectors))
+
+
+class NotCompensated(SGHMC):
+    """It has noise_covariance="model", and ignores it."""
+
+    def _start_memory(self, model, position):
+        return super()._start_memory(model, position)._replace(covariance=None)
+
+
+class OneMinibatch:
+    """The minibatch is drawn outside of the loop over inner steps."""
+
+    def _estimate_gradient(self, model, state, t):
+        own = state.memory.keys.copy()
+        fold_keys(state.key, t - t % self.n_steps, state.memory.keys)
+        memory, gradient = super()._estimate_gradient(model, state, t)
+        memory.keys[...] = own
+        return memory, gradient
+
+
+class OneMinibatchHMC(OneMinibatch, SGHMC):
+    pass
+
+
+class OneMinibatchNHT(OneMinibatch, SGNHT):
+    pass
+
+
+class OneKey(SGLD):
+    """Every step draws the same noise."""
+
+    def step(self, model, state):
+        return super().step(model, state._replace(n_steps=0))
+
+
+class Undeclared(SGHMC):
+    """Its recipe is that of another sampler."""
+
+    recipe = SGLD.recipe
+
+
+class Billiard(PositiveOrthant):
+    """Walls that mirror the position alone."""
+
+    def reflect(self, x, momentum=None):
+        super().reflect(x)
+
+
+def on_billiard(shape):
+    target = gamma(shape)
+    return Density(Billiard(target.manifold.shape), target._gradient, target._value, vectorized=True)
+
+
+def biased(target):
+    target = NoisyGradient(target, 1.0)
+    target.target = Density(target.manifold, lambda x: -x, lambda x: -0.5 * (x * x).sum(axis=1), vectorized=True)
+    right = target.target.grad_log_density
+
+    def gradient(position, keys, out):
+        right(position, keys, out)
+        if keys is not None:
+            out += 0.2
+
+    target.target.grad_log_density = gradient
+    return target
+
+
+def misdeclared():
+    target = NoisyGradient(standard_normal(2), 1.0)
+    target.noise_covariance = 2.0
+    return target
+
+
+INVARIANT = "drift does not leave the target invariant"
+CORRECTION = "correction is not the divergence of D [+] Q"
+NOISE = "step does not account for gradient noise as declared"
+WRONG = {
+    "D not positive": (
+        Recipe([[1.0, 2.0], [2.0, 1.0]], np.zeros((2, 2))),
+        banana(),
+        "diffusion is not positive semi-definite: its least eigenvalue is -1 ",
+    ),
+    "D not symmetric": (Recipe([[1.0, 0.5], [0.0, 1.0]], np.zeros((2, 2))), banana(), "diffusion is not symmetric"),
+    "Q not skew": (Recipe(np.eye(2), [[0.0, 1.0], [1.0, 0.0]]), banana(), "curl is not skew-symmetric.* size 2 "),
+    "Q with a diagonal": (Recipe(np.eye(2), np.diag([0.0, 0.1])), banana(), "curl is not skew-symmetric"),
+    "wrong shape": (Recipe(np.eye(3), np.zeros((2, 2))), banana(), r"diffusion must be of shape \(2, 2\)"),
+    "not finite": (Recipe(np.eye(2), lambda z: [[0, np.nan], [np.nan, 0]]), banana(), "curl is not finite"),
+    "sign of Gamma (1-E1)": (
+        Recipe(lambda z: [[z[0]]], [[0.0]], correction=lambda z: [-1.0]),
+        gamma(2.0),
+        f"{CORRECTION}: its entry 0 is -1 where .* is 1,",
+    ),
+    "sign of Gamma in the drift (1-E1)": (
+        Recipe(lambda z: [[z[0]]], [[0.0]], drift=lambda z, gradient: z * gradient - 1),
+        gamma(2.0),
+        f"{INVARIANT}.* differs by -2 ",
+    ),
+    "no Gamma": (Recipe(lambda z: [[1 + z[0] ** 2]], [[0.0]], correction=lambda z: [0.0]), double_well(), CORRECTION),
+    "complex step through abs": (
+        Recipe(lambda z: [[abs(z[0]) + 0.5]], [[0.0]], derivative="complex"),
+        gamma(2.0),
+        CORRECTION,
+    ),
+    "naive SGHMC (S.13)": (
+        Recipe(FRICTION, HAMILTONIAN, drift=lambda z, gradient: [z[1], gradient[0]], n_auxiliary=1),
+        double_well(),
+        INVARIANT,
+    ),
+    "friction without noise": (
+        Recipe(np.zeros((2, 2)), HAMILTONIAN, drift=lambda z, gradient: [z[1], gradient[0] - z[1]], n_auxiliary=1),
+        double_well(),
+        INVARIANT,
+    ),
+    "naive Riemannian HMC": (
+        riemannian(g, lambda z, gradient: [g(z[0]) * z[1], g(z[0]) * gradient[0]], friction=False),
+        double_well(),
+        INVARIANT,
+    ),
+    "naive SGRHMC (16, 1-E11)": (
+        riemannian(g, lambda z, gradient: [g(z[0]) * z[1], g(z[0]) * gradient[0] - g(z[0]) ** 2 * z[1]]),
+        double_well(),
+        INVARIANT,
+    ),
+    "printed SGRHMC (17, 1-E2)": (
+        riemannian(g, lambda z, u: [g(z[0]) * z[1], g(z[0]) * u[0] - dg(z[0]) + g(z[0]) ** 2 * z[1]]),
+        double_well(),
+        INVARIANT,
+    ),
+    "energy of SGNHT (1-E3)": (
+        thermostat(2, energy=lambda z: z[2:4] @ z[2:4] / 2 + (z[4] - 1.2) ** 2 / 4, excess=lambda r: r @ r / 2 - 1),
+        banana(),
+        INVARIANT,
+    ),
+    "extra r in SGNHT (S.17)": (thermostat(1, excess=lambda r: (r[0] ** 2 - 1) * r[0]), double_well(), INVARIANT),
+    "Riemannian kinetic energy without its determinant": (
+        Recipe(np.diag([0.0, 1.0]), HAMILTONIAN, lambda z: 0.5 * z[1] ** 2 / (1 + z[0] ** 2), n_auxiliary=1),
+        double_well(),
+        "energy changes the law of the position: .* where what is due is 0 ",
+    ),
+    "another number of variables": (Undeclared(), double_well(), "recipe is of 1 variables, but its state has 2"),
+    "another curl": (
+        Recipe(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]], drift=lambda z, gradient: gradient),
+        banana(),
+        "drift leaves the target invariant with another curl",
+    ),
+    "gradient of the target": (
+        SGLD(),
+        Density(Euclidean(1), lambda x: -1.01 * x, lambda x: -0.5 * x @ x),
+        "target has a wrong gradient",
+    ),
+    "biased minibatches": (SGLD(), biased(standard_normal(2)), "target has a biased estimate"),
+    "covariance of the noise": (SGLD(), misdeclared(), "target's gradient noise is not as noisy as declared"),
+    "noise sqrt(h)": (WeakNoise(), banana(), r"step is not as noisy as declared: entry \((.), \1\).* 2 D, per unit of"),
+    "half the gradient": (HalfGradient(), banana(), "step does not move as declared"),
+    "compensation h V (1-E5)": (TwiceCompensated(), banana(), f"{NOISE}: .* adds -[01][.].* times .* 0 is due"),
+    "no compensation": (NotCompensated(scheme="euler"), banana(), f"{NOISE}: .* adds [01][.].* times .* 0 is due"),
+    "one minibatch (0-E1)": (OneMinibatchHMC(n_steps=3), banana(), f"{NOISE}: .* adds [23][.].* times .* 0 is due"),
+    "one minibatch, thermostat": (
+        OneMinibatchNHT(n_steps=2),
+        banana(),
+        f"{NOISE}: .* adds [34][.].* times .* 1 is due",
+    ),
+    "the same noise always": (OneKey(), banana(), "step is not as noisy as declared: .* per unit of time over 4 steps"),
+    "no flip (1-E9)": (SGRHMC(), on_billiard([0.5, 2.0]), "does not turn the momentum round at the wall"),
+    "no flip, Euler (1-E9)": (SGRHMC(scheme="euler"), on_billiard([2.0]), "does not turn the momentum round"),
+    "flip=False": (
+        Recipe(np.diag([0.0, 1.0]), HAMILTONIAN, n_auxiliary=1, flip=False),
+        gamma(2.0),
+        "does not turn the momentum round at the wall: -20, which carries coordinate 0 through it, becomes -",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_sampler_is_refused_in_one_sentence(name):
+    sampler, target, sentence = WRONG[name]
+    with pytest.raises(InvalidRecipeError, match=sentence) as caught:
+        check_recipe(sampler, target)
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert ". " not in message
+    assert "\n" not in message
+
+
+RIGHT = {
+    "HMC": (Recipe(np.zeros((2, 2)), HAMILTONIAN, n_auxiliary=1), double_well()),
+    "SGLD": (SGLD(step_size=0.3), double_well()),
+    "SGLD with noise": (SGLD(), NoisyGradient(banana(), [[2.0, 1.0], [1.0, 3.0]])),
+    "noise that does not cancel": (OtherNoise(), banana()),
+    "SGHMC": (SGHMC(friction=3.0), double_well()),
+    "SGHMC, Euler": (SGHMC(scheme="euler", n_steps=7), NoisyGradient(banana(), 100.0)),
+    "SGHMC as a recipe": (Recipe(FRICTION, HAMILTONIAN, n_auxiliary=1), double_well()),
+    "SGHMC on the half line": (Recipe(FRICTION, HAMILTONIAN, n_auxiliary=1), gamma(2.0)),
+    "SGNHT, 1": (SGNHT(friction=0.5), double_well()),
+    "SGNHT, 2": (SGNHT(), banana()),
+    "SGNHT, 3, Euler": (SGNHT(friction=2.0, scheme="euler"), NoisyGradient(standard_normal(3), 1.0)),
+    "SGNHT as a recipe, 1": (thermostat(1), double_well()),
+    "SGNHT as a recipe, 2": (thermostat(2, excess=lambda r: r @ r / 2 - 1), banana()),
+    "SGNHT as a recipe, 3": (thermostat(3), standard_normal(3)),
+    "SGRLD": (SGRLD(), gamma([0.5, 2.0])),
+    "SGRLD, metric": (SGRLD(inverse_metric=lambda x: 1 + x**2), double_well()),
+    "SGRHMC": (SGRHMC(), gamma([0.7, 2.0])),
+    "SGRHMC, Euler": (SGRHMC(scheme="euler", n_steps=2), gamma([1.5])),
+    "gSGRHMC": (SGRHMC(inverse_metric=lambda x: g(x) ** 2), double_well()),
+    "gSGRHMC as a recipe": (riemannian(g), double_well()),
+    "gSGRHMC, algorithm 1": (
+        riemannian(g, lambda z, u: [g(z[0]) * z[1], g(z[0]) * u[0] + dg(z[0]) - g(z[0]) ** 2 * z[1]]),
+        double_well(),
+    ),
+    "Riemannian kinetic energy": (
+        Recipe(
+            np.diag([0.0, 1.0]),
+            HAMILTONIAN,
+            lambda z: 0.5 * z[1] ** 2 / (1 + z[0] ** 2) + 0.5 * np.log(1 + z[0] ** 2),
+            n_auxiliary=1,
+        ),
+        double_well(),
+    ),
+    "complex step": (Recipe(lambda z: [[1 + z[0] ** 2]], [[0.0]], derivative="complex"), double_well()),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_sampler_passes(name):
+    report = check_recipe(*RIGHT[name])
+    assert report.fokker_planck < 1e-6
+    for score in (report.step_mean, report.step_covariance, report.gradient_noise):
+        assert score is None or 0 <= score <= report.threshold
+    assert report.gradient_noise is not None or name == "HMC"
+
+
+def random_recipe(seed, size, n_auxiliary):
+    """Any smooth D(z) = L L' and Q(z) = S - S', and an energy in which the auxiliary variables depend on each other."""
+    rng = np.random.default_rng(seed)
+    nz = size + n_auxiliary
+    L, S = rng.normal(size=(2, 2, nz, nz)) / 2
+    wave = rng.normal(size=(2, nz))
+    mass = rng.normal(size=(n_auxiliary, n_auxiliary))
+    mass = mass @ mass.T + np.eye(n_auxiliary)
+
+    def field(matrices, w, z):
+        return matrices[0] + np.sin(z @ w)[..., None, None] * matrices[1]
+
+    def diffusion(z):
+        root = field(L, wave[0], z)
+        return root @ root.mT
+
+    def curl(z):
+        matrix = field(S, wave[1], z)
+        return matrix - matrix.mT
+
+    def energy(z):  # normal given x, with a mean that depends on x
+        a = z[..., size:] - 0.3 * np.sin(z[..., :1])
+        return np.einsum("...i,ij,...j->...", a, mass, a) / 2
+
+    return Recipe(diffusion, curl, energy if n_auxiliary else None, n_auxiliary=n_auxiliary, vectorized=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_pair_of_matrices_is_a_sampler(seed):
+    target = double_well() if seed % 2 else banana()
+    recipe = random_recipe(seed, target.manifold.size, n_auxiliary=seed % 3)
+    report = check_recipe(recipe, target, random_state=seed)
+    assert report.fokker_planck < 1e-6
+    recipe.set_params(drift=lambda z, gradient: recipe._recipe_drift(z, gradient, False) + 1e-4 * z)
+    with pytest.raises(InvalidRecipeError, match=INVARIANT):
+        check_recipe(recipe, target, random_state=seed)
+
+
+def test_right_samplers_pass_whatever_the_seed():
+    for seed in range(1, 21):
+        check_recipe(SGHMC(), NoisyGradient(double_well(), 4.0), random_state=seed)
+        check_recipe(SGRLD(), gamma([0.5, 2.0]), random_state=seed)
+
+
+def test_wrong_samplers_are_refused_whatever_the_seed():
+    for seed in range(1, 11):
+        for name in ("noise sqrt(h)", "half the gradient", "compensation h V (1-E5)", "one minibatch (0-E1)"):
+            sampler, target, sentence = WRONG[name]
+            with pytest.raises(InvalidRecipeError, match=sentence):
+                check_recipe(sampler, target, random_state=seed)
+
+
+def test_the_check_leaves_the_sampler_alone_and_repeats_itself():
+    sampler = SGHMC(step_size=lambda t: 0.1, noise_covariance=2.0, n_steps=5)
+    before = sampler.get_params()
+    target = NoisyGradient(banana(), 1.0)
+    first, second = check_recipe(sampler, target), check_recipe(clone(sampler), target)
+    assert sampler.get_params() == before
+    assert first == second
+    assert first != check_recipe(sampler, target, random_state=1)
+    with pytest.raises(AttributeError):
+        first.step_mean = 0.0
+    text = repr(first)
+    assert text.startswith("RecipeReport: SGHMC passed at 5 points (scores up to ")
+    assert "no wall or no momentum" in text
+    assert "score of the step's mean" in text
+
+
+def test_points_can_be_given():
+    report = check_recipe(SGHMC(), double_well(), points=[[0.0, 1.0], [2.0, -1.0]])
+    assert report.n_points == 2
+    with pytest.raises(ValueError, match=r"points must be of shape \(n_points, 2\); got \(2,\)"):
+        check_recipe(SGHMC(), double_well(), points=[0.0, 1.0])
+    with pytest.raises(ValueError, match="points must be finite, and inside the space"):
+        check_recipe(SGRLD(), gamma(2.0), points=[[0.0]])
+
+
+def test_samplers_and_targets_without_a_recipe_are_refused():
+    class Other(BaseSampler):
+        short_name = "other"
+        requires: ClassVar = ()
+
+    with pytest.raises(TypeError, match="Other declares no recipe"):
+        check_recipe(Other(), double_well())
+    with pytest.raises(TypeError, match="Recipe needs a metric for diffusions"):
+        check_recipe(Recipe(np.eye(3), np.zeros((3, 3))), Density(Sphere(3), lambda x: x))
+    assert issubclass(Recipe, GradientSampler)
+
+
+# Completeness in the plane
+
+
+def test_curl_of_hamiltonian_dynamics_is_minus_one_and_the_printed_sign_gives_the_opposite():
+    def log_density(z):
+        return 2 * z[0] ** 2 - z[0] ** 4 - z[1] ** 2 / 2
+
+    z = np.array([0.6, 0.9])
+    curl = recover_curl(lambda z: [z[1], 4 * z[0] * (1 - z[0] ** 2)], np.zeros((2, 2)), log_density, z)
+    np.testing.assert_allclose(curl, HAMILTONIAN, atol=1e-8)
+    printed, _ = quad(lambda s: s * np.exp(log_density([z[0], s]) - log_density(z)), -np.inf, z[1])  # (S.11), of Q_21
+    np.testing.assert_allclose(printed, -curl[1, 0], atol=1e-8)
+
+
+def test_curl_of_sghmc_is_that_of_hmc():
+    z = np.random.default_rng(0).normal(size=(3, 2))
+    curl = recover_curl(
+        lambda z: [z[1], -z[0] - 1.5 * z[1]], FRICTION, lambda z: -0.5 * (z @ z) - 700, z
+    )  # exp(-700) would underflow where it is squared
+    assert curl.shape == (3, 2, 2)
+    np.testing.assert_allclose(curl, np.broadcast_to(HAMILTONIAN, (3, 2, 2)), atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curl_that_varies_is_recovered_from_the_drift(seed):
+    target, recipe = banana(), random_recipe(seed, 2, 0)
+    z = np.random.default_rng(seed).normal(size=(2, 2)) * [1.0, 0.3] - [0.0, 0.9]
+
+    def drift(point):
+        gradient = np.empty((1, 2))
+        target.grad_log_density(point[None], None, gradient)
+        return recipe._recipe_drift(point[None], gradient, False)[0]
+
+    curl = recover_curl(drift, recipe.diffusion, lambda point: target.log_density(point[None])[0], z)
+    np.testing.assert_allclose(curl, recipe.curl(z), rtol=1e-6, atol=1e-7)
+
+
+def test_curl_on_a_half_plane():
+    def log_density(z):
+        return -(z[0] ** 2) / 2 + 1.5 * np.log(z[1]) - z[1]
+
+    def curl(z):  # Q_12; no flux crosses the wall
+        return z[1] * (1 + 0.5 * np.sin(z[0]))
+
+    def drift(z):  # D = 0
+        score = [-z[0], 1.5 / z[1] - 1]
+        return [curl(z) * score[1] + 1 + 0.5 * np.sin(z[0]), -curl(z) * score[0] - z[1] * 0.5 * np.cos(z[0])]
+
+    z = np.array([0.3, 1.7])
+    found = recover_curl(drift, np.zeros((2, 2)), log_density, z, bounds=(0, np.inf))
+    np.testing.assert_allclose(found[0, 1], curl(z), rtol=1e-7)
+
+
+def test_curl_of_a_density_that_is_not_stationary_is_refused():
+    with pytest.raises(InvalidRecipeError, match="not stationary: a net flux"):
+        recover_curl(lambda z: [1.0, -z[0]], np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8])
+    with pytest.raises(ValueError, match=r"z must be of shape \(2,\) or \(n, 2\)"):
+        recover_curl(lambda z: z, np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8, 1.0])
