@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..models import HasGradient
 from ..utils._random import Purpose
 from ..utils._variates import fill_normal
 from ._recipe import InvalidRecipeError, Recipe, format_point, joint_state
@@ -108,6 +109,8 @@ def check_steps(case: Case) -> dict[str, float]:
 def check_gradient_noise(case: Case) -> float | None:
     """Steps from noisy gradients against steps from true ones: what the noise adds to their covariance."""
     size, worst = case.target.manifold.size, None
+    if HasGradient not in case.sampler.requires:
+        return None
     taken_off = getattr(case.sampler, "noise_covariance", None) is not None
     n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no loop to be wrong
     inner = {"n_steps": n_steps} if hasattr(case.sampler, "n_steps") else {}

@@ -8,10 +8,10 @@ from scipy.integrate import quad
 from sklearn.base import clone
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
-from skmanifold.models import Density
+from skmanifold.models import Density, LogNormalMean
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import banana, double_well, gamma, standard_normal
-from skmanifold.samplers import check_recipe, recover_curl
+from skmanifold.samplers import SCIR, GeometricBrownian, check_recipe, recover_curl
 from skmanifold.samplers._base import BaseSampler
 from skmanifold.samplers._gradient import GradientSampler
 from skmanifold.samplers._hamiltonian import SGHMC, SGNHT, SGRHMC
@@ -477,3 +477,25 @@ def test_curl_of_a_density_that_is_not_stationary_is_refused():
         recover_curl(lambda z: [1.0, -z[0]], np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8])
     with pytest.raises(ValueError, match=r"z must be of shape \(2,\) or \(n, 2\)"):
         recover_curl(lambda z: z, np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "target"),
+    [
+        (SCIR(), gamma([1.5, 3.0])),
+        (GeometricBrownian(), LogNormalMean(0.3, 1.0, np.ones((5, 2)), 2.0)),
+    ],
+)
+def test_exact_processes_move_as_they_declare(sampler, target):
+    report = check_recipe(sampler, target)
+    assert report.fokker_planck < 1e-6
+    assert report.gradient_noise is None
+
+
+def test_an_exact_process_of_another_gamma_is_refused():
+    class Shifted(SCIR):
+        def step(self, model, state):
+            return super().step(gamma([2.5, 4.0]), state)
+
+    with pytest.raises(InvalidRecipeError, match="Shifted's step does not move as declared"):
+        check_recipe(Shifted(), gamma([1.5, 3.0]))
