@@ -57,7 +57,7 @@ class RecipeReport:
     step_mean: float = _line("score of the step's mean")
     step_covariance: float = _line("score of the step's covariance")
     gradient_noise: float | None = _line(
-        "score of the noisy gradient's step", "no gradient, or D cannot make up for it"
+        "score of the noisy gradient's step", "no gradient, or no room in D"
     )
     reflection: float | None = _line("momentum after a wall, 1 if reversed", "no wall or no momentum")
 

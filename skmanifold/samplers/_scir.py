@@ -89,6 +89,8 @@ class SCIR(_ExactSampler):
 
     def recipe(self, model) -> Recipe:
         """D, Q and H of the process on a positive orthant, for `check_recipe`."""
+        if not isinstance(model.manifold, PositiveOrthant):
+            raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
         size = model.manifold.size
         return Recipe(np.diag, np.zeros((size, size)))
 
