@@ -8,6 +8,8 @@ from skmanifold.models._reference import banana
 from skmanifold.samplers import recover_curl
 from skmanifold.samplers._recipe import InvalidRecipeError
 
+from ._recipes import FRICTION, HAMILTONIAN, random_recipe
+
 
 def test_curl_of_hamiltonian_dynamics_is_minus_one_and_the_printed_sign_gives_the_opposite():
     def log_density(z):
