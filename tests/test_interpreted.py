@@ -10,9 +10,29 @@ import warnings
 
 import pytest
 
-from skmanifold import StochasticLDA
+from skmanifold import StochasticLDA, sample
 from skmanifold.datasets import make_lda_corpus
+from skmanifold.manifolds import Stiefel
 from skmanifold.metrics import left_to_right
+from skmanifold.models import Density, LogNormalMean, gamma, standard_normal
+from skmanifold.samplers import ON_DENSITIES, SGGMC, SGNHT
+
+
+SAMPLERS = [
+    *(sampler() for sampler in ON_DENSITIES),
+    SGGMC(0.1, scheme="aboba", noise_covariance=0.5, n_steps=3),
+    SGNHT(scheme="euler"),
+]
+
+
+def _target_of(sampler):
+    if sampler.short_name == "geometric_brownian":
+        return LogNormalMean(0.0, 1.0, [[0.3], [0.5]], 1.0)
+    if sampler.short_name in ("scir", "sgrld", "sgrhmc"):
+        return gamma([1.5, 12.0])
+    if sampler.short_name in ("gmc", "sggmc", "gsgnht"):
+        return Density(Stiefel(3, 2), lambda x: x + 1, lambda x: x.sum())
+    return standard_normal(3)
 
 
 def print_figures():
@@ -24,6 +44,9 @@ def print_figures():
         print(sampler, *[number for array in figures for number in array], round(lda.score(X), 9))
     lda = StochasticLDA(3, random_state=0).partial_fit(X[:5]).partial_fit(X[5:10])
     print("stream", *lda.topic_word_counts_.toarray().ravel().round(2))
+    for sampler in SAMPLERS:
+        draws = sample(_target_of(sampler), sampler, n_draws=3, burn_in=0, n_chains=2, random_state=0)
+        print(sampler, *draws.position.ravel().round(9))
     print("left to right", left_to_right(lda.components_, X[:4], [0.3] * 3, n_particles=2, n_runs=2).log_likelihood)
 
 
@@ -34,7 +57,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 5
+    assert here.count("\n") == 5 + len(SAMPLERS)
 
 
 if __name__ == "__main__":

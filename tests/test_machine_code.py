@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 FIT = """
 import sys
 from numba.core import event
@@ -14,6 +16,24 @@ with event.install_recorder("numba:compile") as recorder:
         lda = StochasticLDA(3, sampler=sampler, max_iter=4, n_jobs=2, random_state=0).fit(X)
         lda.transform(X), lda.score(X)
     StochasticLDA(3, random_state=0).partial_fit(X).partial_fit(X)
+print(sum(record.is_start for _, record in recorder.buffer))
+"""
+
+SAMPLE = """
+from numba.core import event
+from skmanifold import sample
+from skmanifold.manifolds import Sphere, Stiefel
+from skmanifold.models import Density, circle, gamma, sparse_dirichlet, standard_normal
+from skmanifold.samplers import SGHMC, SGGMC
+with event.install_recorder("numba:compile") as recorder:
+    for name in ("hmc", "sgld", "sghmc", "sgnht", "sgrld", "sgrhmc", "gmc", "sggmc", "gsgnht"):
+        sample(standard_normal(2), name, n_draws=2, n_chains=2, random_state=0)
+    sample(standard_normal(2), SGHMC(scheme="euler", noise_covariance=0.1), n_draws=2, random_state=0)
+    for manifold in (Sphere(3), Sphere(3, n_points=2), Stiefel(4, 2)):
+        for scheme in ("ou", "aboba", "baoab"):
+            sample(Density(manifold, lambda x: 0 * x), SGGMC(scheme=scheme), n_draws=2, random_state=0)
+    sample(gamma([0.5]), "scir", n_draws=2, random_state=0)
+    sample(sparse_dirichlet(), "scir", n_draws=2, batch_size=10, random_state=0)
 print(sum(record.is_start for _, record in recorder.buffer))
 """
 
@@ -31,9 +51,10 @@ def run(code):
     return done.stdout.split()
 
 
-def test_a_second_process_does_not_compile():
-    run(FIT)
-    assert run(FIT) == ["0"]
+@pytest.mark.parametrize("code", [FIT, SAMPLE])
+def test_a_second_process_does_not_compile(code):
+    run(code)
+    assert run(code) == ["0"]
 
 
 def test_importing_the_package_brings_in_nothing_but_itself():

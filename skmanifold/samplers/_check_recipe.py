@@ -56,9 +56,7 @@ class RecipeReport:
     drift: float | None = _line("residual of the drift given", "none given")
     step_mean: float = _line("score of the step's mean")
     step_covariance: float = _line("score of the step's covariance")
-    gradient_noise: float | None = _line(
-        "score of the noisy gradient's step", "no gradient, or no room in D"
-    )
+    gradient_noise: float | None = _line("score of the noisy gradient's step", "no gradient, or no room in D")
     reflection: float | None = _line("momentum after a wall, 1 if reversed", "no wall or no momentum")
 
     def __repr__(self) -> str:

@@ -215,7 +215,7 @@ class SGRHMC(GradientSampler):
     ----------
     step_size : float or PolynomialDecay, default=0.01
         h, the integrator's time step: the epsilon of [1]_.
-    inverse_metric : callable, optional
+    inverse_metric : callable or array-like, optional
         ``f(x)`` gives :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite matrix; see `SGRLD`.
     divergence : callable, optional
         :math:`\Gamma`, the divergence of **g**, shaped like `x`; by default from central differences.

@@ -77,10 +77,10 @@ class SGRLD(GradientSampler):
     ----------
     step_size : float or PolynomialDecay, default=0.01
         h, time of the diffusion. It is the epsilon of [2]_, and half that of [1]_.
-    inverse_metric : callable, optional
+    inverse_metric : callable or array-like, optional
         ``f(x)`` gives :math:`G^{-1}` at a point `x` (all chains at once if the target is vectorized): its diagonal,
-        shaped like `x`, or a symmetric positive definite matrix, ``(size, size)``. By default the manifold's own: 1 on
-        a Euclidean space, x on a positive orthant.
+        shaped like `x`, or a symmetric positive definite matrix, ``(size, size)``. Or one of these itself, for a
+        constant metric. By default the manifold's own: 1 on a Euclidean space, x on a positive orthant.
     divergence : callable, optional
         :math:`\Gamma` at a point, shaped like `x`; by default from central differences of `inverse_metric`.
     metric_batch_size : int, optional

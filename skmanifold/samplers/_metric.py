@@ -14,7 +14,7 @@ from ..utils._variates import fold_keys, sample_rows
 from ._derivatives import divergence_of
 
 METRIC_CONSTRAINTS: dict[str, list] = {
-    "inverse_metric": [None, callable],
+    "inverse_metric": [None, callable, "array-like"],
     "divergence": [None, callable],
     "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
 }
@@ -23,7 +23,11 @@ METRIC_CONSTRAINTS: dict[str, list] = {
 def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
     """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
     if sampler.inverse_metric is not None:
-        metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+        if callable(sampler.inverse_metric):
+            metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+        else:
+            constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
+            metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
         if metric.ndim == 2:
             _check_positive(metric)
     else:
@@ -35,6 +39,8 @@ def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, roo
 
 def divergence_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
     """Divergence of G^-1 (or of its symmetric root), ``(n_chains, size)``: given, or by central differences."""
+    if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):
+        return np.zeros((len(position), model.manifold.size))
     rows = _own_rows(sampler, model, keys, len(position))
     if sampler.divergence is not None:
         return _call(sampler.divergence, model, position, rows).reshape(len(position), -1)
@@ -103,11 +109,14 @@ def _call(function: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.nd
         values = [function(point) for point in x]
     else:
         values = [function(point, own) for point, own in zip(x, rows, strict=True)]
-    values = np.asarray(values, dtype=np.float64)
-    size = model.manifold.size
-    if values.size == len(x) * size and values.shape != (len(x), size, size):
-        values = values.reshape(len(x), size)
-    if values.shape not in ((len(x), size), (len(x), size, size)):
+    return _as_metric(np.asarray(values, dtype=np.float64), model)
+
+
+def _as_metric(values: np.ndarray, model) -> np.ndarray:
+    n, size = len(values), model.manifold.size
+    if values.size == n * size and values.shape != (n, size, size):
+        values = values.reshape(n, size)
+    if values.shape not in ((n, size), (n, size, size)):
         raise ValueError(
             "inverse_metric and divergence must return a diagonal shaped like the point, or a matrix "
             f"({size}, {size}); got shape {values.shape[1:]}."
