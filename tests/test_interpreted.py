@@ -17,7 +17,6 @@ from skmanifold.metrics import left_to_right
 from skmanifold.models import Density, LogNormalMean, gamma, standard_normal
 from skmanifold.samplers import ON_DENSITIES, SGGMC, SGNHT
 
-
 SAMPLERS = [
     *(sampler() for sampler in ON_DENSITIES),
     SGGMC(0.1, scheme="aboba", noise_covariance=0.5, n_steps=3),
