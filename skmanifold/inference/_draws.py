@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,16 @@ class Draws:
     ----------
     position : ndarray of shape (n_chains, n_draws, *shape)
         Points of the target's manifold.
-    log_density : ndarray of shape (n_chains, n_draws) or None
-        Log density at each, where the sampler computes it.
-    acceptance : ndarray of shape (n_chains,) or None
-        Fraction of proposals that were accepted after burn-in, for samplers that propose.
+    stats : dict of ndarray of shape (n_chains, n_draws, ...)
+        What the sampler tells beside each draw. Samplers that propose: ``log_density``, and whether the proposal was
+        ``accepted``. Samplers with a momentum: the kinetic ``temperature``, whose mean is 1 in a sound run, and the
+        ``thermostat``. `SCIR` and `GeometricBrownian`: ``log_position``, which does not underflow.
     sampler : BaseSampler
         What drew them.
     """
 
     position: np.ndarray
-    log_density: np.ndarray | None = None
-    acceptance: np.ndarray | None = None
+    stats: dict[str, np.ndarray] = field(default_factory=dict)
     sampler: Any = None
 
     @property
@@ -88,9 +87,10 @@ class Draws:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError("to_arviz needs arviz-base: pip install skmanifold[arviz].") from error
+        names = {"log_density": "lp"}  # ArviZ's own word
         groups = {"posterior": {"position": self.position}}
-        if self.log_density is not None:
-            groups["sample_stats"] = {"lp": self.log_density}
+        if self.stats:
+            groups["sample_stats"] = {names.get(name, name): values for name, values in self.stats.items()}
         return from_dict(groups)
 
     def _diagnose(self, name: str, options: dict) -> np.ndarray:

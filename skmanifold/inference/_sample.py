@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ def sample(
         Chains, each with its own random stream: chain c is the same for any number of chains.
     batch_size : int, optional
         Rows of a minibatch, for targets with ``n_samples``; by default all.
-    position : ndarray of shape (n_chains, *shape), optional
-        Where the chains begin; by default at random points of the manifold.
+    position : ndarray of shape (n_chains, *shape) or shape, optional
+        Where the chains begin, each or all; by default at random points of the manifold.
     random_state : None, int or RandomState
         Seed. With an int the draws are the same bit for bit, whatever `n_jobs`.
     n_jobs : int, optional
@@ -61,7 +61,7 @@ def sample(
     Returns
     -------
     Draws
-        With ``position`` of shape ``(n_chains, n_draws, *shape)``.
+        With ``position`` of shape ``(n_chains, n_draws, *shape)``, and ``stats``.
 
     Raises
     ------
@@ -97,6 +97,8 @@ def sample(
     shape = target.manifold.shape
     if position is not None:
         position = np.array(position, dtype=np.float64)
+        if position.shape == shape:
+            position = np.tile(position, (n_chains, *(1,) * len(shape)))
         if position.shape != (n_chains, *shape):
             raise ValueError(f"position must be of shape {(n_chains, *shape)}, chains first; got {position.shape}.")
         target.manifold.check_point(position)
@@ -106,17 +108,15 @@ def sample(
     # A vectorised function may round differently for other numbers of chains; a looped one cannot.
     n_workers = effective_n_jobs(n_jobs)
     block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
-    positions, log_density = np.full((n_chains, n_draws, *shape), np.nan), np.full((n_chains, n_draws), np.nan)
-    run = _Run(mover, target, n_draws, burn_in, thin, positions, log_density)
+    run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
     with Workers(n_jobs) as workers, threadpool_limits(1, user_api="blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
         try:
-            accepted = workers.run(run.advance, tasks)
+            workers.run(run.advance, tasks)
         except NonFiniteError as error:
             error.draws = run.draws()
             raise
-    acceptance = None if accepted[0] is None else np.concatenate(accepted)
-    return run.draws(acceptance)
+    return run.draws()
 
 
 @dataclass
@@ -125,32 +125,34 @@ class _Run:
 
     sampler: ManifoldSampler
     target: Any
-    n_draws: int
     burn_in: int
     thin: int
     positions: np.ndarray
-    log_density: np.ndarray
+    stats: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def advance(self, keys: np.ndarray, position: np.ndarray | None, start: int, stop: int) -> np.ndarray | None:
-        """Run chains start..stop to the end; returns their rates of acceptance, if they have any."""
+    def advance(self, keys: np.ndarray, position: np.ndarray | None, start: int, stop: int) -> None:
+        """Run chains start..stop to the end."""
         own = None if position is None else position[start:stop]
         state: State = self.sampler.init(self.target, keys[start:stop], own)
-        n_accepted = np.zeros(stop - start)
         for _ in range(self.burn_in):
             state = self.sampler.step(self.target, state)
-        for draw in range(self.n_draws):
+        for draw in range(self.positions.shape[1]):
             for _ in range(self.thin):
                 state = self.sampler.step(self.target, state)
-                if state.statistics is not None:
-                    n_accepted += state.statistics
             self.positions[start:stop, draw] = state.position
-            self.log_density[start:stop, draw] = state.log_density
-        return None if state.statistics is None else n_accepted / (self.n_draws * self.thin)
+            for name, values in self.sampler.stats(self.target, state).items():
+                self._array_of(name, values)[start:stop, draw] = values
 
-    def draws(self, acceptance: np.ndarray | None = None) -> Draws:
+    def _array_of(self, name: str, example: np.ndarray) -> np.ndarray:
+        """The array of all chains' values; of several threads' the first one to be made."""
+        if name not in self.stats:
+            shape = (*self.positions.shape[:2], *example.shape[1:])
+            self.stats.setdefault(name, np.full(shape, np.nan if example.dtype.kind == "f" else 0, example.dtype))
+        return self.stats[name]
+
+    def draws(self) -> Draws:
         """What the chains have drawn by now; nan where they have not come to."""
-        known = not np.isnan(self.log_density).all()
-        return Draws(self.positions, self.log_density if known else None, acceptance, self.sampler)
+        return Draws(self.positions, self.stats, self.sampler)
 
 
 def _resolve(sampler: Any) -> Any:

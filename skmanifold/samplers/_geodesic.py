@@ -11,7 +11,7 @@ import numpy as np
 from ..manifolds import GeodesicFlow
 from ..utils._sklearn import Interval, StrOptions
 from ._base import State
-from ._gradient import GradientSampler
+from ._gradient import FULL_SIZE, GradientSampler
 from ._kernels import (
     add_scaled,
     coefficients_aboba,
@@ -64,7 +64,7 @@ class _GeodesicSampler(GradientSampler):
             coefficients = _constant_coefficients(self.scheme, len(gradient), self.friction, h)
         else:
             coefficients = _COEFFICIENTS[self.scheme](friction, self.friction, h)
-        fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, memory.noise)
+        _fill_tangent_noise(manifold, state, coefficients[3], coefficients[4])
         damp_and_kick(state.momentum, coefficients, gradient, memory.noise)
 
 
@@ -108,7 +108,8 @@ class SGGMC(_GeodesicSampler):
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
         Covariance V of the gradient's noise, whose effect is taken off the noise of the kick; see `SGLD`. The
-        covariance of that noise is clipped to be positive semi-definite: V beyond 2 C / h is not compensated.
+        covariance of that noise is clipped to be positive semi-definite in the tangent space (for points of more than
+        64 numbers, as a diagonal of them): V beyond 2 C / h is not compensated.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -231,7 +232,7 @@ def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient
         covariance = np.eye(size) - before @ before
     if memory.covariance is not None:
         covariance = covariance - kick @ memory.covariance.matrix() @ kick
-    fill_matrix_noise(memory.keys, covariance, noise)
+    fill_matrix_noise(memory.keys, tangent @ covariance @ tangent, noise)
     if sampler.scheme != "baoab":  # else the gradient's kick was before
         noise += np.matmul(kick, gradient[:, :, None])[:, :, 0]
     kicked = times(before, v) + times(tangent, noise)
@@ -241,6 +242,20 @@ def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient
 def _exponential(values: np.ndarray, vectors: np.ndarray, time: float) -> np.ndarray:
     """exp(time * matrix) of matrices given by their eigenvalues and eigenvectors."""
     return (vectors * np.exp(values * time)[:, None, :]) @ vectors.mT
+
+
+def _fill_tangent_noise(manifold, state: State, variance: np.ndarray, weight: np.ndarray) -> None:
+    """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero; the rest is projected off."""
+    memory, covariance = state.memory, state.memory.covariance
+    # Clipped where V is large across the tangent space, a covariance would lose directions that it need not.
+    clipped = covariance is not None and (weight * covariance.values.max(axis=1) > variance).any()
+    if not clipped or manifold.size > FULL_SIZE:
+        fill_noise(memory.keys, variance, weight, covariance, memory.noise)
+        return
+    tangent = _projectors(manifold, state.position)
+    gradient_noise = tangent @ covariance.matrix() @ tangent
+    matrix = variance[:, None, None] * tangent - weight[:, None, None] * gradient_noise
+    fill_matrix_noise(memory.keys, matrix, memory.noise)
 
 
 def _projectors(manifold, position: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
 from ._noise import Covariance, decompose
 from ._schedule import PolynomialDecay, step_size_at
 
-_FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a point, a diagonal beyond
+FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a point, a diagonal beyond
 _LEAST_RATE = 0.01  # of the running covariance: it forgets over a hundred steps, as the position moves
 
 
@@ -44,6 +44,8 @@ class SVRG(BaseEstimator):
     ----------
     .. [1] K. A. Dubey et al., "Variance reduction in stochastic gradient Langevin dynamics", NIPS 2016.
     """
+
+    _parameter_constraints: ClassVar[dict] = {"period": [Interval(Integral, 1, None, closed="left")]}
 
     def __init__(self, period=100):
         self.period = period
@@ -100,6 +102,16 @@ class GradientSampler(ManifoldSampler):
             state = self._move(model, state, step_size, t)
         return state._replace(n_steps=state.n_steps + 1)
 
+    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+        """The kinetic ``temperature`` |v|^2 / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
+        stats = {}
+        if self._has_momentum:
+            flat = state.momentum.reshape(len(state.momentum), -1)
+            stats["temperature"] = np.einsum("ci,ci->c", flat, flat) / model.manifold.dim
+        if self._has_thermostat:
+            stats["thermostat"] = state.thermostat
+        return stats
+
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary law: standard normal in the tangent space."""
         momentum = np.empty_like(position)
@@ -122,7 +134,7 @@ class GradientSampler(ManifoldSampler):
                 raise ValueError(
                     "noise_covariance='fisher' estimates the noise of plain minibatches: no control_variate."
                 )
-            side = (size, size) if size <= _FULL_SIZE else (size,)
+            side = (size, size) if size <= FULL_SIZE else (size,)
             running = np.zeros((len(position), *side))
             covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
         elif isinstance(given, str):
@@ -134,7 +146,10 @@ class GradientSampler(ManifoldSampler):
                 )
         else:
             covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
-        anchor = None if self._control_variate is None else np.empty_like(position)
+        anchor = None
+        if self._control_variate is not None:
+            self._control_variate._validate_params()
+            anchor = np.empty_like(position)
         return GradientMemory(
             gradient=np.empty_like(position),
             noise=np.empty_like(position),
@@ -155,7 +170,7 @@ class GradientSampler(ManifoldSampler):
         gradient = memory.gradient
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
-            _learn_covariance(memory, deviations.reshape(*deviations.shape[:2], -1), t)
+            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
         elif memory.anchor is not None:
             if t % self._control_variate.period == 0:
                 memory.anchor[...] = x
@@ -176,10 +191,20 @@ def stop_at_gradient(sampler: ManifoldSampler, state: State, t: int) -> None:
     chain = first_not_finite(state.memory.gradient)
     error = NonFiniteError(
         f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
-        "the error's `state` holds where it stood."
+        "a smaller step size may help, and the error's `state` holds where it stood."
     )
     error.state = state
     raise error
+
+
+def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """Deviations ``(n_chains, n, *shape)`` as a sampler feels them, ``(n_chains, n, size)``."""
+    n_chains, n = deviations.shape[:2]
+    if hasattr(manifold, "project"):
+        flat = np.ascontiguousarray(deviations).reshape(-1, *manifold.shape)
+        manifold.project(np.repeat(x, n, axis=0), flat)
+        deviations = flat
+    return deviations.reshape(n_chains, n, -1)
 
 
 def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:

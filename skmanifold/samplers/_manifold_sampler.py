@@ -61,6 +61,10 @@ class ManifoldSampler(BaseSampler):
         manifold.check_point(position)
         return self._begin(model, keys, position)
 
+    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+        """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""
+        return {}
+
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:
         """The first state of chains with these keys at these positions, which it may keep and write to."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")

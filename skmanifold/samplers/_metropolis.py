@@ -86,6 +86,10 @@ class GMC(GradientSampler):
         log_density = np.where(accepted, log_density, state.log_density)
         return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
 
+    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+        """The ``log_density``, and whether the last proposal was ``accepted``."""
+        return {"log_density": state.log_density, "accepted": state.statistics}
+
 
 class HMC(GMC):
     r"""Hamiltonian Monte Carlo with the Metropolis-Hastings test.

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
+from scipy.special import logsumexp
 
 from ..manifolds import PositiveOrthant, Simplex
 from ..models import HasCounts, HasLogNormalMean, IncompatibleError
@@ -29,6 +30,12 @@ class _ExactSampler(ManifoldSampler):
 
     def __init__(self, step_size=0.5):
         self.step_size = step_size
+
+    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+        """The logarithm of the position, ``log_position``, which does not underflow."""
+        if not isinstance(model.manifold, Simplex):
+            return {"log_position": state.latents}
+        return {"log_position": state.latents - logsumexp(state.latents, axis=-1, keepdims=True)}
 
 
 class SCIR(_ExactSampler):

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from skmanifold import Draws, sample
 from skmanifold.manifolds import Euclidean, Sphere
-from skmanifold.models import Density, Softmax, circle, dirichlet, standard_normal
-from skmanifold.samplers import GMC, HMC, SGGMC, SGLD, BaseSampler, NonFiniteError
+from skmanifold.models import Density, NoisyGradient, Softmax, circle, dirichlet, standard_normal
+from skmanifold.samplers import GMC, HMC, SCIR, SGGMC, SGLD, SGNHT, BaseSampler, NonFiniteError
 
 
 def draw(target=None, sampler=None, **options):
@@ -56,6 +56,8 @@ def test_chains_begin_where_they_are_told():
     draws = draw(sampler=SGLD(1e-8), position=start, burn_in=0)
     np.testing.assert_allclose(draws.position[:, 0], start, atol=1e-2)
     assert start[0, 0] == 5.0
+    together = draw(sampler=SGLD(1e-8), position=start[0], burn_in=0)
+    np.testing.assert_allclose(together.position[:, 0], np.tile(start[0], (3, 1)), atol=1e-2)
 
 
 def test_the_sampler_given_is_not_touched():
@@ -69,12 +71,29 @@ def test_the_sampler_given_is_not_touched():
 
 def test_metropolis_samplers_report_acceptance_and_log_density():
     draws = draw(circle(), GMC(0.1, 5))
-    assert draws.log_density.shape == (3, 20)
-    np.testing.assert_allclose(draws.log_density[1], circle().log_density(draws.position[1]))
-    assert ((draws.acceptance > 0.5) & (draws.acceptance <= 1)).all()
-    plain = draw(circle(), SGGMC())
-    assert plain.log_density is None
-    assert plain.acceptance is None
+    np.testing.assert_allclose(draws.stats["log_density"][1], circle().log_density(draws.position[1]))
+    moved = (np.diff(draws.position, axis=1) != 0).any(axis=2)
+    np.testing.assert_array_equal(draws.stats["accepted"][:, 1:], moved)
+
+
+def test_momenta_and_thermostats_are_reported():
+    assert draw(sampler=SGLD(0.1)).stats == {}
+    draws = draw(standard_normal(50), SGNHT(0.1), n_draws=200)
+    assert set(draws.stats) == {"temperature", "thermostat"}
+    assert draws.stats["temperature"].shape == draws.stats["thermostat"].shape == (3, 200)
+    assert draws.stats["temperature"].mean() == pytest.approx(1, abs=0.05)
+    assert draws.stats["thermostat"].std() > 0
+    hot = draw(NoisyGradient(circle(), 1000.0), SGGMC(0.01, 10.0, noise_covariance=None), n_draws=300, n_chains=30)
+    assert hot.stats["temperature"].mean() == pytest.approx(1.5, abs=0.15)
+
+
+def test_logarithms_do_not_underflow():
+    draws = draw(dirichlet([1e-4, 1e-4, 1.0]), SCIR(), n_draws=50)
+    assert (draws.position[..., :2] == 0).any()
+    logs = draws.stats["log_position"]
+    assert np.isfinite(logs).all()
+    np.testing.assert_allclose(np.exp(logs), draws.position)
+    np.testing.assert_allclose(np.exp(logs).sum(axis=-1), 1)
 
 
 def test_draws_map_through_a_chart():
@@ -100,7 +119,8 @@ def test_draws_convert_to_arviz():
     draws = draw(circle(), GMC(0.1, 5))
     tree = draws.to_arviz()
     np.testing.assert_array_equal(tree["posterior"]["position"].values, draws.position)
-    np.testing.assert_array_equal(tree["sample_stats"]["lp"].values, draws.log_density)
+    np.testing.assert_array_equal(tree["sample_stats"]["lp"].values, draws.stats["log_density"])
+    assert "sample_stats" not in draw().to_arviz()
 
 
 @pytest.mark.parametrize(("method", "module"), [("ess", "arviz_stats.base"), ("to_arviz", "arviz_base")])

@@ -1,0 +1,532 @@
+"""Samplers draw from the laws whose moments are known: means within Monte Carlo errors, plus a stated bias.
+
+The bias is that of the discretisation: a number times a power of the step size. Variants that are known to be wrong go
+through the same checks and fail.
+"""
+
+import numpy as np
+import pytest
+from samplers._counts import GammaPosterior, log_gamma_cdf
+from samplers._evidence import Estimate, assert_agrees, assert_disagrees, expectations, walk
+from samplers._flat_targets import FLAT_TARGETS, Noisy, draw, potential_divergence, potential_metric
+from samplers._wrong import OneMinibatchPerTrajectory, SphereOfAmbientDimension, WallsThatKeepMomenta
+from scipy import stats
+
+from skmanifold import sample
+from skmanifold.distributions import averaged_ks_distance
+from skmanifold.models import Density, ExpandedMean
+from skmanifold.models._conjugate import dense_dirichlet, sparse_dirichlet
+from skmanifold.models._reference import circle, gamma, vmf_mixture_posterior
+from skmanifold.samplers import (
+    GMC,
+    GSGNHT,
+    HMC,
+    SCIR,
+    SGGMC,
+    SGHMC,
+    SGLD,
+    SGNHT,
+    SGRHMC,
+    SGRLD,
+    NonFiniteError,
+)
+
+# --- the line and the plane ------------------------------------------------------------------------------
+
+# Sampler at step size h, the order of its weak error, and h itself; the bias that is allowed is a multiple of h^order.
+FLAT_SAMPLERS = {
+    "SGLD": (lambda h, target: SGLD(h), 1, 0.01),
+    "SGHMC euler": (lambda h, target: SGHMC(h, scheme="euler"), 1, 0.01),
+    "SGHMC baoab": (lambda h, target: SGHMC(h), 2, 0.05),
+    "SGNHT euler": (lambda h, target: SGNHT(h, scheme="euler"), 1, 0.01),
+    "SGNHT baoab": (lambda h, target: SGNHT(h), 2, 0.05),
+    "SGRLD": (lambda h, target: SGRLD(h, potential_metric(target), potential_divergence(target)), 1, 0.004),
+    "SGRHMC euler": (lambda h, target: SGRHMC(h, potential_metric(target), scheme="euler"), 1, 0.01),
+    "SGRHMC baoab": (lambda h, target: SGRHMC(h, potential_metric(target)), 2, 0.05),
+    "SGGMC aboba": (lambda h, target: SGGMC(h, n_steps=1, scheme="aboba"), 2, 0.05),
+    "SGGMC ou": (lambda h, target: SGGMC(h, n_steps=1), 2, 0.05),
+    "SGGMC baoab": (lambda h, target: SGGMC(h, n_steps=1, scheme="baoab"), 2, 0.05),
+    "GSGNHT aboba": (lambda h, target: GSGNHT(h, n_steps=1, scheme="aboba"), 2, 0.05),
+    "GSGNHT ou": (lambda h, target: GSGNHT(h, n_steps=1), 2, 0.05),
+    "GSGNHT baoab": (lambda h, target: GSGNHT(h, n_steps=1, scheme="baoab"), 2, 0.05),
+}
+RELATIVE_BIAS = {1: 2.0, 2: 3.0}  # times h^order, of each moment
+# In the thermostat's Euler scheme the friction makes up for the heat of the stiff direction, and cools the other.
+RELATIVE_BIAS_OF = {("SGNHT euler", "banana"): 12.0}
+
+
+def flat_estimate(sampler, name, *, time=30, density=None, n_chains=500, h=None):
+    """Moments of one of the flat targets, over `time` after a third of it, from chains that begin at one point."""
+    target = FLAT_TARGETS[name]
+    h = sampler.step_size if h is None else h
+    return expectations(
+        sampler,
+        target.density if density is None else density,
+        lambda state: target.moments(state.position),
+        round(time / h * 2 / 3),
+        burn_in=round(time / h / 3),
+        n_chains=n_chains,
+        position=target.start,
+    )
+
+
+def stated_bias(sampler_name, target_name, h):
+    order = FLAT_SAMPLERS[sampler_name][1]
+    slope = RELATIVE_BIAS_OF.get((sampler_name, target_name), RELATIVE_BIAS[order])
+    return slope * h**order * np.abs(FLAT_TARGETS[target_name].exact)
+
+
+@pytest.mark.parametrize("name", FLAT_TARGETS)
+@pytest.mark.parametrize("sampler", [HMC(0.1, 10), GMC(0.1, 10)], ids=["HMC", "GMC"])
+def test_metropolis_is_exact_on_flat_targets(sampler, name):
+    target = FLAT_TARGETS[name]
+    estimate = flat_estimate(sampler, name, time=30)
+    assert_agrees(estimate, target.exact)
+    assert np.all(estimate.error < 0.02 * np.abs(target.exact))
+
+
+@pytest.mark.parametrize("target", FLAT_TARGETS)
+@pytest.mark.parametrize("name", FLAT_SAMPLERS)
+def test_flat_samplers_have_the_moments(name, target):
+    make, _, h = FLAT_SAMPLERS[name]
+    n_chains = 250 if "SGR" in name else 500
+    estimate = flat_estimate(make(h, FLAT_TARGETS[target]), target, n_chains=n_chains)
+    assert_agrees(estimate, FLAT_TARGETS[target].exact, stated_bias(name, target, h))
+
+
+# --- gradient noise on the line --------------------------------------------------------------------------
+
+# (sampler, variance of the noise, what the bias may be): uncompensated, the temperature would be 1 + h V / 2 C or more.
+COMPENSATED = {
+    "SGLD": (SGLD(0.01), 100.0, 0.02),
+    "SGHMC euler": (SGHMC(0.01, scheme="euler"), 100.0, 0.03),
+    "SGHMC baoab": (SGHMC(0.02), 50.0, 0.02),
+    "SGRHMC euler": (SGRHMC(0.01, potential_metric(FLAT_TARGETS["double well"]), scheme="euler"), 100.0, 0.03),
+    "SGRHMC baoab": (SGRHMC(0.02, potential_metric(FLAT_TARGETS["double well"])), 50.0, 0.02),
+    "SGRHMC matrix": (SGRHMC(0.02, potential_metric(FLAT_TARGETS["double well"], "matrix")), 50.0, 0.02),
+    "SGGMC aboba": (SGGMC(0.02, n_steps=1, scheme="aboba"), 50.0, 0.01),
+    "SGGMC ou": (SGGMC(0.02, n_steps=1), 50.0, 0.01),
+    "SGGMC baoab": (SGGMC(0.02, n_steps=1, scheme="baoab"), 50.0, 0.02),
+}
+
+
+@pytest.mark.parametrize("name", COMPENSATED)
+def test_declared_gradient_noise_is_compensated(name):
+    sampler, variance, bias = COMPENSATED[name]
+    target = FLAT_TARGETS["double well"]
+    noisy = Noisy(target.density, variance)
+    estimate = flat_estimate(sampler, "double well", density=noisy, n_chains=300)
+    assert_agrees(estimate, target.exact, bias * target.exact)
+    sampler = sampler.set_params(noise_covariance=None) if "noise_covariance" in sampler.get_params() else sampler
+    too_hot = flat_estimate(sampler, "double well", density=noisy, n_chains=300)
+    assert_disagrees(too_hot, target.exact, bias * target.exact)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        SGNHT(0.005, scheme="euler"),
+        SGNHT(0.02),
+        GSGNHT(0.02, n_steps=1, scheme="aboba"),
+        GSGNHT(0.02, n_steps=1),
+        GSGNHT(0.02, n_steps=1, scheme="baoab"),
+    ],
+    ids=repr,
+)
+def test_thermostats_find_the_noise(sampler):
+    target = FLAT_TARGETS["double well"]
+    noisy = Noisy(target.density, 50.0)
+    estimate = flat_estimate(sampler, "double well", density=noisy, time=45)
+    assert_agrees(estimate, target.exact, 0.02 * target.exact)
+    frictions = expectations(
+        sampler, noisy, lambda state: state.thermostat, 1500, burn_in=1000, n_chains=300, position=target.start
+    )
+    assert_agrees(frictions, 1 + sampler.step_size * 50.0 / 2, bias=0.03)
+
+
+def test_noisy_gradients_without_friction_heat_up():
+    target = FLAT_TARGETS["double well"]
+    noisy = Noisy(target.density, 25.0)
+    naive = SGHMC(0.02, friction=1e-9, noise_covariance=None)
+    assert_agrees(flat_estimate(SGHMC(0.02), "double well", density=noisy), target.exact, 0.02 * target.exact)
+    assert_disagrees(flat_estimate(naive, "double well", density=noisy), target.exact, 0.02 * target.exact)
+
+
+@pytest.mark.parametrize("name", FLAT_SAMPLERS)
+def test_little_noise_as_in_the_paper_does_no_harm(name):
+    make, _, h = FLAT_SAMPLERS[name]
+    target = FLAT_TARGETS["double well"]
+    noisy = Noisy(target.density, 0.25)
+    sampler = make(h, target)
+    estimate = flat_estimate(sampler, "double well", density=noisy, n_chains=200)
+    assert_agrees(estimate, target.exact, stated_bias(name, "double well", h) + h / 8 * target.exact)
+
+
+# --- how the bias falls ----------------------------------------------------------------------------------
+
+# (sampler, larger step size, moment): biases at that step size and at half of it.
+FALLING = {
+    "SGLD": (0.04, 2),
+    "SGHMC euler": (0.04, 2),
+    "SGNHT euler": (0.04, 3),
+    "SGRLD": (0.008, 2),
+    "SGGMC aboba": (0.24, 1),
+    "SGGMC ou": (0.24, 1),
+    "GSGNHT aboba": (0.24, 1),
+    "GSGNHT ou": (0.24, 1),
+}
+
+
+@pytest.mark.parametrize("name", FALLING)
+def test_bias_falls_at_the_order_of_the_scheme(name):
+    h, moment = FALLING[name]
+    make, order, _ = FLAT_SAMPLERS[name]
+    target = FLAT_TARGETS["double well"]
+    biases, errors = [], []
+    for size in (h, h / 2):
+        estimate = flat_estimate(make(size, target), "double well", n_chains=1000, time=45)
+        biases.append(np.abs(estimate.mean - target.exact)[moment])
+        errors.append(estimate.error[moment])
+    assert biases[0] > 4 * errors[0]
+    assert biases[1] < 1.25 * 2.0**-order * biases[0] + 3 * errors[1]
+
+
+def test_only_splittings_survive_a_large_step_on_the_banana():
+    target = FLAT_TARGETS["banana"]
+    estimate = flat_estimate(SGHMC(0.1), "banana", time=60)
+    assert_agrees(estimate, target.exact, 0.03 * np.abs(target.exact))
+    euler = [SGLD(0.1), SGHMC(0.1, scheme="euler"), SGRHMC(0.1, potential_metric(target), scheme="euler")]
+    for sampler in euler:
+        with np.errstate(over="ignore"), pytest.raises(NonFiniteError):
+            flat_estimate(sampler, "banana", time=60)
+
+
+@pytest.mark.parametrize("sampler", [SGNHT(0.05), SGNHT(0.01, scheme="euler")], ids=["baoab", "euler"])
+def test_thermostat_has_the_law_and_not_only_its_moments(sampler):
+    target = FLAT_TARGETS["double well"]
+    noisy = Noisy(target.density, 0.25)
+    edges = np.linspace(-1.8, 1.8, 81)
+    counts = np.zeros(80)
+    steps = round(100 / sampler.step_size)
+    for n, state in enumerate(walk(sampler, noisy, steps, n_chains=1000, position=draw("double well", 1000))):
+        if n % (steps // 200) == 0:
+            counts += np.histogram(state.position, edges)[0]
+    grid = np.linspace(-1.8, 1.8, 80 * 50 + 1)
+    mass = np.exp(grid**2 * (2 - grid**2))
+    p = np.add.reduceat(mass[:-1] + mass[1:], np.arange(0, 4000, 50))
+    p /= p.sum()
+    assert np.sum(p * np.log(p * counts.sum() / counts)) < 0.002
+
+
+def test_proposals_that_are_all_accepted_spoil_the_law(monkeypatch):
+    target = FLAT_TARGETS["double well"]
+    sampler = HMC(0.25, 5)
+    assert_agrees(flat_estimate(sampler, "double well", time=60), target.exact)
+    monkeypatch.setattr("skmanifold.samplers._metropolis.accept_moves", lambda keys, log_ratio: np.isfinite(log_ratio))
+    assert_disagrees(flat_estimate(sampler, "double well", time=60), target.exact)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda divergence: SGRLD(0.01, hill, divergence),
+        lambda divergence: SGRHMC(0.01, hill, divergence, scheme="euler"),
+        lambda divergence: SGRHMC(0.05, hill, divergence),
+    ],
+    ids=["SGRLD", "SGRHMC euler", "SGRHMC baoab"],
+)
+def test_metric_without_its_correction_spoils_the_law(make):
+    target = FLAT_TARGETS["double well"]
+    assert_agrees(flat_estimate(make(None), "double well"), target.exact, 0.03 * target.exact)
+    assert_disagrees(flat_estimate(make(np.zeros_like), "double well"), target.exact, 0.03 * target.exact)
+
+
+def hill(x):
+    return 0.25 + 1.5 * np.exp(-(x**2))
+
+
+# --- the circle ------------------------------------------------------------------------------------------
+
+MU = np.array([np.cos(np.pi / 3), np.sin(np.pi / 3)])
+NOISE = 1000.0
+SETTINGS = {"step_size": 0.01, "friction": 10.0, "n_steps": 30}
+SQUARES = np.array([0.8213233726, 1.0])  # E (mu'x)^2, and the temperature <v^2>
+# The splitting "baoab" is kicked by all of the noise before it flows: hotter by h^2 V = 0.1 during half of its time.
+CIRCLE_BIAS = {"ou": 0.003, "aboba": 0.004, "baoab": 0.015}
+
+
+def circle_squares(sampler, target=None, n_steps=120, n_chains=1024, burn_in=40):
+    def squares(state):
+        columns = [(state.position @ MU) ** 2, (state.momentum**2).sum(axis=1)]
+        if state.thermostat is not None:
+            columns.append(state.thermostat)
+        return np.stack(columns, axis=1)
+
+    target = Noisy(circle(), NOISE) if target is None else target
+    return expectations(sampler, target, squares, n_steps, burn_in=burn_in, n_chains=n_chains)
+
+
+@pytest.mark.parametrize("scheme", CIRCLE_BIAS)
+def test_sggmc_on_the_circle_with_noisy_gradients(scheme):
+    assert_agrees(circle_squares(SGGMC(**SETTINGS, scheme=scheme)), SQUARES, CIRCLE_BIAS[scheme])
+
+
+@pytest.mark.parametrize("scheme", CIRCLE_BIAS)
+def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
+    settings = {**SETTINGS, "friction": np.array([[10.0, 2.0], [2.0, 14.0]])}
+    estimate = circle_squares(SGGMC(**settings, scheme=scheme), n_steps=60, n_chains=128)
+    assert_agrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
+
+
+@pytest.mark.parametrize("scheme", CIRCLE_BIAS)
+def test_uncompensated_noise_heats_the_circle(scheme):
+    estimate = circle_squares(SGGMC(**SETTINGS, scheme=scheme, noise_covariance=None), n_steps=60)
+    assert_disagrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
+    # temperature 1 + h V / (2 C), less half of h^2 V where the velocity is seen after its friction alone
+    assert_agrees(estimate, [0.753, 1.45 if scheme == "baoab" else 1.5], 0.008)
+
+
+def test_one_minibatch_for_a_trajectory_multiplies_its_noise():
+    target = OneMinibatchPerTrajectory(Noisy(circle(), NOISE), n_steps=30)
+    estimate = circle_squares(SGGMC(**SETTINGS), target, n_steps=60, n_chains=512)
+    assert_disagrees(estimate, SQUARES, max(CIRCLE_BIAS.values()))
+    assert_agrees(estimate, [0.538, 7.18], [0.01, 0.2])
+
+
+@pytest.mark.parametrize("scheme", CIRCLE_BIAS)
+def test_gsgnht_on_the_circle_finds_the_friction(scheme):
+    # it measures both halves of the flow: in "baoab" their mean is 1, and the state's velocity is that of the cooler
+    temperature = 1 - 0.01**2 * NOISE / 2 if scheme == "baoab" else 1
+    estimate = thermostat_squares(GSGNHT(**SETTINGS, scheme=scheme))
+    assert_agrees(estimate, [SQUARES[0], temperature, 10 + 0.01 * NOISE / 2], [0.004, 0.004, 0.1])
+
+
+def test_thermostat_of_the_ambient_dimension_is_twice_too_hot():
+    target = Noisy(circle(), NOISE)
+    target.manifold = SphereOfAmbientDimension(2)
+    estimate = thermostat_squares(GSGNHT(**SETTINGS), target)
+    assert_disagrees(estimate, [*SQUARES, 15], [0.015, 0.015, 0.5])
+    assert_agrees(Estimate(estimate.mean[:2], estimate.error[:2]), [0.712, 2.0], 0.01)
+
+
+def thermostat_squares(sampler, target=None):
+    return circle_squares(sampler, target, n_steps=250, n_chains=256, burn_in=250)  # it takes time h xi to settle
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.5])
+@pytest.mark.parametrize("scheme", CIRCLE_BIAS)
+def test_temperature_without_a_gradient(scheme, rho):
+    still = Density(circle().manifold, grad_log_density=np.zeros_like, vectorized=True)
+    sampler = SGGMC(0.05, friction=rho / 0.05, n_steps=1, scheme=scheme)
+    estimate = circle_squares(sampler, still, n_steps=400, n_chains=1000)
+    temperature = rho / np.sinh(rho) if scheme == "aboba" else 1.0
+    assert_agrees(Estimate(estimate.mean[1], estimate.error[1]), temperature)
+
+
+CIRCLE_BINS = np.array([0.076862, 0.246306, 0.246306, 0.076862, 0.009755, 0.005426])
+CIRCLE_BINS = np.concatenate([CIRCLE_BINS, [0.038485, 0.123166, 0.123166, 0.038485, 0.005426, 0.009755]])
+CIRCLE_MOMENTS = [-0.1488971895, -0.2578974975, 0.3393383137, 0.2782742035, 0.6606616863, 0.8213233726, 0.3341529327]
+
+
+def circle_moments(state):
+    x, y = state.position.T
+    along = state.position @ MU
+    moments = np.stack([x, y, x * x, x * y, y * y, along**2, along > 0], axis=1)
+    bins = np.floor((np.arctan2(y, x) + np.pi) / (np.pi / 6)).astype(int) % 12
+    return np.concatenate([moments, bins[:, None] == np.arange(12)], axis=1)
+
+
+def test_gmc_on_the_circle_finds_both_modes():
+    estimate = expectations(GMC(0.3, 4), circle(), circle_moments, 600, burn_in=800, n_chains=512)
+    assert_agrees(estimate, [*CIRCLE_MOMENTS, *CIRCLE_BINS], 1e-6)
+    assert np.all(estimate.error < 0.02)
+
+
+# --- the mixture of two directions -----------------------------------------------------------------------
+
+MIXTURE = [0.01040562, 0.08325349, -0.02788619, 0.99480530, 0.95884136, 0.0, 0.0]
+MIXTURE_BIAS = [0.001, 0.006, 0.002, 0.0005, 0.003]  # of the squares, their product, the cosines
+
+
+def mixture_moments(state):
+    first, second = np.arctan2(state.position[:, :, 1], state.position[:, :, 0]).T
+    columns = [first**2, second**2, first * second, np.cos(first), np.cos(second), np.sin(first), np.sin(second)]
+    if state.momentum is not None:
+        columns[5:] = (state.momentum**2).sum(axis=2).T
+    return np.stack(columns, axis=1)
+
+
+def both_towards_e1(n_chains):
+    return np.broadcast_to([[1.0, 0.0], [1.0, 0.0]], (n_chains, 2, 2))
+
+
+def test_gmc_on_the_mixture_of_directions():
+    position = both_towards_e1(128)
+    estimate = expectations(
+        GMC(0.04, 10), vmf_mixture_posterior(), mixture_moments, 80, burn_in=30, n_chains=128, position=position
+    )
+    assert_agrees(estimate, MIXTURE)
+
+
+def paper_mixture_estimate(sampler, n_steps=150, n_chains=96, spoil=lambda target: target):
+    target = spoil(vmf_mixture_posterior().minibatched(10))
+    position = both_towards_e1(n_chains)
+    return expectations(sampler, target, mixture_moments, n_steps, burn_in=50, n_chains=n_chains, position=position)
+
+
+EPSILON = np.sqrt(5e-4 / 100)
+PAPER_SETTINGS = {"step_size": EPSILON, "friction": 0.1 / EPSILON, "n_steps": 10}
+PAPER_MIXTURE = [*MIXTURE[:5], 1, 1]
+
+
+def test_sggmc_on_the_mixture_with_minibatches():
+    estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance="fisher"))
+    assert_agrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
+
+
+def test_uncompensated_minibatches_heat_the_mixture():
+    estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance=None))
+    assert_disagrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
+
+
+def test_one_minibatch_for_a_trajectory_heats_the_mixture():
+    sampler = SGGMC(**PAPER_SETTINGS, noise_covariance="fisher")
+    estimate = paper_mixture_estimate(sampler, spoil=lambda target: OneMinibatchPerTrajectory(target, 10))
+    assert_disagrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
+
+
+@pytest.mark.long
+def test_sggmc_on_the_mixture_at_length():
+    estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance="fisher"), n_steps=1500, n_chains=128)
+    assert_agrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
+    assert abs(estimate.mean[0] - MIXTURE[0]) < 0.001
+    assert abs(estimate.mean[1] - MIXTURE[1]) < 0.006
+
+
+# --- gammas ----------------------------------------------------------------------------------------------
+
+
+def ks_distance(sampler, target, shape, n_steps, n_chains=4000, seed=0):
+    """Kolmogorov-Smirnov distance of the last of `n_steps` positions of many chains."""
+    *_, state = walk(sampler, target, n_steps, n_chains=n_chains, seed=seed)
+    log_theta = state.latents if state.latents is not None else np.log(state.position)
+    return stats.kstest(log_theta[:, 0], lambda y: log_gamma_cdf(y, shape)).statistic
+
+
+NO_DISTANCE = 2.2 / np.sqrt(4000)  # of independent draws from the law itself, once in 8,000
+
+
+@pytest.mark.parametrize("h", [0.05, 0.5, 5.0])
+@pytest.mark.parametrize("shape", [1e-3, 0.1, 0.5, 2.0, 50.0])
+def test_scir_is_exact_for_every_gamma_and_step_size(shape, h):
+    assert ks_distance(SCIR(h), gamma(shape), shape, max(2, round(15 / h))) < NO_DISTANCE
+
+
+@pytest.mark.parametrize("h", [0.1, 1.0])
+def test_scir_with_the_wrong_shape_is_seen(h):
+    assert ks_distance(SCIR(h), gamma(2.2), 2.0, round(15 / h)) > NO_DISTANCE
+
+
+@pytest.mark.parametrize(
+    ("sampler", "shape"),
+    [
+        (SGRLD(0.005), 2.0),
+        (SGRLD(0.005), 5.0),
+        (SGRHMC(0.02, scheme="euler"), 2.0),
+        (SGRHMC(0.02), 2.0),
+        (SGRHMC(0.02, scheme="euler"), 0.5),
+        (SGRHMC(0.02), 0.5),
+        (GMC(0.2, 8), 2.0),
+        (SGGMC(0.05, n_steps=4), 2.5),
+    ],
+    ids=repr,
+)
+def test_gammas_of_shapes_that_are_not_small(sampler, shape):
+    time = sampler.step_size * getattr(sampler, "n_steps", 1)
+    assert ks_distance(sampler, gamma(shape), shape, round(15 / time), n_chains=1500) < 1.95 / np.sqrt(1500) + 0.01
+
+
+def test_correction_of_the_wrong_sign_loses_two_degrees_of_the_shape():
+    printed = SGRLD(0.005, divergence=lambda x: -np.ones_like(x))
+    assert ks_distance(printed, gamma(4.0), 4.0, 3000, n_chains=1500) > 0.3
+    assert ks_distance(printed, gamma(4.0), 2.0, 3000, n_chains=1500) < 1.95 / np.sqrt(1500) + 0.01
+
+
+def test_momenta_turn_round_at_the_wall():
+    sampler, target = SGRHMC(0.02, scheme="euler"), gamma(0.5)
+    assert ks_distance(sampler, target, 0.5, 1500) < 0.025
+    target.manifold = WallsThatKeepMomenta(1)
+    assert ks_distance(sampler, target, 0.5, 1500) > 0.5
+
+
+@pytest.mark.parametrize("sampler", [SGRLD(0.02), SGRHMC(0.02, scheme="euler"), SGRHMC(0.02)], ids=repr)
+def test_small_gamma_shapes_are_beyond_all_but_scir(sampler):
+    # documented: the force draws the position into the wall, where a step of any size is too long
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        assert ks_distance(sampler, gamma(0.1), 0.1, 1000, n_chains=1000) > 0.2
+    assert ks_distance(SCIR(0.02), gamma(0.1), 0.1, 1000, n_chains=1000) < 2.2 / np.sqrt(1000)
+
+
+# --- sparse and dense Dirichlet --------------------------------------------------------------------------
+
+POSTERIORS = {"sparse": sparse_dirichlet(), "dense": dense_dirichlet()}
+
+
+def ks_distances(target, sampler, name, n_chains=6):
+    """Averaged distance of each chain's 1000 draws, after 1000 more."""
+    draws = sample(target, sampler, n_draws=1000, burn_in=1000, n_chains=n_chains, random_state=0)
+    concentrations = POSTERIORS[name].concentrations
+    return np.array([averaged_ks_distance(chain, concentrations) for chain in np.maximum(draws.position, 1e-300)])
+
+
+def best_distance(make, target, name, step_sizes):
+    """Median over chains of the least distance over step sizes."""
+    return np.median(np.min([ks_distances(target, make(h), name) for h in step_sizes], axis=0))
+
+
+def on_counts(name, batch_size=10):
+    """The posterior in three forms: on the simplex, as gammas, and with the sum of the row as the prior has it."""
+    posterior = POSTERIORS[name].minibatched(batch_size)
+    return posterior, GammaPosterior(posterior), ExpandedMean(posterior, total=posterior.prior.sum())
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+@pytest.mark.parametrize("h", [0.5, 1.0, 5.0])
+def test_scir_with_exact_counts_draws_as_independent_draws_do(name, h):
+    bound = 0.04 if h >= 1 else 0.06  # draws follow each other
+    assert np.median(ks_distances(POSTERIORS[name], SCIR(h), name)) < bound
+
+
+def test_scir_beats_langevin_on_the_sparse_dirichlet():
+    simplex, gammas, expanded = on_counts("sparse")
+    scir = best_distance(SCIR, simplex, "sparse", [0.1, 0.05])
+    euler = best_distance(SGRLD, gammas, "sparse", [0.05, 0.01, 0.005])
+    patterson_teh = best_distance(SGRLD, expanded, "sparse", [5e-4, 1e-4, 5e-5])
+    assert scir < 0.12 < 0.3 < min(euler, patterson_teh)
+
+
+def test_scir_and_langevin_are_even_on_the_dense_dirichlet():
+    simplex, gammas, expanded = on_counts("dense")
+    assert 0.13 < best_distance(SCIR, simplex, "dense", [0.05, 0.01]) < 0.25
+    assert 0.13 < best_distance(SGRLD, gammas, "dense", [0.05, 0.01]) < 0.25
+    assert 0.13 < best_distance(SGRLD, expanded, "dense", [1e-4, 5e-5]) < 0.25
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_dirichlet_over_the_whole_grid_of_step_sizes(name):
+    simplex, gammas, expanded = on_counts(name)
+    grid = [1, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001]
+    scir = best_distance(SCIR, simplex, name, grid)
+    euler = best_distance(SGRLD, gammas, name, [*grid, 5e-4, 1e-4])
+    patterson_teh = best_distance(SGRLD, expanded, name, [1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5])
+    if name == "sparse":
+        assert scir < 0.12 < 0.3 < min(euler, patterson_teh)
+    else:
+        assert all(0.13 < distance < 0.25 for distance in (scir, euler, patterson_teh))
+
+
+@pytest.mark.parametrize(("n", "published"), [(1, 0.129), (50, 0.060), (100, 0.057), (500, 0.034)])
+def test_scir_on_the_sparse_dirichlet_by_size_of_the_minibatch(n, published):
+    simplex, _, _ = on_counts("sparse", n)
+    assert best_distance(SCIR, simplex, "sparse", [0.5, 0.1, 0.05]) < 1.3 * published
