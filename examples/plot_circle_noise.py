@@ -99,25 +99,22 @@ axes[0, 1].legend(loc="upper right", frameon=False)
 # size h, heats as much as h V / 2 of friction cools: with C = 10, V = 1000 and h = 0.01 that is
 # 10 + 5 = 15.
 #
-# The thermostat is part of the sampler's state, so we take the steps ourselves and look. Each of
-# 250 chains has one of its own, which begins at C. A single one wanders; that is how it works. Their
-# mean climbs to 15 and stays there. Nobody has told them how noisy the gradients are. (One number can
-# only make up for noise that is the same everywhere and in all directions, as it is here.)
+# The draws keep the thermostat of each chain beside its positions, in ``stats``. Each of 250 chains
+# has one of its own, which begins at C. A single one wanders; that is how it works. Their mean climbs
+# to 15 and stays there. Nobody has told them how noisy the gradients are. (One number can only make up
+# for noise that is the same everywhere and in all directions, as it is here.)
 
 h = 0.01
 sampler = GSGNHT(step_size=h, friction=10.0, n_steps=10)
-state = sampler.init(noisy, np.arange(250, dtype=np.uint64))  # a key for the random numbers of each chain
-friction = [state.thermostat.copy()]
-for _ in range(1000):
-    state = sampler.step(noisy, state)
-    friction.append(state.thermostat.copy())
-friction = np.array(friction)
-time = h * sampler.n_steps * np.arange(len(friction))
-print(f"Friction over the last 25 units of time, mean of all chains: {friction[time > 75].mean():.2f}")
+draws = sample(noisy, sampler, n_draws=1000, burn_in=0, n_chains=250, random_state=0)
+friction = draws.stats["thermostat"]
+time = h * sampler.n_steps * np.arange(1, draws.n_draws + 1)
+print(f"Friction over the last 25 units of time, mean of all chains: {friction[:, time > 75].mean():.2f}")
+print(f"Kinetic temperature over the same time: {draws.stats['temperature'][:, time > 75].mean():.3f}")
 
 fig, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
-ax.plot(time, friction[:, 0], color="#9ecae1", linewidth=1.2, label="one chain")
-ax.plot(time, friction.mean(axis=1), color="#08519c", linewidth=2, label="mean of 250 chains")
+ax.plot(time, friction[0], color="#9ecae1", linewidth=1.2, label="one chain")
+ax.plot(time, friction.mean(axis=0), color="#08519c", linewidth=2, label="mean of 250 chains")
 ax.axhline(15, color="black", linestyle="--", linewidth=1, label="C + h V / 2 = 15")
 ax.set(xlabel="time (number of steps times h)", ylabel="friction", xlim=(0, time[-1]))
 ax.spines[["top", "right"]].set_visible(False)

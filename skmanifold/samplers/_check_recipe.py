@@ -286,7 +286,8 @@ def _check_fokker_planck(case: Case) -> float:
         i = int(np.argmax(np.abs(difference)))
         case.refuse(
             f"drift does not leave the target invariant: its Fokker-Planck residual is {residual[k]:.2g} of its terms, "
-            f"and its entry {i} differs by {difference[i]:.4g} from -(D + Q) grad H + Gamma",
+            f"where {case.tolerance:g} is rounding, and its entry {i} differs by {difference[i]:.4g} from "
+            "-(D + Q) grad H + Gamma",
             k,
         )
     return float(residual[k])
