@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
 
 from ..manifolds import PositiveOrthant, Simplex
-from ..utils._random import Purpose
-from ..utils._variates import sample_rows
-from ._density import check_batch_size
+from ._minibatch import MinibatchTarget
 
 
-class _Posterior:
-    """What the targets below share: N rows, of which a key chooses n."""
-
-    noise_covariance = None
-    n_samples: int
-    batch_size: int | None = None
-
-    def minibatched(self, batch_size: int | None):
-        """Return this posterior with estimates from `batch_size` rows, drawn without replacement.
-
-        Parameters
-        ----------
-        batch_size : int or None
-            From 1 to `n_samples`; None means all rows.
-        """
-        check_batch_size(batch_size, self.n_samples)
-        other = copy.copy(self)
-        other.batch_size = batch_size
-        return other
-
-    def _rows(self, keys: np.ndarray | None) -> np.ndarray | None:
-        """Rows of each chain's minibatch, ``(n_chains, n)``; None: all, the same for every chain."""
-        if keys is None or self.batch_size is None:
-            return None
-        rows = np.empty((len(keys), self.batch_size), np.int64)
-        sample_rows(keys, Purpose.MINIBATCH, self.n_samples, rows)
-        return rows
-
-    def _centre(self, samples: np.ndarray) -> np.ndarray:
-        """Terms of sums over n rows, as deviations whose outer products add up to the covariance of (N / n) * sum."""
-        N, n = self.n_samples, samples.shape[1]
-        if n == N:
-            return np.zeros_like(samples)
-        if n < 2:
-            raise ValueError("The noise of the gradient can only be estimated from a batch_size of at least 2.")
-        return (samples - samples.mean(axis=1, keepdims=True)) * np.sqrt(N * (N - n) / n / (n - 1))
-
-
-class DirichletPosterior(_Posterior):
+class DirichletPosterior(MinibatchTarget):
     r"""Posterior of the probabilities of d categories: Dirichlet prior, categorical observations.
 
     :math:`x \mid z \sim \mathrm{Dir}(\alpha + n)` with :math:`n_j` the number of observations j; the density, with
@@ -99,15 +58,15 @@ class DirichletPosterior(_Posterior):
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Prior + N / n * counts, of all rows or (with `keys`) of a minibatch, written to `out`."""
-        out[...] = self._estimate(self._rows(keys))
+        out[...] = self._estimate(self._chosen_rows(keys))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
-        out[...] = (self._estimate(self._rows(keys)) - 1) / position
+        out[...] = (self._estimate(self._chosen_rows(keys)) - 1) / position
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
-        rows = self._rows(keys)
+        rows = self._chosen_rows(keys)
         out[...] = (self._estimate(rows) - 1) / position
         if rows is None:
             return np.zeros((len(position), self.n_samples, len(self.prior)))
@@ -154,7 +113,7 @@ def dense_dirichlet() -> DirichletPosterior:
     return DirichletPosterior(np.full(10, 0.1), np.repeat(np.arange(10), counts))
 
 
-class LogNormalMean(_Posterior):
+class LogNormalMean(MinibatchTarget):
     r"""Posterior of positive numbers whose logarithms are normal, a priori and as observed.
 
     :math:`\log\theta \sim \mathcal{N}(m_0, s_0^2)` and :math:`z_i \mid \theta \sim \mathcal{N}(\log\theta, s^2)`, for
@@ -197,7 +156,7 @@ class LogNormalMean(_Posterior):
 
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Mean of the logarithms, of all rows or (with `keys`) as a minibatch estimates it, written to `out`."""
-        rows = self._rows(keys)
+        rows = self._chosen_rows(keys)
         out[...] = self.log_mean if rows is None else self._mean(self.observations[rows].mean(axis=1))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
@@ -211,7 +170,7 @@ class LogNormalMean(_Posterior):
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
         self.grad_log_density(position, keys, out)
-        rows = self._rows(keys)
+        rows = self._chosen_rows(keys)
         if rows is None:
             return np.zeros((len(position), *self.observations.shape))
         return self._centre(self.observations[rows]) / (self.noise_variance * position)[:, np.newaxis]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -11,15 +10,14 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..manifolds import Manifold
-from ..utils._random import Purpose
-from ..utils._variates import sample_rows
+from ._minibatch import MinibatchTarget
 
 
 def _has(name: str) -> Callable[[Any], bool]:
     return lambda self: getattr(self, name) is not None
 
 
-class Density:
+class Density(MinibatchTarget):
     r"""A probability density on a manifold, from plain Python functions of a point.
 
     Parameters
@@ -98,25 +96,11 @@ class Density:
         self.noise_covariance = check_covariance(noise_covariance, manifold.size, "noise_covariance")
         self.n_samples = n_samples
         self.vectorized = vectorized
-        self.batch_size: int | None = None
         self._gradient = grad_log_density
         self._value = log_density
         self._grad_prior = grad_log_prior
         self._value_prior = log_prior
         self._counts = expected_counts
-
-    def minibatched(self, batch_size: int | None) -> Density:
-        """Return this density with gradients and counts estimated from `batch_size` rows, drawn without replacement.
-
-        Parameters
-        ----------
-        batch_size : int or None
-            From 1 to `n_samples`; None means all rows.
-        """
-        check_batch_size(batch_size, self.n_samples)
-        other = copy.copy(self)
-        other.batch_size = batch_size
-        return other
 
     @available_if(_has("_gradient"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
@@ -132,18 +116,13 @@ class Density:
         """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
         rows = self._rows(position, keys)
         gradients = self._gradient_of_rows(position, rows)
-        n = rows.shape[1]
         if gradients.ndim == position.ndim:
             raise ValueError(
                 "grad_log_density(x, rows) must return one gradient for each row, shape (len(rows), *shape), for the "
                 "noise of the gradient to be estimated; it returned their sum."
             )
-        if n < 2 and n < self.n_samples:
-            raise ValueError("The noise of the gradient can only be estimated from a batch_size of at least 2.")
+        deviations = self._centre(gradients)
         self._add_up(gradients, position, out)
-        deviations = gradients - gradients.mean(axis=1, keepdims=True)
-        N: Any = self.n_samples
-        deviations *= np.sqrt(N**2 / n / max(n - 1, 1) * (1 - n / N))  # without replacement
         return deviations
 
     @available_if(_has("_value"))
@@ -173,10 +152,9 @@ class Density:
     def _rows(self, position: np.ndarray, keys: np.ndarray | None) -> Any:
         if self.n_samples is None:
             return None
-        if keys is None or self.batch_size is None:
-            return np.broadcast_to(np.arange(self.n_samples), (len(position), self.n_samples))
-        rows = np.empty((len(keys), self.batch_size), np.int64)
-        sample_rows(keys, Purpose.MINIBATCH, self.n_samples, rows)
+        rows = self._chosen_rows(keys)
+        if rows is None:
+            rows = np.broadcast_to(np.arange(self.n_samples), (len(position), self.n_samples))
         return rows
 
     def _call(self, function: Any, position: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
@@ -221,16 +199,6 @@ class Density:
     def __repr__(self) -> str:
         data = "" if self.n_samples is None else f", n_samples={self.n_samples}"
         return f"Density({self.manifold!r}{data})"
-
-
-def check_batch_size(batch_size: int | None, n_samples: int | None) -> None:
-    """Raise a ValueError unless a minibatch of `batch_size` can be drawn from `n_samples` rows."""
-    if batch_size is None:
-        return
-    if n_samples is None:
-        raise ValueError("batch_size needs a target with n_samples, whose functions take row indices.")
-    if not (isinstance(batch_size, Integral) and 1 <= batch_size <= n_samples):
-        raise ValueError(f"batch_size must be an integer from 1 to n_samples={n_samples}; got {batch_size!r}.")
 
 
 def check_covariance(covariance: Any, size: int, name: str) -> Any:
