@@ -30,8 +30,8 @@ class PolynomialDecay(BaseEstimator):
     Examples
     --------
     >>> from skmanifold.samplers import SGLD, PolynomialDecay
-    >>> SGLD(step_size=PolynomialDecay(0.01, b=1000, c=0.6))
-    SGLD(step_size=PolynomialDecay())
+    >>> SGLD(step_size=PolynomialDecay(0.01, b=500, c=0.6))
+    SGLD(step_size=PolynomialDecay(b=500))
     """
 
     def __init__(self, a=0.01, b=1000.0, c=0.6):
