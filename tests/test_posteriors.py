@@ -14,9 +14,15 @@ from scipy import stats
 
 from skmanifold import sample
 from skmanifold.distributions import averaged_ks_distance
-from skmanifold.models import Density, ExpandedMean
-from skmanifold.models._conjugate import dense_dirichlet, sparse_dirichlet
-from skmanifold.models._reference import circle, gamma, vmf_mixture_posterior
+from skmanifold.models import (
+    Density,
+    ExpandedMean,
+    circle,
+    dense_dirichlet,
+    gamma,
+    sparse_dirichlet,
+    vmf_mixture_posterior,
+)
 from skmanifold.samplers import (
     GMC,
     GSGNHT,
@@ -55,10 +61,10 @@ RELATIVE_BIAS = {1: 2.0, 2: 3.0}  # times h^order, of each moment
 RELATIVE_BIAS_OF = {("SGNHT euler", "banana"): 12.0}
 
 
-def flat_estimate(sampler, name, *, time=30, density=None, n_chains=500, h=None):
+def flat_estimate(sampler, name, *, time=21, density=None, n_chains=600):
     """Moments of one of the flat targets, over `time` after a third of it, from chains that begin at one point."""
     target = FLAT_TARGETS[name]
-    h = sampler.step_size if h is None else h
+    h = sampler.step_size
     return expectations(
         sampler,
         target.density if density is None else density,
@@ -80,7 +86,7 @@ def stated_bias(sampler_name, target_name, h):
 @pytest.mark.parametrize("sampler", [HMC(0.1, 10), GMC(0.1, 10)], ids=["HMC", "GMC"])
 def test_metropolis_is_exact_on_flat_targets(sampler, name):
     target = FLAT_TARGETS[name]
-    estimate = flat_estimate(sampler, name, time=30)
+    estimate = flat_estimate(sampler, name)
     assert_agrees(estimate, target.exact)
     assert np.all(estimate.error < 0.02 * np.abs(target.exact))
 
@@ -89,7 +95,7 @@ def test_metropolis_is_exact_on_flat_targets(sampler, name):
 @pytest.mark.parametrize("name", FLAT_SAMPLERS)
 def test_flat_samplers_have_the_moments(name, target):
     make, _, h = FLAT_SAMPLERS[name]
-    n_chains = 250 if "SGR" in name else 500
+    n_chains = 300 if "SGR" in name else 600
     estimate = flat_estimate(make(h, FLAT_TARGETS[target]), target, n_chains=n_chains)
     assert_agrees(estimate, FLAT_TARGETS[target].exact, stated_bias(name, target, h))
 
@@ -115,10 +121,10 @@ def test_declared_gradient_noise_is_compensated(name):
     sampler, variance, bias = COMPENSATED[name]
     target = FLAT_TARGETS["double well"]
     noisy = Noisy(target.density, variance)
-    estimate = flat_estimate(sampler, "double well", density=noisy, n_chains=300)
+    estimate = flat_estimate(sampler, "double well", density=noisy, n_chains=400, time=15)
     assert_agrees(estimate, target.exact, bias * target.exact)
     sampler = sampler.set_params(noise_covariance=None) if "noise_covariance" in sampler.get_params() else sampler
-    too_hot = flat_estimate(sampler, "double well", density=noisy, n_chains=300)
+    too_hot = flat_estimate(sampler, "double well", density=noisy, n_chains=400, time=15)
     assert_disagrees(too_hot, target.exact, bias * target.exact)
 
 
@@ -139,7 +145,7 @@ def test_thermostats_find_the_noise(sampler):
     estimate = flat_estimate(sampler, "double well", density=noisy, time=45)
     assert_agrees(estimate, target.exact, 0.02 * target.exact)
     frictions = expectations(
-        sampler, noisy, lambda state: state.thermostat, 1500, burn_in=1000, n_chains=300, position=target.start
+        sampler, noisy, lambda state: state.thermostat, 800, burn_in=800, n_chains=300, position=target.start
     )
     assert_agrees(frictions, 1 + sampler.step_size * 50.0 / 2, bias=0.03)
 
@@ -152,6 +158,7 @@ def test_noisy_gradients_without_friction_heat_up():
     assert_disagrees(flat_estimate(naive, "double well", density=noisy), target.exact, 0.02 * target.exact)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FLAT_SAMPLERS)
 def test_little_noise_as_in_the_paper_does_no_harm(name):
     make, _, h = FLAT_SAMPLERS[name]
@@ -169,7 +176,6 @@ FALLING = {
     "SGLD": (0.04, 2),
     "SGHMC euler": (0.04, 2),
     "SGNHT euler": (0.04, 3),
-    "SGRLD": (0.008, 2),
     "SGGMC aboba": (0.24, 1),
     "SGGMC ou": (0.24, 1),
     "GSGNHT aboba": (0.24, 1),
@@ -184,7 +190,7 @@ def test_bias_falls_at_the_order_of_the_scheme(name):
     target = FLAT_TARGETS["double well"]
     biases, errors = [], []
     for size in (h, h / 2):
-        estimate = flat_estimate(make(size, target), "double well", n_chains=1000, time=45)
+        estimate = flat_estimate(make(size, target), "double well", n_chains=1500, time=30)
         biases.append(np.abs(estimate.mean - target.exact)[moment])
         errors.append(estimate.error[moment])
     assert biases[0] > 4 * errors[0]
@@ -197,7 +203,7 @@ def test_only_splittings_survive_a_large_step_on_the_banana():
     assert_agrees(estimate, target.exact, 0.03 * np.abs(target.exact))
     euler = [SGLD(0.1), SGHMC(0.1, scheme="euler"), SGRHMC(0.1, potential_metric(target), scheme="euler")]
     for sampler in euler:
-        with np.errstate(over="ignore"), pytest.raises(NonFiniteError):
+        with np.errstate(all="ignore"), pytest.raises(NonFiniteError):
             flat_estimate(sampler, "banana", time=60)
 
 
@@ -241,6 +247,15 @@ def test_metric_without_its_correction_spoils_the_law(make):
     assert_disagrees(flat_estimate(make(np.zeros_like), "double well"), target.exact, 0.03 * target.exact)
 
 
+def test_metric_that_vanishes_within_the_line_spoils_the_law():
+    # the constant that is printed: the root of U + 1/2 is zero at four points, which no path crosses
+    target = FLAT_TARGETS["double well"]
+    printed = SGRHMC(0.005, lambda x: 1.5 * np.sqrt(np.abs(x**4 - 2 * x**2 + 0.5)))
+    right = SGRHMC(0.005, potential_metric(target))
+    assert_agrees(flat_estimate(right, "double well", time=9, n_chains=200), target.exact, 0.02 * target.exact)
+    assert_disagrees(flat_estimate(printed, "double well", time=9, n_chains=200), target.exact, 0.02 * target.exact)
+
+
 def hill(x):
     return 0.25 + 1.5 * np.exp(-(x**2))
 
@@ -255,7 +270,7 @@ SQUARES = np.array([0.8213233726, 1.0])  # E (mu'x)^2, and the temperature <v^2>
 CIRCLE_BIAS = {"ou": 0.003, "aboba": 0.004, "baoab": 0.015}
 
 
-def circle_squares(sampler, target=None, n_steps=120, n_chains=1024, burn_in=40):
+def circle_squares(sampler, target=None, n_steps=100, n_chains=1024, burn_in=40):
     def squares(state):
         columns = [(state.position @ MU) ** 2, (state.momentum**2).sum(axis=1)]
         if state.thermostat is not None:
@@ -274,13 +289,13 @@ def test_sggmc_on_the_circle_with_noisy_gradients(scheme):
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
     settings = {**SETTINGS, "friction": np.array([[10.0, 2.0], [2.0, 14.0]])}
-    estimate = circle_squares(SGGMC(**settings, scheme=scheme), n_steps=60, n_chains=128)
+    estimate = circle_squares(SGGMC(**settings, scheme=scheme), n_steps=50, n_chains=96)
     assert_agrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
 
 
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_uncompensated_noise_heats_the_circle(scheme):
-    estimate = circle_squares(SGGMC(**SETTINGS, scheme=scheme, noise_covariance=None), n_steps=60)
+    estimate = circle_squares(SGGMC(**SETTINGS, scheme=scheme, noise_covariance=None), n_steps=60, n_chains=512)
     assert_disagrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
     # temperature 1 + h V / (2 C), less half of h^2 V where the velocity is seen after its friction alone
     assert_agrees(estimate, [0.753, 1.45 if scheme == "baoab" else 1.5], 0.008)
@@ -310,7 +325,7 @@ def test_thermostat_of_the_ambient_dimension_is_twice_too_hot():
 
 
 def thermostat_squares(sampler, target=None):
-    return circle_squares(sampler, target, n_steps=250, n_chains=256, burn_in=250)  # it takes time h xi to settle
+    return circle_squares(sampler, target, n_steps=200, n_chains=256, burn_in=200)  # it takes time h xi to settle
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.5])
@@ -361,14 +376,14 @@ def both_towards_e1(n_chains):
 
 
 def test_gmc_on_the_mixture_of_directions():
-    position = both_towards_e1(128)
+    position = both_towards_e1(64)
     estimate = expectations(
-        GMC(0.04, 10), vmf_mixture_posterior(), mixture_moments, 80, burn_in=30, n_chains=128, position=position
+        GMC(0.05, 8), vmf_mixture_posterior(), mixture_moments, 60, burn_in=20, n_chains=64, position=position
     )
     assert_agrees(estimate, MIXTURE)
 
 
-def paper_mixture_estimate(sampler, n_steps=150, n_chains=96, spoil=lambda target: target):
+def paper_mixture_estimate(sampler, n_steps=100, n_chains=96, spoil=lambda target: target):
     target = spoil(vmf_mixture_posterior().minibatched(10))
     position = both_towards_e1(n_chains)
     return expectations(sampler, target, mixture_moments, n_steps, burn_in=50, n_chains=n_chains, position=position)
@@ -456,14 +471,14 @@ def test_momenta_turn_round_at_the_wall():
     sampler, target = SGRHMC(0.02, scheme="euler"), gamma(0.5)
     assert ks_distance(sampler, target, 0.5, 1500) < 0.025
     target.manifold = WallsThatKeepMomenta(1)
-    assert ks_distance(sampler, target, 0.5, 1500) > 0.5
+    assert ks_distance(sampler, target, 0.5, 1500) > 0.8
 
 
 @pytest.mark.parametrize("sampler", [SGRLD(0.02), SGRHMC(0.02, scheme="euler"), SGRHMC(0.02)], ids=repr)
 def test_small_gamma_shapes_are_beyond_all_but_scir(sampler):
     # documented: the force draws the position into the wall, where a step of any size is too long
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        assert ks_distance(sampler, gamma(0.1), 0.1, 1000, n_chains=1000) > 0.2
+    with np.errstate(all="ignore"), pytest.raises((AssertionError, NonFiniteError)):
+        assert ks_distance(sampler, gamma(0.1), 0.1, 1000, n_chains=1000) < 0.2
     assert ks_distance(SCIR(0.02), gamma(0.1), 0.1, 1000, n_chains=1000) < 2.2 / np.sqrt(1000)
 
 
@@ -472,7 +487,7 @@ def test_small_gamma_shapes_are_beyond_all_but_scir(sampler):
 POSTERIORS = {"sparse": sparse_dirichlet(), "dense": dense_dirichlet()}
 
 
-def ks_distances(target, sampler, name, n_chains=6):
+def ks_distances(target, sampler, name, n_chains=5):
     """Averaged distance of each chain's 1000 draws, after 1000 more."""
     draws = sample(target, sampler, n_draws=1000, burn_in=1000, n_chains=n_chains, random_state=0)
     concentrations = POSTERIORS[name].concentrations
@@ -526,6 +541,7 @@ def test_dirichlet_over_the_whole_grid_of_step_sizes(name):
         assert all(0.13 < distance < 0.25 for distance in (scir, euler, patterson_teh))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "published"), [(1, 0.129), (50, 0.060), (100, 0.057), (500, 0.034)])
 def test_scir_on_the_sparse_dirichlet_by_size_of_the_minibatch(n, published):
     simplex, _, _ = on_counts("sparse", n)

@@ -10,20 +10,28 @@ import numpy as np
 
 from ..manifolds import GeodesicFlow
 from ..utils._sklearn import Interval, StrOptions
+from ..utils._variates import fold_keys
 from ._base import State
 from ._gradient import FULL_SIZE, GradientSampler
 from ._kernels import (
+    N_COEFFICIENTS,
     add_scaled,
-    coefficients_aboba,
-    coefficients_baoab,
-    coefficients_ou,
     damp_and_kick,
+    damp_and_kick_afresh,
+    fill_coefficients_aboba,
+    fill_coefficients_baoab,
+    fill_coefficients_ou,
     move_thermostat,
 )
 from ._metric import times
 from ._noise import constant, fill_matrix_noise, fill_noise
+from ._schedule import step_size_at
 
-_COEFFICIENTS = {"aboba": coefficients_aboba, "ou": coefficients_ou, "baoab": coefficients_baoab}
+_FILL_COEFFICIENTS = {
+    "aboba": fill_coefficients_aboba,
+    "ou": fill_coefficients_ou,
+    "baoab": fill_coefficients_baoab,
+}
 _RETRACT_EVERY = 100  # steps: rounding takes thousands of them to show
 
 
@@ -38,18 +46,29 @@ class _GeodesicSampler(GradientSampler):
     }
     scheme: str
 
+    def step(self, model, state: State) -> State:
+        """`n_steps` steps of the integrator."""
+        if self.scheme == "baoab":
+            return super().step(model, state)
+        h, manifold = step_size_at(self.step_size, state.n_steps), model.manifold
+        first, stop = state.n_steps * self.n_steps, (state.n_steps + 1) * self.n_steps
+        self._flow(manifold, state, h / 2)
+        for t in range(first, stop):
+            fold_keys(state.key, t, state.memory.keys)
+            _, gradient = self._estimate_gradient(model, state, t)
+            self._kick(manifold, state, h, gradient)
+            self._flow(manifold, state, h if t + 1 < stop else h / 2)  # half of this step and half of the next are one
+            if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
+                manifold.retract(state.position, state.momentum)
+        return state._replace(n_steps=state.n_steps + 1)
+
     def _move(self, model, state: State, h: float, t: int) -> State:
         manifold, x, v = model.manifold, state.position, state.momentum
-        if self.scheme == "baoab":
-            _, gradient = self._estimate_gradient(model, state, t)
-            add_scaled(v, h, gradient)
-            manifold.project(x, v)
-            self._flow(manifold, state, h / 2)
-        else:
-            self._flow(manifold, state, h / 2)
-            _, gradient = self._estimate_gradient(model, state, t)
-        self._kick(manifold, state, h, gradient)
+        _, gradient = self._estimate_gradient(model, state, t)
+        add_scaled(v, h, gradient)
         manifold.project(x, v)
+        self._flow(manifold, state, h / 2)
+        self._kick(manifold, state, h, gradient)
         self._flow(manifold, state, h / 2)
         if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
             manifold.retract(x, v)
@@ -59,19 +78,27 @@ class _GeodesicSampler(GradientSampler):
         manifold.flow(state.position, state.momentum, time)
 
     def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
-        memory, friction = state.memory, state.thermostat
+        """Damping, noise and (but for BAOAB, whose kick was before) the gradient's kick, projected."""
+        memory, friction, v = state.memory, state.thermostat, state.momentum
         if friction is None:
-            coefficients = _constant_coefficients(self.scheme, len(gradient), self.friction, h)
+            coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
         else:
-            coefficients = _COEFFICIENTS[self.scheme](friction, self.friction, h)
-        _fill_tangent_noise(manifold, state, coefficients[3], coefficients[4])
-        damp_and_kick(state.momentum, coefficients, gradient, memory.noise)
+            coefficients = np.empty((N_COEFFICIENTS, len(v)))
+            _FILL_COEFFICIENTS[self.scheme](friction, self.friction, h, coefficients)
+        if memory.covariance is None:
+            damp_and_kick_afresh(v, memory.keys, coefficients, gradient)
+        else:
+            _fill_tangent_noise(manifold, state, coefficients[3], coefficients[4])
+            damp_and_kick(v, coefficients, gradient, memory.noise)
+        manifold.project(state.position, v)
 
 
 @lru_cache(maxsize=64)
 def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float) -> np.ndarray:
     """Coefficients for the same friction in all chains. Not to be written to."""
-    return _COEFFICIENTS[scheme](constant(n_chains, friction), friction, h)
+    out = np.empty((N_COEFFICIENTS, n_chains))
+    _FILL_COEFFICIENTS[scheme](constant(n_chains, friction), friction, h, out)
+    return out
 
 
 class SGGMC(_GeodesicSampler):
@@ -152,6 +179,7 @@ class SGGMC(_GeodesicSampler):
             super()._kick(manifold, state, h, gradient)
         else:
             _kick_with_matrix(self, manifold, state, h, gradient)
+            manifold.project(state.position, state.momentum)
 
 
 class GSGNHT(_GeodesicSampler):
@@ -248,7 +276,7 @@ def _fill_tangent_noise(manifold, state: State, variance: np.ndarray, weight: np
     """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero; the rest is projected off."""
     memory, covariance = state.memory, state.memory.covariance
     # Clipped where V is large across the tangent space, a covariance would lose directions that it need not.
-    clipped = covariance is not None and (weight * covariance.values.max(axis=1) > variance).any()
+    clipped = not covariance.isotropic and (weight * covariance.values.max(axis=1) > variance).any()
     if not clipped or manifold.size > FULL_SIZE:
         fill_noise(memory.keys, variance, weight, covariance, memory.noise)
         return

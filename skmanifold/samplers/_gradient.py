@@ -16,7 +16,7 @@ from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal, fold_keys
 from ._base import State
-from ._kernels import first_not_finite
+from ._kernels import first_not_finite, mean_squares
 from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
 from ._noise import Covariance, decompose
 from ._schedule import PolynomialDecay, step_size_at
@@ -106,8 +106,7 @@ class GradientSampler(ManifoldSampler):
         """The kinetic ``temperature`` |v|^2 / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
         stats = {}
         if self._has_momentum:
-            flat = state.momentum.reshape(len(state.momentum), -1)
-            stats["temperature"] = np.einsum("ci,ci->c", flat, flat) / model.manifold.dim
+            stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
         if self._has_thermostat:
             stats["thermostat"] = state.thermostat
         return stats

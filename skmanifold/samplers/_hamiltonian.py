@@ -13,7 +13,15 @@ from ..utils._sklearn import StrOptions
 from ..utils._variates import fill_normal
 from ._base import State
 from ._gradient import GradientMemory, GradientSampler
-from ._kernels import add_scaled, coefficients_baoab, damp_and_kick, move_thermostat, step_baoab, step_euler
+from ._kernels import (
+    N_COEFFICIENTS,
+    add_scaled,
+    damp_and_kick,
+    fill_coefficients_baoab,
+    move_thermostat,
+    step_baoab,
+    step_euler,
+)
 from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, times
 from ._noise import constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
@@ -169,7 +177,8 @@ class SGNHT(GradientSampler):
             add_scaled(v, h, gradient)
             add_scaled(x, h / 2, v)
             move_thermostat(xi, v, d, h / 2)
-            coefficients = coefficients_baoab(xi, self.friction, h)
+            coefficients = np.empty((N_COEFFICIENTS, n_chains))
+            fill_coefficients_baoab(xi, self.friction, h, coefficients)
             fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, noise)
             damp_and_kick(v, coefficients, gradient, noise)
             move_thermostat(xi, v, d, h / 2)
@@ -270,7 +279,6 @@ class SGRHMC(GradientSampler):
         n_chains = len(gradient)
         x, v = state.position.reshape(n_chains, -1), state.momentum.reshape(n_chains, -1)
         noise = memory.noise.reshape(n_chains, -1)
-        fill_normal(memory.keys, Purpose.NOISE, noise)
         root = metric_at(self, model, state.position, memory.keys, root=True)
         force = times(root, gradient.reshape(n_chains, -1)) + divergence_at(
             self, model, state.position, memory.keys, root=True
@@ -283,19 +291,18 @@ class SGRHMC(GradientSampler):
             model.manifold.reflect(state.position, state.momentum)
         else:
             v += h * force
-            self._drift(model, state, h / 2)
+            self._drift(model, state, h / 2, root)
             root = metric_at(self, model, state.position, memory.keys, root=True)
             kept = _decay(root, h)
             _fill_refreshing_noise(memory, kept, root, h, noise)
             v[...] = times(kept, v) + noise
-            self._drift(model, state, h / 2)
+            self._drift(model, state, h / 2, root)
         return state
 
-    def _drift(self, model, state: State, time: float) -> None:
-        """Midpoint rule for dx = g(x) v dt, mirrored at the walls."""
+    def _drift(self, model, state: State, time: float, root: np.ndarray) -> None:
+        """Midpoint rule for dx = g(x) v dt, mirrored at the walls; `root` is g where it begins."""
         position, keys = state.position, state.memory.keys
         v = state.momentum.reshape(len(position), -1)
-        root = metric_at(self, model, position, keys, root=True)
         middle = position + (time / 2 * times(root, v)).reshape(position.shape)
         model.manifold.reflect(middle)
         root = metric_at(self, model, middle, keys, root=True)

@@ -29,10 +29,10 @@ def first_not_finite(x):
     """The first chain with a value that is not finite, or -1."""
     x = _by_chain(x)
     for c in range(x.shape[0]):
-        total = 0.0
+        bad = False
         for i in range(x.shape[1]):
-            total += x[c, i] * 0.0  # 0, or nan once a value is not finite
-        if total != 0.0:
+            bad |= not (abs(x[c, i]) < np.inf)  # no early exit: vectorised, it costs less than a branch
+        if bad:
             return c
     return -1
 
@@ -123,6 +123,28 @@ def damp_and_kick(v, coefficients, force, noise):
 
 
 @njit(cache=True, nogil=True)
+def damp_and_kick_afresh(v, keys, coefficients, force):
+    """As `damp_and_kick`, with uncompensated noise that is drawn on the way."""
+    v, force = _by_chain(v), _by_chain(force)
+    for c in range(v.shape[0]):
+        before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
+        scale = np.sqrt(coefficients[3, c])
+        key = fold_in(keys[c], _NOISE)
+        for i in range(v.shape[1]):
+            v[c, i] = after * (before * v[c, i] + step * force[c, i] + scale * normal(key, i))
+
+
+@njit(cache=True, nogil=True)
+def mean_squares(v, dim):
+    """|v|^2 / dim of each chain."""
+    v = _by_chain(v)
+    out = np.empty(v.shape[0])
+    for c in range(v.shape[0]):
+        out[c] = dot(v[c], v[c]) / dim
+    return out
+
+
+@njit(cache=True, nogil=True)
 def move_thermostat(thermostat, v, dim, time):
     """Add time * (|v|^2 / dim - 1) to each chain's thermostat."""
     v = _by_chain(v)
@@ -138,37 +160,31 @@ def _refreshing_variance(friction, strength, time):
 
 
 @njit(cache=True, nogil=True)
-def coefficients_aboba(friction, strength, step):
+def fill_coefficients_aboba(friction, strength, step, out):
     """Damping for half a step, kick and noise, damping for half a step."""
-    out = np.empty((N_COEFFICIENTS, friction.shape[0]))
     for c in range(friction.shape[0]):
         half = np.exp(-0.5 * friction[c] * step)
         out[0, c], out[1, c], out[2, c] = half, step, half
         out[3, c], out[4, c] = 2.0 * strength * step, step * step
-    return out
 
 
 @njit(cache=True, nogil=True)
-def coefficients_ou(friction, strength, step):
+def fill_coefficients_ou(friction, strength, step, out):
     """The exact Ornstein-Uhlenbeck step, and half the kick before and after it."""
-    out = np.empty((N_COEFFICIENTS, friction.shape[0]))
     for c in range(friction.shape[0]):
         kept = np.exp(-friction[c] * step)
         kick = 0.5 * step * (1.0 + kept)
         out[0, c], out[1, c], out[2, c] = kept, kick, 1.0
         out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), kick * kick
-    return out
 
 
 @njit(cache=True, nogil=True)
-def coefficients_baoab(friction, strength, step):
+def fill_coefficients_baoab(friction, strength, step, out):
     """The exact Ornstein-Uhlenbeck step alone; the kick was made before, and its noise is damped with the velocity."""
-    out = np.empty((N_COEFFICIENTS, friction.shape[0]))
     for c in range(friction.shape[0]):
         kept = np.exp(-friction[c] * step)
         out[0, c], out[1, c], out[2, c] = kept, 0.0, 1.0
         out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), (kept * step) ** 2
-    return out
 
 
 @njit(cache=True, nogil=True)

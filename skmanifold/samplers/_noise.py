@@ -17,6 +17,7 @@ class Covariance(NamedTuple):
 
     values: np.ndarray  # (n_chains or 1, size)
     vectors: np.ndarray | None  # (n_chains or 1, size, size), columns; None: V is diagonal
+    isotropic: bool = False
 
     def matrix(self) -> np.ndarray:
         """V as matrices, ``(n_chains or 1, size, size)``."""
@@ -37,7 +38,7 @@ def decompose(covariance: Any, size: int) -> Covariance | None:
         return None
     covariance = np.asarray(covariance, dtype=np.float64)
     if covariance.ndim < 2:
-        return Covariance(np.broadcast_to(covariance, (size,))[None].copy(), None)
+        return Covariance(np.broadcast_to(covariance, (size,))[None].copy(), None, covariance.ndim == 0)
     values, vectors = np.linalg.eigh(covariance)
     return Covariance(values.reshape(-1, size), vectors.reshape(-1, size, size))
 

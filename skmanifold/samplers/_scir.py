@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from scipy.special import logsumexp
 
 from ..manifolds import PositiveOrthant, Simplex
 from ..models import HasCounts, HasLogNormalMean, IncompatibleError
@@ -35,7 +34,9 @@ class _ExactSampler(ManifoldSampler):
         """The logarithm of the position, ``log_position``, which does not underflow."""
         if not isinstance(model.manifold, Simplex):
             return {"log_position": state.latents}
-        return {"log_position": state.latents - logsumexp(state.latents, axis=-1, keepdims=True)}
+        log_position = np.empty_like(state.latents)
+        _normalize_log_rows(_rows(state.latents), _rows(log_position))
+        return {"log_position": log_position}
 
 
 class SCIR(_ExactSampler):
@@ -202,16 +203,24 @@ def _scale_rows(keys, totals, log_theta):
 
 
 @njit(cache=True, nogil=True)
-def _normalize_rows(log_theta, out):
-    """Write each row's proportions, relative to its largest coordinate: no row of tiny gammas vanishes."""
+def _normalize_log_rows(log_theta, out):
+    """Write the logarithms of each row's proportions, summed relative to its largest coordinate."""
     for c in range(log_theta.shape[0]):
         for r in range(log_theta.shape[1]):
-            largest = -np.inf
-            for j in range(log_theta.shape[2]):
-                largest = max(largest, log_theta[c, r, j])
+            largest = log_theta[c, r].max()
             total = 0.0
             for j in range(log_theta.shape[2]):
-                out[c, r, j] = np.exp(log_theta[c, r, j] - largest)
-                total += out[c, r, j]
+                total += np.exp(log_theta[c, r, j] - largest)
+            log_total = largest + np.log(total)
             for j in range(log_theta.shape[2]):
-                out[c, r, j] /= total
+                out[c, r, j] = log_theta[c, r, j] - log_total
+
+
+@njit(cache=True, nogil=True)
+def _normalize_rows(log_theta, out):
+    """Write each row's proportions: no row of tiny gammas vanishes."""
+    _normalize_log_rows(log_theta, out)
+    for c in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                out[c, r, j] = np.exp(out[c, r, j])

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skmanifold.models._noisy import NoisyGradient
-from skmanifold.models._reference import banana, double_well, standard_normal
+from skmanifold.models import NoisyGradient, banana, double_well, standard_normal
 
 
 class FlatTarget(NamedTuple):

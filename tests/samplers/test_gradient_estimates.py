@@ -9,9 +9,16 @@ from sklearn.base import clone
 
 from skmanifold import sample
 from skmanifold.manifolds import Euclidean, Sphere
-from skmanifold.models import Density, IncompatibleError
-from skmanifold.models._conjugate import LogNormalMean, sparse_dirichlet
-from skmanifold.models._reference import banana, circle, gamma, vmf_mixture_posterior
+from skmanifold.models import (
+    Density,
+    IncompatibleError,
+    LogNormalMean,
+    banana,
+    circle,
+    gamma,
+    sparse_dirichlet,
+    vmf_mixture_posterior,
+)
 from skmanifold.samplers import (
     GMC,
     GSGNHT,
@@ -248,21 +255,22 @@ def exact_second_moments():
     return (mass * x[:, 0] ** 2).sum(axis=0) / mass.sum(axis=0)
 
 
-MINIBATCHED = [
-    SGLD(0.05, "fisher"),
-    SGHMC(0.05, noise_covariance="fisher"),
-    SGGMC(0.05, n_steps=1, noise_covariance="fisher"),
-    SGGMC(0.05, np.array([[1.5, 0.5], [0.5, 1.0]]), n_steps=1, noise_covariance="fisher"),
-]
+MINIBATCHED = {  # and the relative bias of the step size
+    "SGLD": (SGLD(0.02, "fisher"), 0.06),
+    "SGHMC": (SGHMC(0.05, noise_covariance="fisher"), 0.03),
+    "SGGMC": (SGGMC(0.05, n_steps=1, noise_covariance="fisher"), 0.03),
+    "SGGMC matrix": (SGGMC(0.05, [[1.5, 0.5], [0.5, 1.0]], n_steps=1, noise_covariance="fisher"), 0.03),
+}
 
 
-@pytest.mark.parametrize("sampler", MINIBATCHED, ids=repr)
-def test_fisher_makes_minibatches_as_good_as_all_data(sampler):
+@pytest.mark.parametrize("name", MINIBATCHED)
+def test_fisher_makes_minibatches_as_good_as_all_data(name):
+    sampler, bias = MINIBATCHED[name]
     target, exact = regression().minibatched(2), exact_second_moments()
-    estimate = expectations(sampler, target, second_moments, 800, burn_in=400, n_chains=300)
-    assert_agrees(estimate, exact, 0.04 * exact)
+    estimate = expectations(sampler, target, second_moments, 600, burn_in=200, n_chains=200)
+    assert_agrees(estimate, exact, bias * exact)
     plain = clone(sampler).set_params(noise_covariance=None)
-    assert_disagrees(expectations(plain, target, second_moments, 800, burn_in=400), exact, 0.04 * exact)
+    assert_disagrees(expectations(plain, target, second_moments, 600, burn_in=200, n_chains=1500), exact, bias * exact)
 
 
 # --- streams ---------------------------------------------------------------------------------------------
@@ -436,7 +444,7 @@ def breaking(bad, after=4):
 @pytest.mark.parametrize("sampler", [SGLD(), SGHMC(), SGNHT(), SGRLD(), SGRHMC(), SGGMC(n_steps=1), GSGNHT(n_steps=1)])
 def test_a_gradient_that_is_not_finite_stops_the_chain_and_leaves_its_state(sampler, bad):
     name = type(sampler).__name__
-    message = rf"^{name} met a gradient that is not finite at step 4 of chain 2; the error's `state` holds"
+    message = rf"^{name} met a gradient that is not finite at step 4 of chain 2; .*`state` holds where it stood"
     with pytest.raises(NonFiniteError, match=message) as caught:
         sample(breaking(bad), sampler, n_draws=10, burn_in=1, random_state=0)
     assert caught.value.state.n_steps == 4
@@ -486,5 +494,5 @@ def test_flat_samplers_refuse_walls_and_spheres(sampler):
 def test_points_outside_are_refused():
     with pytest.raises(ValueError, match="neg"):
         sample(gamma([1.0, 1.0]), SGRLD(), position=-np.ones((4, 2)))
-    with pytest.raises(ValueError, match=r"position must be of shape \(4, 2\), chains first; got \(2,\)"):
-        sample(gamma([1.0, 1.0]), SGRLD(), position=np.ones(2))
+    with pytest.raises(ValueError, match=r"position must be of shape \(4, 2\), chains first; got \(3,\)"):
+        sample(gamma([1.0, 1.0]), SGRLD(), position=np.ones(3))

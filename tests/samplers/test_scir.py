@@ -5,9 +5,15 @@ import pytest
 from scipy import stats
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex
-from skmanifold.models import Density, IncompatibleError
-from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean, sparse_dirichlet
-from skmanifold.models._reference import dirichlet, gamma
+from skmanifold.models import (
+    Density,
+    DirichletPosterior,
+    IncompatibleError,
+    LogNormalMean,
+    dirichlet,
+    gamma,
+    sparse_dirichlet,
+)
 from skmanifold.samplers import SCIR, GeometricBrownian, NonFiniteError, PolynomialDecay
 
 from ._counts import GammaPosterior, log_gamma_cdf
@@ -138,11 +144,11 @@ def test_minibatches_widen_the_law_on_the_simplex(h, published):
     target, exact = sparse_dirichlet(), 0.01265
     start = target.concentrations / target.concentrations.sum()
     n_steps = round(6 / h)
-    *_, state = walk(SCIR(h), target.minibatched(10), n_steps, n_chains=1500, position=start)
-    np.testing.assert_allclose(state.position[:, 0].std(), published, rtol=0.08)
+    *_, state = walk(SCIR(h), target.minibatched(10), n_steps, n_chains=800, position=start)
+    np.testing.assert_allclose(state.position[:, 0].std(), published, rtol=0.12)
     assert abs(state.position[:, 0].mean() - start[0]) < 0.01
-    *_, state = walk(SCIR(h), target, n_steps, n_chains=1500, position=start)
-    np.testing.assert_allclose(state.position[:, 0].std(), exact, rtol=0.08)
+    *_, state = walk(SCIR(h), target, n_steps, n_chains=800, position=start)
+    np.testing.assert_allclose(state.position[:, 0].std(), exact, rtol=0.12)
 
 
 # --- log-normals -----------------------------------------------------------------------------------------
@@ -203,7 +209,7 @@ def test_shapes_that_are_none_stop_the_chain(manifold, bad):
         return out
 
     counts.n_calls = 0
-    message = r"^SCIR met a shape that is not .* at step [23] of chain 1; the error's"
+    message = r"^SCIR met a shape that is not .* at step [23] of chain 1; .*`state` holds"
     with pytest.raises(NonFiniteError, match=message) as caught:
         for _ in walk(SCIR(), counting(manifold, counts), 5, n_chains=3):
             pass

@@ -1,0 +1,157 @@
+"""Reference targets of the samplers, each with functions whose means and standard deviations are known exactly.
+
+Where no formula is at hand, the two come from a fine grid over the target's own log density: the integrands are smooth
+and vanish (or are periodic) at the ends, so that the sum over the grid is right to many digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import polygamma, psi
+from scipy.stats import beta
+
+from skmanifold.models import ExpandedMean, Log
+from skmanifold.models._conjugate import dense_dirichlet, sparse_dirichlet
+from skmanifold.models._noisy import NoisyGradient
+from skmanifold.models._reference import banana, circle, double_well, gamma, standard_normal, vmf_mixture_posterior
+
+_LEAST = 1e-290
+
+
+@dataclass(frozen=True)
+class Target:
+    """A density, test functions of its points, and what is known of them."""
+
+    density: Any
+    names: tuple[str, ...]
+    functions: Callable[[np.ndarray], np.ndarray]  # from points (..., *shape) to values (..., len(names))
+    mean: np.ndarray
+    sd: np.ndarray
+    start: np.ndarray | None = None  # a point where the chains begin; None: random ones
+    chart: Any = None  # the same density in other coordinates, for samplers that need them
+
+
+def normal_target(d: int) -> Target:
+    """Three coordinates and their squares."""
+
+    def functions(x):
+        return np.concatenate([x[..., :3], x[..., :3] ** 2], axis=-1)
+
+    names = ("x1", "x2", "x3", "x1^2", "x2^2", "x3^2")
+    return Target(standard_normal(d), names, functions, np.repeat([0.0, 1.0], 3), np.repeat([1.0, np.sqrt(2.0)], 3))
+
+
+def double_well_target() -> Target:
+    def functions(x):
+        return np.concatenate([x, x**2, x**4], axis=-1)
+
+    points = np.linspace(-4, 4, 4001)[:, None]
+    return _on_grid(double_well(), ("t", "t^2", "t^4"), functions, points)
+
+
+def banana_target() -> Target:
+    def functions(x):
+        t, u = x[..., 0], x[..., 1]
+        return np.stack([t, t**2, u, u**2], axis=-1)
+
+    points = np.stack(np.meshgrid(np.linspace(-5, 5, 801), np.linspace(-3, 7, 1001)), axis=-1).reshape(-1, 2)
+    return _on_grid(banana(), ("t1", "t1^2", "t2", "t2^2"), functions, points)
+
+
+def circle_target(noise: float = 0.0) -> Target:
+    """Along the axis of the modes, which tells them apart, and its square; with gradient noise of this variance."""
+    axis = np.array([np.cos(np.pi / 3), np.sin(np.pi / 3)])
+
+    def functions(x):
+        along = x @ axis
+        return np.stack([along, along**2], axis=-1)
+
+    angles = np.linspace(0, 2 * np.pi, 720, endpoint=False)
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    target = _on_grid(circle(), ("m'x", "(m'x)^2"), functions, points)
+    if not noise:
+        return target
+    return replace(target, density=NoisyGradient(target.density, noise))
+
+
+def vmf_mixture_target() -> Target:
+    """Cosines and products of sines of the two angles: the same in both of the modes, which mirror each other."""
+
+    def functions(x):
+        first, second = x[..., 0, :], x[..., 1, :]
+        return np.stack(
+            [first[..., 0], second[..., 0], first[..., 1] ** 2, first[..., 1] * second[..., 1]],
+            axis=-1,
+        )
+
+    angles = np.linspace(-1.2, 1.2, 121)  # beyond, the density is nothing
+    pairs = np.stack(np.meshgrid(angles, angles), axis=-1).reshape(-1, 2)
+    points = np.stack([np.cos(pairs), np.sin(pairs)], axis=-1)
+    names = ("cos v1", "cos v2", "sin^2 v1", "sin v1 sin v2")
+    mode = np.array([0.1008, -0.2934])  # chains that begin far from both modes take very long to find them
+    target = _on_grid(vmf_mixture_posterior(), names, functions, points)
+    return replace(target, start=np.stack([np.cos(mode), np.sin(mode)], axis=1))
+
+
+def gamma_target() -> Target:
+    """Shapes below and above one: coordinates and their logarithms; the chart is the logarithm."""
+    a = np.array([0.5, 1.0, 5.0, 50.0])
+
+    def functions(x):
+        return np.concatenate([x, np.log(np.maximum(x, _LEAST))], axis=-1)
+
+    names = tuple(f"x({s:g})" for s in a) + tuple(f"log x({s:g})" for s in a)
+    mean, sd = np.concatenate([a, psi(a)]), np.sqrt(np.concatenate([a, polygamma(1, a)]))
+    density = gamma(a)
+    return Target(density, names, functions, mean, sd, start=a, chart=Log(density))
+
+
+def dirichlet_target(kind: str) -> Target:
+    """The first coordinate and its variance (which minibatches inflate), the last one and its logarithm.
+
+    In the chart the coordinates are independent gammas.
+    """
+    density = {"sparse": sparse_dirichlet, "dense": dense_dirichlet}[kind]()
+    a, total = density.concentrations, density.concentrations.sum()
+
+    first, last, log_last = beta(a[0], total - a[0]), beta(a[-1], total - a[-1]), psi(a[-1]) - psi(total)
+    centre, variance, kurtosis = first.stats("mvk")
+
+    def functions(x):
+        return np.stack(
+            [x[..., 0], (x[..., 0] - centre) ** 2, x[..., -1], np.log(np.maximum(x[..., -1], _LEAST))], axis=-1
+        )
+
+    names = ("x1", "(x1 - E x1)^2", "x10", "log x10")
+    mean = np.array([centre, variance, last.mean(), log_last])
+    log_sd = np.sqrt(polygamma(1, a[-1]) - polygamma(1, total))
+    sd = np.array([first.std(), variance * np.sqrt(kurtosis + 2), last.std(), log_sd])
+    chart = ExpandedMean(density, total=total)
+    return Target(density, names, functions, mean, sd, start=a / total, chart=chart)
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "normal, d=10": lambda: normal_target(10),
+    "normal, d=1000": lambda: normal_target(1000),
+    "double well": double_well_target,
+    "banana": banana_target,
+    "circle": circle_target,
+    "circle, noisy": lambda: circle_target(noise=100.0),
+    "vMF mixture": vmf_mixture_target,
+    "gamma": gamma_target,
+    "Dirichlet, sparse": lambda: dirichlet_target("sparse"),
+    "Dirichlet, dense": lambda: dirichlet_target("dense"),
+}
+
+
+def _on_grid(density: Any, names: tuple[str, ...], functions: Callable, points: np.ndarray) -> Target:
+    log_density = density.log_density(points)
+    weights = np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    values = functions(points)
+    mean = weights @ values
+    return Target(density, names, functions, mean, np.sqrt(weights @ (values - mean) ** 2))
