@@ -25,6 +25,10 @@ class State(NamedTuple):
     latents: Any = None  # per-token or per-row variables
     memory: Any = None  # what the estimator of the gradient carries from step to step
 
+    def counted(self) -> State:
+        """Return the same after one more step: in half the time of ``_replace``, which small arrays feel."""
+        return State(*self[:2], self.n_steps + 1, *self[3:])
+
 
 class BaseSampler(BaseEstimator):
     """Base class of samplers.

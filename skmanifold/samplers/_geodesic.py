@@ -60,7 +60,7 @@ class _GeodesicSampler(GradientSampler):
             self._flow(manifold, state, h if t + 1 < stop else h / 2)  # half of this step and half of the next are one
             if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
                 manifold.retract(state.position, state.momentum)
-        return state._replace(n_steps=state.n_steps + 1)
+        return state.counted()
 
     def _move(self, model, state: State, h: float, t: int) -> State:
         manifold, x, v = model.manifold, state.position, state.momentum
@@ -83,7 +83,7 @@ class _GeodesicSampler(GradientSampler):
         if friction is None:
             coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
         else:
-            coefficients = np.empty((N_COEFFICIENTS, len(v)))
+            coefficients = memory.coefficients
             _FILL_COEFFICIENTS[self.scheme](friction, self.friction, h, coefficients)
         if memory.covariance is None:
             damp_and_kick_afresh(v, memory.keys, coefficients, gradient)

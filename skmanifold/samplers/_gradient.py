@@ -16,7 +16,7 @@ from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal, fold_keys
 from ._base import State
-from ._kernels import first_not_finite, mean_squares
+from ._kernels import N_COEFFICIENTS, first_not_finite, mean_squares
 from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
 from ._noise import Covariance, decompose
 from ._schedule import PolynomialDecay, step_size_at
@@ -57,6 +57,7 @@ class GradientMemory(NamedTuple):
     gradient: np.ndarray  # (n_chains, *shape): of the last step
     noise: np.ndarray  # (n_chains, *shape): of the last step
     keys: np.ndarray  # (n_chains,): of the last step
+    coefficients: np.ndarray  # (N_COEFFICIENTS, n_chains): of the last kick, where they change
     covariance: Covariance | None  # of the gradient's noise
     running: np.ndarray | None  # its running estimate, diagonals or matrices
     anchor: np.ndarray | None
@@ -100,7 +101,7 @@ class GradientSampler(ManifoldSampler):
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
             fold_keys(state.key, t, state.memory.keys)
             state = self._move(model, state, step_size, t)
-        return state._replace(n_steps=state.n_steps + 1)
+        return state.counted()
 
     def stats(self, model, state: State) -> dict[str, np.ndarray]:
         """The kinetic ``temperature`` |v|^2 / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
@@ -153,6 +154,7 @@ class GradientSampler(ManifoldSampler):
             gradient=np.empty_like(position),
             noise=np.empty_like(position),
             keys=np.empty(len(position), np.uint64),
+            coefficients=np.empty((N_COEFFICIENTS, len(position))),
             covariance=covariance,
             running=running,
             anchor=anchor,

@@ -14,7 +14,6 @@ from ..utils._variates import fill_normal
 from ._base import State
 from ._gradient import GradientMemory, GradientSampler
 from ._kernels import (
-    N_COEFFICIENTS,
     add_scaled,
     damp_and_kick,
     fill_coefficients_baoab,
@@ -177,7 +176,7 @@ class SGNHT(GradientSampler):
             add_scaled(v, h, gradient)
             add_scaled(x, h / 2, v)
             move_thermostat(xi, v, d, h / 2)
-            coefficients = np.empty((N_COEFFICIENTS, n_chains))
+            coefficients = memory.coefficients
             fill_coefficients_baoab(xi, self.friction, h, coefficients)
             fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, noise)
             damp_and_kick(v, coefficients, gradient, noise)

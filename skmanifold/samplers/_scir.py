@@ -93,7 +93,7 @@ class SCIR(_ExactSampler):
             _normalize_rows(_rows(log_theta), _rows(state.position))
         else:
             np.exp(log_theta, out=state.position)
-        return state._replace(n_steps=state.n_steps + 1)
+        return state.counted()
 
     def recipe(self, model) -> Recipe:
         """D, Q and H of the process on a positive orthant, for `check_recipe`."""
@@ -145,7 +145,7 @@ class GeometricBrownian(_ExactSampler):
         y = state.latents
         y += -math.expm1(-h) * (mean - y) + np.sqrt(-math.expm1(-2 * h) * model.log_variance) * noise
         np.exp(y, out=state.position)
-        return state._replace(n_steps=state.n_steps + 1)
+        return state.counted()
 
     def recipe(self, model) -> Recipe:
         """D, Q and H of the process, for `check_recipe`."""
