@@ -24,8 +24,9 @@ from skmanifold.models import (
     SquareRoot,
     dirichlet,
     gamma,
+    standard_normal,
 )
-from skmanifold.samplers import ON_DENSITIES
+from skmanifold.samplers import ON_DENSITIES, SGRHMC
 
 GEODESIC = {"GMC", "SGGMC", "GSGNHT"}
 GRADIENT_ONLY = {"SGGMC", "GSGNHT"}
@@ -123,3 +124,13 @@ def test_a_sampler_of_latent_variables_is_refused():
         IncompatibleError, match="ESCA needs a LatentModel, which Density does not offer; samplers that"
     ):
         sample(free(Euclidean(2)), ESCA())
+
+
+@pytest.mark.parametrize("wrap", [lambda target: target, lambda target: NoisyGradient(target, 1.0)])
+def test_a_metric_is_vectorised_as_its_target_is(wrap):
+    def metric(x):
+        assert x.shape[1:] == (2,)
+        return 1 + x**2
+
+    draws = sample(wrap(standard_normal(2)), SGRHMC(0.01, metric), n_draws=2, random_state=0)
+    assert np.isfinite(draws.position).all()

@@ -18,6 +18,7 @@ class MinibatchTarget:
     noise_covariance: Any = None
     n_samples: Any  # int or None
     batch_size: int | None = None
+    vectorized = True  # functions that go with the target, such as a metric, take all chains at once
 
     def minibatched(self, batch_size: int | None):
         """Return this target with estimates from `batch_size` rows, drawn without replacement.

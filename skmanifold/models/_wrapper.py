@@ -29,6 +29,11 @@ class TargetWrapper:
         """Rows in a minibatch of the target; None: all."""
         return getattr(self.target, "batch_size", None)
 
+    @property
+    def vectorized(self) -> bool:
+        """Whether functions that go with the target take all chains at once."""
+        return getattr(self.target, "vectorized", False)
+
     @available_if(target_has("minibatched"))
     def minibatched(self, batch_size: int | None):
         """Return the same around ``target.minibatched(batch_size)``.
