@@ -84,8 +84,9 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
     advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
     with pytest.raises(IncompatibleError) as refusal:
         check_compatible(sampler(), model, SAMPLERS)
+    needed = sampler.requires[0].__name__
     assert str(refusal.value) == (
-        f"{sampler.__name__} needs a {sampler.requires[0].__name__}, which {type(model).__name__} does not offer{advice}."
+        f"{sampler.__name__} needs a {needed}, which {type(model).__name__} does not offer{advice}."
     )
 
 
