@@ -279,9 +279,8 @@ class SGRHMC(GradientSampler):
         x, v = state.position.reshape(n_chains, -1), state.momentum.reshape(n_chains, -1)
         noise = memory.noise.reshape(n_chains, -1)
         root = metric_at(self, model, state.position, memory.keys, root=True)
-        force = times(root, gradient.reshape(n_chains, -1)) + divergence_at(
-            self, model, state.position, memory.keys, root=True
-        )
+        force = times(root, gradient.reshape(n_chains, -1))
+        force += divergence_at(self, model, state.position, memory.keys, root)
         if self.scheme == "euler":
             fill_noise(memory.keys, constant(n_chains, 2 * h), constant(n_chains, h * h), memory.covariance, noise)
             momentum = v.copy()

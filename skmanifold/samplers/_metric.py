@@ -22,23 +22,27 @@ METRIC_CONSTRAINTS: dict[str, list] = {
 
 def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
     """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
-    if sampler.inverse_metric is not None:
-        if callable(sampler.inverse_metric):
-            metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
-        else:
-            constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
-            metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
-        if metric.ndim == 2:
-            _check_positive(metric)
-    else:
+    if sampler.inverse_metric is None:
         metric = np.empty_like(position)
         model.manifold.inverse_metric(position, metric)
         metric = metric.reshape(len(position), -1)
-    return symmetric_root(metric) if root else metric
+        return np.sqrt(metric) if root else metric
+    if callable(sampler.inverse_metric):
+        metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+    else:
+        constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
+        metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
+    if root:
+        return symmetric_root(metric)
+    if metric.ndim == 2:
+        _check_positive(metric)
+    return metric
 
 
-def divergence_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
-    """Divergence of G^-1 (or of its symmetric root), ``(n_chains, size)``: given, or by central differences."""
+def divergence_at(
+    sampler, model, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
+) -> np.ndarray:
+    """Divergence, ``(n_chains, size)``, of G^-1 or (where that is given) of its symmetric root: exact or by differences."""
     if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):
         return np.zeros((len(position), model.manifold.size))
     rows = _own_rows(sampler, model, keys, len(position))
@@ -48,13 +52,12 @@ def divergence_at(sampler, model, position: np.ndarray, keys: np.ndarray | None,
         divergence = np.empty_like(position)
         model.manifold.divergence(position, divergence)
         divergence = divergence.reshape(len(position), -1)
-        if root:  # a diagonal of functions of one coordinate each
-            divergence /= 2 * metric_at(sampler, model, position, keys, root=True)
-        return divergence
+        # the manifold's own is a diagonal of functions of one coordinate each
+        return divergence if root is None else divergence / (2 * root)
 
     def field(x: np.ndarray) -> np.ndarray:
         metric = _call(sampler.inverse_metric, model, x.reshape(-1, *model.manifold.shape), rows)
-        return symmetric_root(metric) if root else metric
+        return metric if root is None else symmetric_root(metric)
 
     return divergence_of(field, position.reshape(len(position), -1), isinstance(model.manifold, PositiveOrthant))
 
