@@ -42,7 +42,7 @@ def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, roo
 def divergence_at(
     sampler, model, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
 ) -> np.ndarray:
-    """Divergence, ``(n_chains, size)``, of G^-1 or (where that is given) of its symmetric root: exact or by differences."""
+    """Divergence, ``(n_chains, size)``, of G^-1 or, where that is given, of its symmetric root."""
     if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):
         return np.zeros((len(position), model.manifold.size))
     rows = _own_rows(sampler, model, keys, len(position))
