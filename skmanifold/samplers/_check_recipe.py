@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.base import clone
 
 from ..models import HasLogDensity, check_compatible
@@ -146,7 +146,7 @@ def check_recipe(
     positive = positive_part(target.manifold, nz)
     z = _random_points(target.manifold, positive, n_points, key) if points is None else _given_points(points, positive)
     keys = fold(np.arange(n_chains, dtype=np.uint64), subkey(key, Purpose.CHAIN))
-    threshold = float(norm.isf(_FALSE_ALARMS / 2 / (len(z) * 3 * (nz + nz**2))))
+    threshold = float(-ndtri(_FALSE_ALARMS / 2 / (len(z) * 3 * (nz + nz**2))))
     case = Case(type(sampler).__name__, sampler, recipe, target, z, positive, keys, tolerance, threshold)
     diffusion, curl = recipe._matrices(z)
     if wrong := invalid_matrices(diffusion, curl, z):

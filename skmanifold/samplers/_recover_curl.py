@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.integrate import quad
 
 from ._derivatives import divergence_of
 from ._recipe import InvalidRecipeError, format_point
@@ -60,6 +59,8 @@ def recover_curl(drift, diffusion, log_density, z, *, bounds=(-np.inf, np.inf), 
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
+    from scipy.integrate import quad  # slow to import, and asked for here only
+
     z = np.array(z, dtype=np.float64)
     if z.shape[-1:] != (2,) or z.ndim > 2:
         raise ValueError(f"z must be of shape (2,) or (n, 2); got {z.shape}.")
