@@ -50,7 +50,8 @@ class SCIR(_ExactSampler):
 
     drawn as a gamma of shape :math:`\hat a` + Poisson, in log space: shapes of 1e-4 lose nothing. On a simplex,
     :math:`\omega = \theta / \sum \theta` by rows. With exact counts any step size is exact. With minibatches
-    :math:`E \theta` is, and the variance is :math:`a + \tanh(h/2) Var[\hat a]`.
+    :math:`E \theta` is, and the variance is :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta),
+    Q = 0 and H = -log Ga(theta; a, 1).
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class GeometricBrownian(_ExactSampler):
 
     with :math:`\sigma^2` known and :math:`\hat\mu` an unbiased estimate of the mean ([1]_, sec. 3.3). Exact for any
     step size if :math:`\hat\mu` is; with minibatches the mean of y is exact and its variance
-    :math:`\sigma^2 + \tanh(h/2) Var[\hat\mu]`.
+    :math:`\sigma^2 + \tanh(h/2) Var[\hat\mu]`. In the complete recipe D = diag(sigma^2 theta^2), Q = 0 and H = -log p.
 
     Parameters
     ----------
