@@ -197,8 +197,8 @@ class GSGNHT(_GeodesicSampler):
         + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
 
     The energy is H = -log p + |v|^2 / 2 + (m / 2) (:math:`\xi` - C)^2, and D and Q are those of `SGNHT`, which this is
-    on a flat space. It adapts to isotropic noise that does not depend on the position: uncompensated noise of variance s^2 raises the
-    friction to C + h s^2 / 2.
+    on a flat space. It adapts to isotropic noise that does not depend on the position: uncompensated noise of variance
+    s^2 raises the friction to C + h s^2 / 2.
 
     Parameters
     ----------
