@@ -10,6 +10,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
 from ..utils._random import Purpose, root_key, subkey
@@ -89,6 +90,8 @@ def sample(
     if burn_in is None:
         burn_in = n_draws * thin // 2
     _check_count("burn_in", burn_in, 0)
+    if not isinstance(getattr(target, "manifold", None), Manifold):
+        raise TypeError(f"target must be a Density, a chart or another target on a manifold; got {target!r}.")
     check_compatible(mover, target, ON_DENSITIES, CHARTS)
     if batch_size is not None:
         if mover.batching == "full":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -26,7 +27,7 @@ class Density(MinibatchTarget):
         Where it lives; a point is an array of ``manifold.shape``.
     grad_log_density : callable, optional
         ``f(x)``, the Euclidean gradient of the log density in the coordinates of `x`, shaped like `x`. (What points
-        off the manifold is projected away by the samplers.)
+        off the manifold is projected away by the samplers.) It must not write to `x`: that is the chain itself.
     log_density : callable, optional
         ``g(x)``, the log density up to a constant, with respect to the manifold's base measure: Lebesgue on flat spaces
         and on simplexes (without the last coordinate of a row), surface measure on spheres and Stiefel manifolds.
@@ -86,6 +87,7 @@ class Density(MinibatchTarget):
         for name, function in functions.items():
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function of a point; got {function!r}.")
+            _check_arguments(function, name, 1 if n_samples is None or "prior" in name else 2)
         if n_samples is None and (grad_log_prior is not None or log_prior is not None):
             raise ValueError("grad_log_prior and log_prior go with n_samples; without it, add them to the density.")
         if n_samples is not None and not (isinstance(n_samples, Integral) and n_samples >= 1):
@@ -133,7 +135,7 @@ class Density(MinibatchTarget):
             self._evaluate(self._value, "log_density", position, None, out)
             return out
         rows = self._rows(position, None)
-        values = self._call(self._value, position, rows)
+        values = self._call(self._value, "log_density", position, rows)
         if values.shape not in (out.shape, rows.shape):
             axis = 0 if self.vectorized else 1
             raise ValueError(
@@ -157,22 +159,32 @@ class Density(MinibatchTarget):
             rows = np.broadcast_to(np.arange(self.n_samples), (len(position), self.n_samples))
         return rows
 
-    def _call(self, function: Any, position: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    def _call(self, function: Any, name: str, position: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         if self.vectorized:
-            return np.asarray(function(position) if rows is None else function(position, rows))
-        if rows is None:
-            return np.array([function(x) for x in position])
-        return np.array([function(x, r) for x, r in zip(position, rows, strict=True)])
+            values = function(position) if rows is None else function(position, rows)
+        elif rows is None:
+            values = [function(x) for x in position]
+        else:
+            values = [function(x, r) for x, r in zip(position, rows, strict=True)]
+        try:
+            values = np.array(values) if isinstance(values, list) else np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"{name} must return an array of the same shape for every point.") from error
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must return real numbers; it returned {values.dtype.name}.")
+        return values
 
     def _evaluate(self, function: Any, name: str, position: np.ndarray, rows: np.ndarray | None, out: np.ndarray):
-        values = self._call(function, position, rows)
+        values = self._call(function, name, position, rows)
+        if values.size == len(out) == out.size:  # one number each, however wrapped
+            values = values.reshape(out.shape)
         if values.shape != out.shape:
             axis = 0 if self.vectorized else 1
             raise ValueError(f"{name} must return shape {out.shape[axis:]}; it returned {values.shape[axis:]}.")
         out[...] = values
 
     def _gradient_of_rows(self, position: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        gradients = self._call(self._gradient, position, rows)
+        gradients = self._call(self._gradient, "grad_log_density", position, rows)
         each = (*rows.shape, *self.manifold.shape)
         if gradients.shape != each and gradients.shape != position.shape:
             axis = 0 if self.vectorized else 1
@@ -199,6 +211,19 @@ class Density(MinibatchTarget):
     def __repr__(self) -> str:
         data = "" if self.n_samples is None else f", n_samples={self.n_samples}"
         return f"Density({self.manifold!r}{data})"
+
+
+def _check_arguments(function: Any, name: str, n_arguments: int) -> None:
+    """Raise a TypeError unless a function can be called as it will be, where that can be told beforehand."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # None, or a function that does not tell
+        return
+    try:
+        signature.bind(*range(n_arguments))
+    except TypeError as error:
+        called = "(x, rows), because of n_samples" if n_arguments == 2 else "(x)"
+        raise TypeError(f"{name} will be called as {name}{called}, which it does not take: {error}.") from error
 
 
 def check_covariance(covariance: Any, size: int, name: str) -> Any:

@@ -51,6 +51,10 @@ def step_size_at(step_size: Any, t: int) -> float:
     if not callable(step_size):
         return step_size
     size = step_size(t)
+    try:
+        size = float(size)
+    except TypeError as error:
+        raise TypeError(f"step_size must be a number or a schedule that gives numbers; it gives {size!r}.") from error
     if not 0 < size < float("inf"):
         raise ValueError(f"step_size must be positive and finite; the schedule gives {size} at step {t}.")
     return size

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skmanifold import Draws, sample
 from skmanifold.manifolds import Euclidean, Sphere
 from skmanifold.models import Density, NoisyGradient, Softmax, circle, dirichlet, standard_normal
-from skmanifold.samplers import GMC, HMC, SCIR, SGGMC, SGLD, SGNHT, BaseSampler, NonFiniteError
+from skmanifold.samplers import GMC, HMC, SCIR, SGGMC, SGLD, SGNHT, BaseSampler, NonFiniteError, PolynomialDecay
 
 
 def draw(target=None, sampler=None, **options):
@@ -159,6 +159,19 @@ def test_bad_input_is_refused_in_one_sentence(options, error, message):
     with pytest.raises(error, match=message) as refusal:
         draw(**options)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("target", [lambda x: x, SGLD(), Sphere(3)])
+def test_what_is_no_target_is_refused(target):
+    with pytest.raises(TypeError, match="target must be a Density, a chart or another target on a manifold; got"):
+        sample(target, SGLD())
+
+
+def test_a_schedule_must_give_positive_numbers():
+    with pytest.raises(TypeError, match="step_size must be a number or a schedule that gives numbers; it gives Poly"):
+        draw(sampler=SGLD(PolynomialDecay))
+    with pytest.raises(ValueError, match=r"the schedule gives 0\.0 at step 3"):
+        draw(sampler=SGLD(lambda t: 0.1 * (t < 3)))
 
 
 def test_a_start_off_the_manifold_is_refused():

@@ -313,8 +313,8 @@ def test_wrong_shapes_are_told_as_the_function_knows_them(vectorized):
     made = {"manifold": Euclidean(2), "vectorized": vectorized}
     with pytest.raises(ValueError, match=f"grad_log_density must return shape {says(2)}; it returned {says(3)}"):
         Density(grad_log_density=returning(3), **made).grad_log_density(position, None, out)
-    with pytest.raises(ValueError, match=f"log_density must return shape {says()}; it returned {says(1)}"):
-        Density(log_density=returning(1), **made).log_density(position)
+    with pytest.raises(ValueError, match=f"log_density must return shape {says()}; it returned {says(3)}"):
+        Density(log_density=returning(3), **made).log_density(position)
     with pytest.raises(ValueError, match=f"expected_counts must return shape {says(2)}; it returned {says()}"):
         Density(expected_counts=returning(), **made).expected_counts(position, None, out)
     with pytest.raises(
@@ -352,3 +352,42 @@ def test_values_of_rows_must_have_one_of_two_shapes():
 def test_a_density_without_functions_is_refused():
     with pytest.raises(ValueError, match="needs grad_log_density, log_density or expected_counts"):
         Density(Euclidean(2))
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda x: x * 1j, TypeError, "must return real numbers; it returned complex128"),
+        (lambda x: None, TypeError, "must return real numbers; it returned object"),
+        (lambda x: [[1.0], [1.0, 2.0]], ValueError, "must return an array of the same shape for every point"),
+        (lambda x: 1.0, ValueError, r"must return shape \(2,\); it returned \(\)"),
+    ],
+)
+def test_what_is_no_gradient_is_refused(function, error, message):
+    target = Density(Euclidean(2), function)
+    with pytest.raises(error, match=f"grad_log_density {message}"):
+        target.grad_log_density(np.zeros((3, 2)), None, np.empty((3, 2)))
+
+
+def test_one_number_may_be_wrapped_or_not():
+    for value, slope in (
+        (lambda x: -(float(x[0]) ** 2), lambda x: -2 * float(x[0])),
+        (lambda x: -(x**2), lambda x: -2 * x),
+    ):
+        target = Density(Euclidean(1), slope, value)
+        out = np.empty((2, 1))
+        target.grad_log_density(np.array([[1.0], [2.0]]), None, out)
+        np.testing.assert_array_equal(out, [[-2.0], [-4.0]])
+        np.testing.assert_array_equal(target.log_density(np.array([[1.0], [2.0]])), [-1.0, -4.0])
+
+
+def test_functions_are_called_as_n_samples_says():
+    with pytest.raises(
+        TypeError, match=r"will be called as grad_log_density\(x, rows\), because of n_samples, which it does"
+    ):
+        Density(Euclidean(2), lambda x: x, n_samples=5)
+    with pytest.raises(
+        TypeError, match=r"will be called as log_density\(x\), which it does not take: missing a required"
+    ):
+        Density(Euclidean(2), log_density=lambda x, rows: 0.0)
+    Density(Euclidean(2), np.negative)
