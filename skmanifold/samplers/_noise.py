@@ -26,7 +26,7 @@ class Covariance(NamedTuple):
         return (self.vectors * self.values[:, None, :]) @ self.vectors.mT
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def constant(n_chains: int, value: float) -> np.ndarray:
     """One number for all chains, as kernels read it. Not to be written to."""
     return np.full(n_chains, value)
