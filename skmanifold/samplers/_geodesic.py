@@ -8,11 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..manifolds import GeodesicFlow
+from ..manifolds import Flat, GeodesicFlow
+from ..models import IncompatibleError
+from ..utils._offers import offers
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fold_keys
 from ._base import State
 from ._gradient import FULL_SIZE, GradientSampler
+from ._hamiltonian import friction_recipe, thermostat_recipe
 from ._kernels import (
     N_COEFFICIENTS,
     add_scaled,
@@ -25,6 +28,7 @@ from ._kernels import (
 )
 from ._metric import times
 from ._noise import constant, fill_matrix_noise, fill_noise
+from ._recipe import Recipe
 from ._schedule import step_size_at
 
 _FILL_COEFFICIENTS = {
@@ -184,6 +188,11 @@ class SGGMC(_GeodesicSampler):
             _kick_with_matrix(self, manifold, state, h, gradient)
             manifold.project(state.position, state.momentum)
 
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        _check_flat(self, model.manifold)
+        return friction_recipe(model.manifold.size, self.friction)
+
 
 class GSGNHT(_GeodesicSampler):
     r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
@@ -236,6 +245,16 @@ class GSGNHT(_GeodesicSampler):
     def _flow(self, manifold, state: State, time: float) -> None:
         manifold.flow(state.position, state.momentum, time)
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time)
+
+    def recipe(self, model) -> Recipe:
+        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        _check_flat(self, model.manifold)
+        return thermostat_recipe(model.manifold.size, self.friction)
+
+
+def _check_flat(sampler: _GeodesicSampler, manifold) -> None:
+    if not offers(manifold, Flat):
+        raise IncompatibleError(f"{type(sampler).__name__} declares D and Q on flat spaces only, not on {manifold!r}.")
 
 
 def _check_friction(friction: np.ndarray, size: int) -> None:

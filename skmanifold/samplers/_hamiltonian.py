@@ -103,10 +103,7 @@ class SGHMC(GradientSampler):
 
     def recipe(self, model) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`."""
-        d = model.manifold.size
-        diffusion = np.zeros((2 * d, 2 * d))
-        diffusion[d:, d:] = self.friction * np.eye(d)
-        return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+        return friction_recipe(model.manifold.size, self.friction)
 
 
 class SGNHT(GradientSampler):
@@ -186,21 +183,7 @@ class SGNHT(GradientSampler):
 
     def recipe(self, model) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`."""
-        d, a = model.manifold.size, self.friction
-        diffusion = np.zeros((2 * d + 1, 2 * d + 1))
-        diffusion[d : 2 * d, d : 2 * d] = a * np.eye(d)
-
-        def curl(z: np.ndarray) -> np.ndarray:
-            matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
-            matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
-            matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / d
-            matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / d
-            return matrix
-
-        def energy(z: np.ndarray) -> np.ndarray:
-            return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + d / 2 * (z[:, -1] - a) ** 2
-
-        return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
+        return thermostat_recipe(model.manifold.size, self.friction)
 
 
 class SGRHMC(GradientSampler):
@@ -326,6 +309,31 @@ class SGRHMC(GradientSampler):
             return matrix
 
         return Recipe(diffusion, curl, n_auxiliary=d, vectorized=True)
+
+
+def friction_recipe(d: int, friction) -> Recipe:
+    """Hamiltonian dynamics in d dimensions with friction, a number or a matrix."""
+    diffusion = np.zeros((2 * d, 2 * d))
+    diffusion[d:, d:] = friction * np.eye(d) if np.ndim(friction) == 0 else friction
+    return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+
+
+def thermostat_recipe(d: int, strength: float) -> Recipe:
+    """Hamiltonian dynamics in d dimensions with noise of this strength and a thermostat."""
+    diffusion = np.zeros((2 * d + 1, 2 * d + 1))
+    diffusion[d : 2 * d, d : 2 * d] = strength * np.eye(d)
+
+    def curl(z: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
+        matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
+        matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / d
+        matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / d
+        return matrix
+
+    def energy(z: np.ndarray) -> np.ndarray:
+        return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + d / 2 * (z[:, -1] - strength) ** 2
+
+    return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
 
 
 def _hamiltonian_curl(d: int) -> np.ndarray:

@@ -7,10 +7,10 @@ import pytest
 from sklearn.base import clone
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
-from skmanifold.models import Density, LogNormalMean
+from skmanifold.models import Density, IncompatibleError, LogNormalMean, circle
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import banana, double_well, gamma, standard_normal
-from skmanifold.samplers import SCIR, GeometricBrownian, check_recipe
+from skmanifold.samplers import GSGNHT, SCIR, SGGMC, GeometricBrownian, check_recipe
 from skmanifold.samplers._base import BaseSampler
 from skmanifold.samplers._gradient import GradientSampler
 from skmanifold.samplers._hamiltonian import SGHMC, SGNHT, SGRHMC
@@ -296,6 +296,13 @@ RIGHT = {
     "SGNHT as a recipe, 1": (thermostat(1), double_well()),
     "SGNHT as a recipe, 2": (thermostat(2, excess=lambda r: r @ r / 2 - 1), banana()),
     "SGNHT as a recipe, 3": (thermostat(3), standard_normal(3)),
+    "SGGMC": (SGGMC(friction=1.5), banana()),
+    "SGGMC, the paper's": (SGGMC(friction=1.5, scheme="aboba"), double_well()),
+    "SGGMC, baoab": (SGGMC(scheme="baoab", n_steps=1), banana()),
+    "SGGMC, matrix": (SGGMC(friction=[[2.0, 0.3], [0.3, 1.0]]), banana()),
+    "GSGNHT": (GSGNHT(friction=1.5), banana()),
+    "GSGNHT, the paper's": (GSGNHT(scheme="aboba"), double_well()),
+    "GSGNHT, baoab": (GSGNHT(scheme="baoab"), standard_normal(3)),
     "SGRLD": (SGRLD(), gamma([0.5, 2.0])),
     "SGRLD, metric": (SGRLD(inverse_metric=lambda x: 1 + x**2), double_well()),
     "SGRHMC": (SGRHMC(), gamma([0.7, 2.0])),
@@ -379,6 +386,9 @@ def test_points_can_be_given():
 
 
 def test_samplers_and_targets_without_a_recipe_are_refused():
+    with pytest.raises(IncompatibleError, match=r"SGGMC declares D and Q on flat spaces only, not on Sphere\(d=2\)"):
+        check_recipe(SGGMC(), circle())
+
     class Other(BaseSampler):
         short_name = "other"
         requires: ClassVar = ()
