@@ -31,7 +31,7 @@ _SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
 class SGHMC(GradientSampler):
     r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
 
-    ``scheme="euler"`` is the paper's ([2]_, sec. 3.1), both halves from the old point:
+    ``scheme="euler"`` is the paper's ([2]_, eq. 12), both halves from the old point:
 
     .. math:: x' = x + h v, \qquad v' = v + h \tilde g(x) - h C v + N(0, 2 C h - h^2 \hat V).
 

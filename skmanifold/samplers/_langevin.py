@@ -28,7 +28,7 @@ class SGLD(GradientSampler):
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, time of the diffusion. It is the epsilon of [2]_, eq. 12, and half that of [1]_.
+        h, time of the diffusion. It is the epsilon of [2]_, eq. 13, and half that of [1]_.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
         Covariance V of the gradient's noise, whose effect is taken off the noise of the step: what the target declares
         (``target.noise_covariance``), the empirical Fisher information of the minibatches (running mean; a full matrix

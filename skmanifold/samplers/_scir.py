@@ -43,7 +43,7 @@ class SCIR(_ExactSampler):
     r"""Stochastic Cox-Ingersoll-Ross process: gammas and Dirichlet rows without discretisation error.
 
     With :math:`\hat a` the shapes (prior plus an unbiased estimate of counts), each coordinate moves by the exact
-    transition of :math:`d\theta = (\hat a - \theta) dt + \sqrt{2 \theta} dW` over time h ([1]_, eq. 3.1),
+    transition of :math:`d\theta = (\hat a - \theta) dt + \sqrt{2 \theta} dW` over time h ([1]_, eqs. 3.1 and 3.2),
 
     .. math:: \theta' = \frac{1 - e^{-h}}{2} W, \qquad
         W \sim \chi'^2\left(2 \hat a, \frac{2 \theta e^{-h}}{1 - e^{-h}}\right),
