@@ -61,6 +61,8 @@ class Draws:
     def ess(self, **options) -> np.ndarray:
         """Effective sample size of each coordinate, over all chains, by arviz-stats.
 
+        It is nan where a chain has not moved at all, which arviz-stats would take for independent draws.
+
         Parameters
         ----------
         **options
@@ -71,7 +73,9 @@ class Draws:
         ImportError
             Where arviz-stats is not installed.
         """
-        return self._diagnose("ess", options)
+        ess = self._diagnose("ess", options)
+        still = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
+        return np.where(still, np.nan, ess)
 
     def rhat(self, **options) -> np.ndarray:
         """Rank-normalised split R-hat of each coordinate, by arviz-stats; near 1 if the chains agree."""

@@ -114,6 +114,15 @@ def test_diagnostics_are_those_of_arviz():
     assert (draws.rhat() < 1.1).all()
 
 
+def test_a_chain_that_never_moves_has_no_effective_draws():
+    pytest.importorskip("arviz_stats.base")
+    position = np.random.default_rng(0).normal(size=(2, 100, 3))
+    position[1, :, 2] = 0.5
+    ess = Draws(position).ess()
+    assert (ess[:2] > 50).all()
+    assert np.isnan(ess[2])
+
+
 def test_draws_convert_to_arviz():
     pytest.importorskip("arviz_base")
     draws = draw(circle(), GMC(0.1, 5))
