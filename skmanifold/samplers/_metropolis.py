@@ -12,7 +12,7 @@ from ..utils._random import Purpose
 from ..utils._variates import fill_normal, fold_keys
 from ._base import State
 from ._gradient import GradientSampler, stop_at_gradient
-from ._kernels import accept_moves, add_scaled, choose, first_not_finite
+from ._kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
 from ._schedule import step_size_at
 
 
@@ -67,18 +67,18 @@ class GMC(GradientSampler):
         flat_v, gradient = v.reshape(n_chains, -1), memory.gradient
         fill_normal(memory.keys, Purpose.NOISE, flat_v)
         manifold.project(state.position, v)
-        kinetic = _kinetic(flat_v)
+        kinetic = mean_squares(v, 2)
         x, start = state.position.copy(), gradient.copy()
-        for _ in range(self.n_steps):
-            add_scaled(v, h / 2, gradient)
-            manifold.project(x, v)
+        add_scaled(v, h / 2, gradient)
+        manifold.project(x, v)
+        for left in reversed(range(self.n_steps)):
             manifold.flow(x, v, h)
-            model.grad_log_density(x, None, memory.gradient)
-            add_scaled(v, h / 2, gradient)
+            model.grad_log_density(x, None, gradient)
+            add_scaled(v, h if left else h / 2, gradient)  # half of this step and half of the next are one
             manifold.project(x, v)
         manifold.retract(x, v)
         log_density = model.log_density(x)
-        accepted = accept_moves(memory.keys, log_density - state.log_density + kinetic - _kinetic(flat_v))
+        accepted = accept_moves(memory.keys, log_density - state.log_density + kinetic - mean_squares(v, 2))
         choose(state.position, x, accepted)
         choose(gradient, start, ~accepted)
         if first_not_finite(gradient) >= 0:
@@ -112,7 +112,3 @@ class HMC(GMC):
 
     short_name = "hmc"
     requires_manifold = (Flat,)
-
-
-def _kinetic(v: np.ndarray) -> np.ndarray:
-    return 0.5 * np.einsum("ci,ci->c", v, v)
