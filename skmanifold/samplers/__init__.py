@@ -4,12 +4,13 @@ from ._base import BaseSampler, State
 from ._check_recipe import RecipeReport, check_recipe
 from ._geodesic import GSGNHT, SGGMC
 from ._gradient import SVRG
-from ._hamiltonian import SGHMC, SGNHT, SGRHMC
+from ._hamiltonian import SGHMC, SGNHT
 from ._langevin import SGLD, SGRLD
 from ._manifold_sampler import ManifoldSampler, NonFiniteError
 from ._metropolis import GMC, HMC
 from ._recipe import InvalidRecipeError, Recipe
 from ._recover_curl import recover_curl
+from ._riemannian import SGRHMC
 from ._schedule import PolynomialDecay
 from ._scir import SCIR, GeometricBrownian
 from ._sweep import CVB0, ESCA, CollapsedGibbs

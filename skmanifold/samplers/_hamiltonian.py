@@ -7,12 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..manifolds import DiffusionMetric, Flat
-from ..utils._random import Purpose
+from ..manifolds import Flat
 from ..utils._sklearn import StrOptions
-from ..utils._variates import fill_normal
 from ._base import State
-from ._gradient import GradientMemory, GradientSampler
+from ._gradient import GradientSampler
 from ._kernels import (
     add_scaled,
     damp_and_kick,
@@ -21,8 +19,7 @@ from ._kernels import (
     step_baoab,
     step_euler,
 )
-from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, times
-from ._noise import constant, fill_matrix_noise, fill_noise
+from ._noise import constant, fill_noise
 from ._recipe import Recipe
 
 _SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
@@ -186,131 +183,6 @@ class SGNHT(GradientSampler):
         return thermostat_recipe(model.manifold.size, self.friction)
 
 
-class SGRHMC(GradientSampler):
-    r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (the paper's gSGRHMC).
-
-    With :math:`g = G^{-1/2}`, symmetric, and :math:`\Gamma_i = \sum_j \partial_j g_{ij}`, ``scheme="euler"`` is
-    algorithm 1 of [1]_ (not its eq. 17, whose signs are misprinted), all from the old point:
-
-    .. math:: x' = x + h g v, \qquad v' = v + h g \tilde g(x) + h \Gamma - h g^2 v + g N(0, 2 h - h^2 \hat V).
-
-    ``scheme="baoab"`` kicks by :math:`h (g \tilde g + \Gamma)`, goes half a step by the midpoint rule, makes the exact
-    Ornstein-Uhlenbeck step for friction :math:`g^2`, and goes the other half. On a positive orthant the position is
-    mirrored at the walls **and the momentum of a mirrored coordinate turns round**. D = diag(0, G^{-1}), Q = [[0, -g],
-    [g, 0]], H = -log p + |v|^2 / 2.
-
-    On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x): for gamma shapes below one
-    half it draws the position into the wall, and the sampler is not valid; see `SCIR`.
-
-    Parameters
-    ----------
-    step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [1]_.
-    inverse_metric : callable or array-like, optional
-        ``f(x)`` gives :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite matrix; see `SGRLD`.
-    divergence : callable, optional
-        :math:`\Gamma`, the divergence of **g**, shaped like `x`; by default from central differences.
-    metric_batch_size : int, optional
-        Size of the metric's own minibatch, independent of the gradient's; see `SGRLD`.
-    n_steps : int, default=1
-        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
-    scheme : {"baoab", "euler"}, default="baoab"
-        The integrator.
-    noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
-        positive semi-definite; see `SGLD`.
-    control_variate : SVRG, optional
-        Variance reduction of minibatch gradients.
-
-    References
-    ----------
-    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
-    """
-
-    short_name = "sgrhmc"
-    requires_manifold = (DiffusionMetric,)
-    _has_momentum = True
-    _parameter_constraints: ClassVar[dict] = {
-        **GradientSampler._parameter_constraints,
-        **METRIC_CONSTRAINTS,
-        **_SCHEMES,
-    }
-
-    def __init__(
-        self,
-        step_size=0.01,
-        inverse_metric=None,
-        divergence=None,
-        metric_batch_size=None,
-        n_steps=1,
-        scheme="baoab",
-        noise_covariance="model",
-        control_variate=None,
-    ):
-        self.step_size = step_size
-        self.inverse_metric = inverse_metric
-        self.divergence = divergence
-        self.metric_batch_size = metric_batch_size
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-
-    def _move(self, model, state: State, h: float, t: int) -> State:
-        memory, gradient = self._estimate_gradient(model, state, t)
-        n_chains = len(gradient)
-        x, v = state.position.reshape(n_chains, -1), state.momentum.reshape(n_chains, -1)
-        noise = memory.noise.reshape(n_chains, -1)
-        root = metric_at(self, model, state.position, memory.keys, root=True)
-        force = times(root, gradient.reshape(n_chains, -1))
-        force += divergence_at(self, model, state.position, memory.keys, root)
-        if self.scheme == "euler":
-            fill_noise(memory.keys, constant(n_chains, 2 * h), constant(n_chains, h * h), memory.covariance, noise)
-            momentum = v.copy()
-            v += h * (force - times(root, times(root, v))) + times(root, noise)
-            x += h * times(root, momentum)
-            model.manifold.reflect(state.position, state.momentum)
-        else:
-            v += h * force
-            self._drift(model, state, h / 2, root)
-            root = metric_at(self, model, state.position, memory.keys, root=True)
-            kept = _decay(root, h)
-            _fill_refreshing_noise(memory, kept, root, h, noise)
-            v[...] = times(kept, v) + noise
-            self._drift(model, state, h / 2, root)
-        return state
-
-    def _drift(self, model, state: State, time: float, root: np.ndarray) -> None:
-        """Midpoint rule for dx = g(x) v dt, mirrored at the walls; `root` is g where it begins."""
-        position, keys = state.position, state.memory.keys
-        v = state.momentum.reshape(len(position), -1)
-        middle = position + (time / 2 * times(root, v)).reshape(position.shape)
-        model.manifold.reflect(middle)
-        root = metric_at(self, model, middle, keys, root=True)
-        position += (time * times(root, v)).reshape(position.shape)
-        model.manifold.reflect(position, state.momentum)
-
-    def recipe(self, model) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
-        d = model.manifold.size
-
-        def root_at(z: np.ndarray) -> np.ndarray:
-            position = z[:, :d].reshape(-1, *model.manifold.shape)
-            return as_matrices(metric_at(self, model, position, None, root=True))
-
-        def diffusion(z: np.ndarray) -> np.ndarray:
-            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
-            matrix[:, d:, d:] = root @ root
-            return matrix
-
-        def curl(z: np.ndarray) -> np.ndarray:
-            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
-            matrix[:, :d, d:], matrix[:, d:, :d] = -root, root
-            return matrix
-
-        return Recipe(diffusion, curl, n_auxiliary=d, vectorized=True)
-
-
 def friction_recipe(d: int, friction) -> Recipe:
     """Hamiltonian dynamics in d dimensions with friction, a number or a matrix."""
     diffusion = np.zeros((2 * d, 2 * d))
@@ -340,29 +212,3 @@ def _hamiltonian_curl(d: int) -> np.ndarray:
     curl = np.zeros((2 * d, 2 * d))
     curl[:d, d:], curl[d:, :d] = -np.eye(d), np.eye(d)
     return curl
-
-
-def _decay(root: np.ndarray, time: float) -> np.ndarray:
-    """exp(-g^2 time), diagonals or matrices."""
-    if root.ndim == 2:
-        return np.exp(-(root**2) * time)
-    values, vectors = np.linalg.eigh(root)
-    return (vectors * np.exp(-(values**2) * time)[:, None, :]) @ vectors.mT
-
-
-def _fill_refreshing_noise(memory: GradientMemory, kept: np.ndarray, root: np.ndarray, h: float, out: np.ndarray):
-    """N(0, 1 - f^2 - h^2 f g V g f): what keeps the momentum standard normal, less the kick's noise after damping."""
-    covariance = memory.covariance
-    if root.ndim == 2 and (covariance is None or covariance.vectors is None):
-        fill_normal(memory.keys, Purpose.NOISE, out)
-        variance = 1 - kept**2
-        if covariance is not None:
-            variance -= (h * kept * root) ** 2 * covariance.values
-        out *= np.sqrt(np.maximum(variance, 0.0))
-        return
-    kept, root = as_matrices(kept), as_matrices(root)
-    matrix = np.eye(out.shape[1]) - kept @ kept
-    if covariance is not None:
-        kick = h * kept @ root
-        matrix = matrix - kick @ covariance.matrix() @ kick.mT
-    fill_matrix_noise(memory.keys, matrix, out)

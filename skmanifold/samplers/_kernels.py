@@ -113,6 +113,44 @@ def step_baoab(x, v, step, kept, force, noise):
 
 
 @njit(cache=True, nogil=True)
+def kick_riemannian(v, step, root, force, correction):
+    """Kick with a diagonal metric: v += step * (root * force + correction)."""
+    v, force = _by_chain(v), _by_chain(force)
+    for c in range(v.shape[0]):
+        for i in range(v.shape[1]):
+            v[c, i] += step * (root[c, i] * force[c, i] + correction[c, i])
+
+
+@njit(cache=True, nogil=True)
+def drift_riemannian(x, v, time, root, out):
+    """Straight drift with a diagonal metric: out = x + time * root * v; `out` may be x."""
+    x, v, out = _by_chain(x), _by_chain(v), _by_chain(out)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            out[c, i] = x[c, i] + time * root[c, i] * v[c, i]
+
+
+@njit(cache=True, nogil=True)
+def refresh_riemannian(v, keys, step, root, covariance):
+    """Ornstein-Uhlenbeck step with friction root^2, less the noise of a kick before it, clipped at zero.
+
+    `covariance` of the gradient's noise is a diagonal for each chain or for all, or has no columns: there is none.
+    """
+    v = _by_chain(v)
+    shared, noisy = covariance.shape[0] == 1, covariance.shape[1] > 0
+    for c in range(v.shape[0]):
+        key = fold_in(keys[c], _NOISE)
+        row = 0 if shared else c
+        for i in range(v.shape[1]):
+            friction = root[c, i] * root[c, i] * step
+            kept = np.exp(-friction)
+            variance = -np.expm1(-2.0 * friction)
+            if noisy:
+                variance = max(variance - (step * kept * root[c, i]) ** 2 * covariance[row, i], 0.0)
+            v[c, i] = kept * v[c, i] + np.sqrt(variance) * normal(key, i)
+
+
+@njit(cache=True, nogil=True)
 def damp_and_kick(v, coefficients, force, noise):
     """Kick of the splitting schemes: v = after * (before * v + step * force + noise)."""
     v, force, noise = _by_chain(v), _by_chain(force), _by_chain(noise)

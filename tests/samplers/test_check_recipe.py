@@ -10,10 +10,9 @@ from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
 from skmanifold.models import Density, IncompatibleError, LogNormalMean, circle
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import banana, double_well, gamma, standard_normal
-from skmanifold.samplers import GSGNHT, SCIR, SGGMC, GeometricBrownian, check_recipe
+from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGNHT, SGRHMC, GeometricBrownian, check_recipe
 from skmanifold.samplers._base import BaseSampler
 from skmanifold.samplers._gradient import GradientSampler
-from skmanifold.samplers._hamiltonian import SGHMC, SGNHT, SGRHMC
 from skmanifold.samplers._langevin import SGLD, SGRLD
 from skmanifold.samplers._noise import Covariance, fill_noise
 from skmanifold.samplers._recipe import InvalidRecipeError, Recipe
