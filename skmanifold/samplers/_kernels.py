@@ -142,9 +142,9 @@ def refresh_riemannian(v, keys, step, root, covariance):
         key = fold_in(keys[c], _NOISE)
         row = 0 if shared else c
         for i in range(v.shape[1]):
-            friction = root[c, i] * root[c, i] * step
-            kept = np.exp(-friction)
-            variance = -np.expm1(-2.0 * friction)
+            lost = np.expm1(-root[c, i] * root[c, i] * step)  # minus what is lost
+            kept = 1.0 + lost
+            variance = -lost * (2.0 + lost)  # 1 - kept^2, with all its digits
             if noisy:
                 variance = max(variance - (step * kept * root[c, i]) ** 2 * covariance[row, i], 0.0)
             v[c, i] = kept * v[c, i] + np.sqrt(variance) * normal(key, i)
