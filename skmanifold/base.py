@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
 from .inference._driver import Chain, run_chains
 from .inference._schedule import Schedule
 from .samplers import BaseSampler
+from .samplers._resolve import named_sampler, resolve_sampler
 from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
 
@@ -48,32 +49,18 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         if any(name.startswith("sampler__") for name in params):
             sampler = params.get("sampler", self.sampler)
             if isinstance(sampler, str):
-                params = {**params, "sampler": self._named_sampler(sampler)}
+                params = {**params, "sampler": named_sampler(sampler, self._samplers, self._whose)}
         return super().set_params(**params)
-
-    def _named_sampler(self, name: str) -> BaseSampler:
-        if name not in self._samplers:
-            known = ", ".join(repr(known) for known in self._samplers)
-            raise ValueError(f"Unknown sampler {name!r} for {type(self).__name__}: known names are {known}.")
-        return self._samplers[name]()
 
     def _resolve_sampler(self) -> BaseSampler:
         """A fresh, validated sampler from the constructor's `sampler`."""
-        sampler = self.sampler
-        if isinstance(sampler, str):
-            return self._named_sampler(sampler)
-        if isinstance(sampler, type):
-            raise TypeError(
-                f"sampler must be an instance or a name, not the class {sampler.__name__}: write {sampler.__name__}()."
-            )
-        if not isinstance(sampler, BaseSampler):
-            raise TypeError(
-                f"sampler must be a name ({', '.join(map(repr, self._samplers))}) or an instance of a subclass of "
-                f"skmanifold.samplers.BaseSampler; got {sampler!r}."
-            )
-        sampler = clone(sampler)
-        sampler._validate_params()
-        return sampler
+        names = ", ".join(map(repr, self._samplers))
+        wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
+        return resolve_sampler(self.sampler, self._samplers, self._whose, wanted)
+
+    @property
+    def _whose(self) -> str:
+        return f" for {type(self).__name__}"
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

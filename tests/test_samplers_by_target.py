@@ -134,3 +134,15 @@ def test_a_metric_is_vectorised_as_its_target_is(wrap):
 
     draws = sample(wrap(standard_normal(2)), SGRHMC(0.01, metric), n_draws=2, random_state=0)
     assert np.isfinite(draws.position).all()
+
+
+def test_differences_of_a_metric_stay_inside_a_product():
+    target = free(Product(PositiveOrthant(1), Euclidean(1)))
+    asked = []
+
+    def metric(x):
+        asked.append(x[0])
+        return np.array([x[0], 1.0])
+
+    sample(target, SGRHMC(1e-9, metric), n_draws=1, burn_in=0, n_chains=1, position=[1e-6, 0.0])
+    assert min(asked) > 0

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
+from ..samplers._manifold_sampler import checked_position
+from ..samplers._resolve import resolve_sampler
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ._draws import Draws
@@ -84,7 +85,7 @@ def sample(
     >>> draws.position.shape
     (2, 500, 3)
     """
-    mover = _resolve(sampler)
+    mover: Any = resolve_sampler(sampler, {known.short_name: known for known in ON_DENSITIES})
     for name, value, least in (("n_draws", n_draws, 1), ("thin", thin, 1), ("n_chains", n_chains, 1)):
         _check_count(name, value, least)
     if burn_in is None:
@@ -102,9 +103,7 @@ def sample(
         position = np.array(position, dtype=np.float64)
         if position.shape == shape:
             position = np.tile(position, (n_chains, *(1,) * len(shape)))
-        if position.shape != (n_chains, *shape):
-            raise ValueError(f"position must be of shape {(n_chains, *shape)}, chains first; got {position.shape}.")
-        target.manifold.check_point(position)
+        position = checked_position(target.manifold, n_chains, position)
 
     root = root_key(random_state)
     keys = np.array([subkey(root, Purpose.CHAIN, chain) for chain in range(n_chains)], np.uint64)
@@ -156,21 +155,6 @@ class _Run:
     def draws(self) -> Draws:
         """What the chains have drawn by now; nan where they have not come to."""
         return Draws(self.positions, self.stats, self.sampler)
-
-
-def _resolve(sampler: Any) -> Any:
-    names = {known.short_name: known for known in ON_DENSITIES}
-    if isinstance(sampler, str):
-        if sampler not in names:
-            raise ValueError(f"Unknown sampler {sampler!r}: known names are {', '.join(map(repr, names))}.")
-        return names[sampler]()
-    if isinstance(sampler, type):
-        raise TypeError(f"sampler must be an instance or a name, not the class {sampler.__name__}.")
-    if not isinstance(sampler, BaseSampler):
-        raise TypeError(f"sampler must be a name or an instance of a sampler; got {sampler!r}.")
-    sampler = clone(sampler)
-    sampler._validate_params()
-    return sampler
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..manifolds import Manifold
+from ..utils._calls import call_at_all
 from ._minibatch import MinibatchTarget
 
 
@@ -160,12 +161,7 @@ class Density(MinibatchTarget):
         return rows
 
     def _call(self, function: Any, name: str, position: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        if self.vectorized:
-            values = function(position) if rows is None else function(position, rows)
-        elif rows is None:
-            values = [function(x) for x in position]
-        else:
-            values = [function(x, r) for x, r in zip(position, rows, strict=True)]
+        values = call_at_all(function, self.vectorized, *((position,) if rows is None else (position, rows)))
         try:
             values = np.array(values) if isinstance(values, list) else np.asarray(values)
         except ValueError as error:

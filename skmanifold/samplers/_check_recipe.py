@@ -13,8 +13,9 @@ from ..models import HasLogDensity, check_compatible
 from ..utils._offers import offers
 from ..utils._random import Purpose, root_key, subkey
 from ._check_steps import check_gradient_noise, check_reflection, check_steps
-from ._derivatives import divergence_of
-from ._recipe import InvalidRecipeError, invalid_matrices, joint_state, positive_part, product
+from ._derivatives import divergence_of, positive_part
+from ._linear import times
+from ._recipe import InvalidRecipeError, invalid_matrices, joint_state
 from ._recipe_case import (
     Case,
     compare,
@@ -196,7 +197,7 @@ def _check_correction(case: Case) -> float | None:
         return None
     right = recipe._derived_correction(z, case.positive, "central")
     used = np.broadcast_to(recipe._correction_at(z, case.positive), right.shape)
-    terms = product(np.abs(sum(recipe._matrices(z))), 1 / case.scale(z))
+    terms = times(np.abs(sum(recipe._matrices(z))), 1 / case.scale(z))
     what = "correction is not the divergence of D + Q"
     return compare(case, used, right, terms, what, "sum_j d_j (D_ij + Q_ij)")
 
@@ -270,7 +271,7 @@ def _flux(case: Case, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     spread = np.zeros_like(z)
     if callable(recipe.diffusion):
         spread = divergence_of(lambda points: recipe._matrices(points)[0], z, case.positive)
-    inward = product(diffusion, score)
+    inward = times(diffusion, score)
     return drift - spread - inward, score, np.abs(drift) + np.abs(spread) + np.abs(inward)
 
 

@@ -51,3 +51,12 @@ def divergence_of(
         else:
             out[:, j] += derivative[:, j]
     return out
+
+
+def positive_part(manifold, nz: int) -> np.ndarray:
+    """Which entries of z must stay positive: the coordinates that the manifold's walls throw back."""
+    probe = np.full((1, *manifold.shape), -1.0)
+    manifold.reflect(probe)
+    positive = np.zeros(nz, dtype=bool)
+    positive[: manifold.size] = probe.reshape(-1) > 0
+    return positive

@@ -26,7 +26,7 @@ from ._kernels import (
     fill_coefficients_ou,
     move_thermostat,
 )
-from ._metric import times
+from ._linear import from_eigen, times
 from ._noise import constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
 from ._schedule import step_size_at
@@ -275,24 +275,18 @@ def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient
     friction = np.asarray(sampler.friction, dtype=np.float64)
     values, vectors = np.linalg.eigh(tangent @ friction @ tangent)
     if sampler.scheme == "aboba":
-        before = after = _exponential(values, vectors, -h / 2)
-        kick, covariance = h * np.eye(size), 2 * h * friction[None]
+        before = after = from_eigen(np.exp(-values * h / 2), vectors)
+        kick, covariance = h * np.eye(size)[None], 2 * h * friction[None]
     else:
-        before, after = _exponential(values, vectors, -h), np.eye(size)
+        before, after = from_eigen(np.exp(-values * h), vectors), np.eye(size)[None]
         kick = (np.eye(size) + before) * (h / 2) if sampler.scheme == "ou" else h * before
         covariance = np.eye(size) - before @ before
     if memory.covariance is not None:
         covariance = covariance - kick @ memory.covariance.matrix() @ kick
     fill_matrix_noise(memory.keys, tangent @ covariance @ tangent, noise)
     if sampler.scheme != "baoab":  # else the gradient's kick was before
-        noise += np.matmul(kick, gradient[:, :, None])[:, :, 0]
-    kicked = times(before, v) + times(tangent, noise)
-    v[...] = np.matmul(after, kicked[:, :, None])[:, :, 0]
-
-
-def _exponential(values: np.ndarray, vectors: np.ndarray, time: float) -> np.ndarray:
-    """exp(time * matrix) of matrices given by their eigenvalues and eigenvectors."""
-    return (vectors * np.exp(values * time)[:, None, :]) @ vectors.mT
+        noise += times(kick, gradient)
+    v[...] = times(after, times(before, v) + times(tangent, noise))
 
 
 def _fill_tangent_noise(manifold, state: State, variance: np.ndarray, weight: np.ndarray) -> None:

@@ -67,7 +67,7 @@ class GradientMemory(NamedTuple):
 class GradientSampler(ManifoldSampler):
     """Base class of samplers that move all chains at once along estimates of the gradient.
 
-    A subclass defines ``_move(model, state, step_size)``: one step of its integrator, in place, returning the state.
+    A subclass defines ``_move(model, state, h, t)``: step t of its integrator, of size h, in place; returns the state.
     """
 
     requires: ClassVar[tuple[type, ...]] = (HasGradient,)
@@ -190,12 +190,11 @@ class GradientSampler(ManifoldSampler):
 def stop_at_gradient(sampler: ManifoldSampler, state: State, t: int) -> None:
     """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
     chain = first_not_finite(state.memory.gradient)
-    error = NonFiniteError(
+    raise NonFiniteError(
         f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
-        "a smaller step size may help, and the error's `state` holds where it stood."
+        "a smaller step size may help, and the error's `state` holds where it stood.",
+        state,
     )
-    error.state = state
-    raise error
 
 
 def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:

@@ -59,8 +59,7 @@ class SGHMC(GradientSampler):
     .. [1] T. Chen, E. B. Fox and C. Guestrin, "Stochastic gradient Hamiltonian Monte Carlo", ICML 2014.
     .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
     .. [3] B. Leimkuhler and C. Matthews, "Rational construction of stochastic numerical methods for molecular
-       sampling",
-       AMRX 2013.
+       sampling", AMRX 2013.
     """
 
     short_name = "sghmc"

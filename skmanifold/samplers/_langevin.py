@@ -12,7 +12,8 @@ from ..utils._variates import fill_normal
 from ._base import State
 from ._gradient import GradientSampler
 from ._kernels import step_langevin, step_langevin_diagonal
-from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, symmetric_root, times
+from ._linear import as_matrices, times
+from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
 from ._noise import constant, fill_noise
 from ._recipe import Recipe
 

@@ -22,8 +22,11 @@ class NonFiniteError(FloatingPointError):
         What `skmanifold.sample` had drawn until then.
     """
 
-    state: State
     draws: Any = None
+
+    def __init__(self, message: str, state: State | None = None):
+        super().__init__(message)
+        self.state = state
 
 
 class ManifoldSampler(BaseSampler):
@@ -54,12 +57,7 @@ class ManifoldSampler(BaseSampler):
             seeds = (int(fold_in(key, Purpose.START)) for key in keys)
             points = [manifold.random_point(np.random.default_rng(seed)) for seed in seeds]
             return self._begin(model, keys, np.ascontiguousarray(points))
-        position = np.array(position, dtype=np.float64, order="C")
-        expected = (len(keys), *manifold.shape)
-        if position.shape != expected:
-            raise ValueError(f"position must be of shape {expected}, chains first; got {position.shape}.")
-        manifold.check_point(position)
-        return self._begin(model, keys, position)
+        return self._begin(model, keys, checked_position(manifold, len(keys), position))
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
         """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""
@@ -68,6 +66,16 @@ class ManifoldSampler(BaseSampler):
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:
         """The first state of chains with these keys at these positions, which it may keep and write to."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")
+
+
+def checked_position(manifold: Any, n_chains: int, position: Any) -> np.ndarray:
+    """A fresh array of given positions, ``(n_chains, *shape)``; a ValueError if they are not points of the manifold."""
+    position = np.array(position, dtype=np.float64, order="C")
+    expected = (n_chains, *manifold.shape)
+    if position.shape != expected:
+        raise ValueError(f"position must be of shape {expected}, chains first; got {position.shape}.")
+    manifold.check_point(position)
+    return position
 
 
 def step_keys(keys: np.ndarray) -> np.ndarray:

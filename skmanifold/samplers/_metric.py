@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..manifolds import PositiveOrthant
+from ..utils._calls import call_at_all
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval
 from ..utils._variates import fold_keys, sample_rows
-from ._derivatives import divergence_of
+from ._derivatives import divergence_of, positive_part
+from ._linear import from_eigen
 
 METRIC_CONSTRAINTS: dict[str, list] = {
     "inverse_metric": [None, callable, "array-like"],
@@ -59,19 +60,7 @@ def divergence_at(
         metric = _call(sampler.inverse_metric, model, x.reshape(-1, *model.manifold.shape), rows)
         return metric if root is None else symmetric_root(metric)
 
-    return divergence_of(field, position.reshape(len(position), -1), isinstance(model.manifold, PositiveOrthant))
-
-
-def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Product of diagonals or matrices with vectors, chain by chain."""
-    if matrices.ndim == 2:
-        return matrices * vectors
-    return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
-
-
-def as_matrices(diagonals: np.ndarray) -> np.ndarray:
-    """Diagonals ``(n, size)`` as matrices ``(n, size, size)``; matrices as they are."""
-    return diagonals if diagonals.ndim == 3 else diagonals[:, :, None] * np.eye(diagonals.shape[1])
+    return divergence_of(field, position.reshape(len(position), -1), positive_part(model.manifold, model.manifold.size))
 
 
 def symmetric_root(metric: np.ndarray) -> np.ndarray:
@@ -82,7 +71,7 @@ def symmetric_root(metric: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(metric)
     if not values.min() > 0:
         raise ValueError(f"inverse_metric must be positive definite; its least eigenvalue is {values.min():.3g}.")
-    return (vectors * np.sqrt(values)[:, None, :]) @ vectors.mT
+    return from_eigen(np.sqrt(values), vectors)
 
 
 def _check_positive(diagonals: np.ndarray) -> None:
@@ -106,12 +95,8 @@ def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndar
 
 def _call(function: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """A user's function at all chains, as diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
-    if getattr(model, "vectorized", False):
-        values = function(x) if rows is None else function(x, rows)
-    elif rows is None:
-        values = [function(point) for point in x]
-    else:
-        values = [function(point, own) for point, own in zip(x, rows, strict=True)]
+    arguments = (x,) if rows is None else (x, rows)
+    values = call_at_all(function, getattr(model, "vectorized", False), *arguments)
     return _as_metric(np.asarray(values, dtype=np.float64), model)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..utils._random import Purpose
 from ..utils._variates import fill_normal
 from ._kernels import fill_scaled_noise, fill_scaled_noise_less
+from ._linear import as_matrices, from_eigen, times
 
 
 class Covariance(NamedTuple):
@@ -22,8 +23,8 @@ class Covariance(NamedTuple):
     def matrix(self) -> np.ndarray:
         """V as matrices, ``(n_chains or 1, size, size)``."""
         if self.vectors is None:
-            return self.values[:, :, None] * np.eye(self.values.shape[1])
-        return (self.vectors * self.values[:, None, :]) @ self.vectors.mT
+            return as_matrices(self.values)
+        return from_eigen(self.values, self.vectors)
 
 
 @lru_cache(maxsize=64)
@@ -56,13 +57,17 @@ def fill_noise(
     fill_scaled_noise_less(keys, variance, weight, covariance.values, out)
     if covariance.vectors is not None:
         flat = out.reshape(len(out), -1)
-        flat[...] = np.matmul(covariance.vectors, flat[:, :, None])[:, :, 0]
+        flat[...] = times(covariance.vectors, flat)
 
 
-def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> None:
-    """Write N(0, covariance) to `out`; `covariance` is ``(n_chains or 1, size, size)``, clipped at zero."""
+def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Write N(0, covariance) to `out`; `covariance` is ``(n_chains or 1, size, size)``, clipped at zero.
+
+    Returns its eigenvalues, before they are clipped.
+    """
     flat = out.reshape(len(out), -1)
     fill_normal(keys, Purpose.NOISE, flat)
     values, vectors = np.linalg.eigh(covariance)
     flat *= np.sqrt(np.maximum(values, 0.0))
-    flat[...] = np.matmul(vectors, flat[:, :, None])[:, :, 0]
+    flat[...] = times(vectors, flat)
+    return values

@@ -8,14 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..manifolds import DiffusionMetric
+from ..utils._calls import call_at_all
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal
 from ._base import State
-from ._derivatives import divergence_of
+from ._derivatives import divergence_of, positive_part
 from ._gradient import GradientMemory, GradientSampler
 from ._kernels import first_not_finite
+from ._linear import times
 from ._manifold_sampler import NonFiniteError
+from ._noise import fill_matrix_noise
 
 _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matrix symmetric
 
@@ -180,12 +183,11 @@ class Recipe(GradientSampler):
         covariance = self._noise_of_step(memory, *matrices, h)
         for name, values in (("drift", moved), ("diffusion", covariance)):
             if (chain := first_not_finite(values)) >= 0:
-                error = NonFiniteError(
+                raise NonFiniteError(
                     f"Recipe met a {name} that is not finite at step {t} of chain {chain}; the error's state holds the "
-                    "position."
+                    "position.",
+                    state,
                 )
-                error.state = state
-                raise error
         self._fill_noise(memory, covariance, h)
         moved += memory.noise
         self._come_back(model.manifold, state, moved)
@@ -206,16 +208,13 @@ class Recipe(GradientSampler):
 
     @staticmethod
     def _fill_noise(memory: GradientMemory, covariance: np.ndarray, h: float) -> None:
-        values, vectors = np.linalg.eigh(covariance)
+        values = fill_matrix_noise(memory.keys, covariance, memory.noise)
         least = values.min()
         # Gradient noise may rightly exceed the diffusion's; without it only a wrong diffusion has negative eigenvalues.
         if memory.covariance is None and least < -_ROUNDING * np.abs(values).max():
             raise InvalidRecipeError(
                 f"Recipe's diffusion is not positive semi-definite: its least eigenvalue is {least / (2 * h):.3g}."
             )
-        fill_normal(memory.keys, Purpose.NOISE, memory.noise)
-        memory.noise[...] *= np.sqrt(np.maximum(values, 0.0))
-        memory.noise[...] = product(vectors, memory.noise)
 
     @staticmethod
     def _noise_of_step(memory: GradientMemory, diffusion: np.ndarray, curl: np.ndarray, h: float) -> np.ndarray:
@@ -243,7 +242,7 @@ class Recipe(GradientSampler):
         """-(D + Q) grad H + Gamma."""
         diffusion, curl = self._matrices(z) if matrices is None else matrices
         slope = self._energy_gradient(z, gradient, positive)
-        return self._correction_at(z, positive) - product(diffusion + curl, slope)
+        return self._correction_at(z, positive) - times(diffusion + curl, slope)
 
     def _energy_gradient(self, z, gradient, positive, method: str | None = None) -> np.ndarray:
         """The gradient of H, given that of log p."""
@@ -281,13 +280,12 @@ class Recipe(GradientSampler):
         function: Any = getattr(self, name)
         if not callable(function):
             values = np.asarray(function, dtype=np.float64)[None]
-        elif self.vectorized:
-            values = np.asarray(function(z, *more))
-        elif len(z) > 1 and all((each == each[0]).all() for each in (z, *more)):  # all begin at one point: ask once
+        elif not self.vectorized and len(z) > 1 and all((each == each[0]).all() for each in (z, *more)):
+            # all begin at one point: ask once
             values = np.asarray(function(z[0], *(each[0] for each in more)))
             values = np.repeat(values[None], len(z), axis=0)
         else:
-            values = np.array([function(*point) for point in zip(z, *more, strict=True)])
+            values = np.asarray(call_at_all(function, self.vectorized, z, *more))
         if values.dtype != np.complex128:
             values = values.astype(np.float64, copy=False)
         if values.shape[1:] != shape or len(values) not in (1, len(z)):
@@ -298,25 +296,11 @@ class Recipe(GradientSampler):
         return values
 
 
-def product(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Products of matrices ``(n or 1, m, k)`` with vectors ``(n, k)``."""
-    return np.einsum("cij,cj->ci", np.broadcast_to(matrices, (len(vectors), *matrices.shape[1:])), vectors)
-
-
 def joint_state(state: State) -> np.ndarray:
     """The z of each chain, ``(n_chains, nz)``: position, momentum and thermostat, those that there are."""
     n_chains = len(state.position)
     parts = [state.position, state.momentum, state.thermostat]
     return np.concatenate([part.reshape(n_chains, -1) for part in parts if part is not None], axis=1)
-
-
-def positive_part(manifold, nz: int) -> np.ndarray:
-    """Which entries of z must stay positive: the coordinates that the manifold's walls throw back."""
-    probe = np.full((1, *manifold.shape), -1.0)
-    manifold.reflect(probe)
-    positive = np.zeros(nz, dtype=bool)
-    positive[: manifold.size] = probe.reshape(-1) > 0
-    return positive
 
 
 def invalid_matrices(diffusion: np.ndarray, curl: np.ndarray, z: np.ndarray) -> str | None:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..utils._variates import fold_keys
-from ._recipe import InvalidRecipeError, Recipe, format_point, product
+from ._linear import times
+from ._recipe import InvalidRecipeError, Recipe, format_point
 
 COVARIANCE_BIAS = 0.02  # what the extrapolation of a covariance may leave, relative to its entries
 
@@ -82,7 +83,7 @@ def compare_mean(case: Case, k: int, mean, error, right, allowed, what: str, nam
 
 def drift_terms(case: Case, z: np.ndarray) -> np.ndarray:
     matrices = np.abs(sum(case.recipe._matrices(z)))
-    return product(matrices, np.abs(case.score(z)) + 1 / case.scale(z))
+    return times(matrices, np.abs(case.score(z)) + 1 / case.scale(z))
 
 
 def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ from ..utils._sklearn import StrOptions
 from ._base import State
 from ._gradient import GradientMemory, GradientSampler
 from ._kernels import drift_riemannian, kick_riemannian, refresh_riemannian
-from ._metric import METRIC_CONSTRAINTS, as_matrices, divergence_at, metric_at, times
+from ._linear import as_matrices, from_eigen, times
+from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at
 from ._noise import constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
 
@@ -166,7 +167,7 @@ def _refresh(v: np.ndarray, memory: GradientMemory, h: float, root: np.ndarray) 
         return
     root = as_matrices(root)
     values, vectors = np.linalg.eigh(root)
-    kept = (vectors * np.exp(-(values**2) * h)[:, None, :]) @ vectors.mT
+    kept = from_eigen(np.exp(-(values**2) * h), vectors)
     matrix = np.eye(root.shape[-1]) - kept @ kept
     if covariance is not None:
         kick = h * kept @ root

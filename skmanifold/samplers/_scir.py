@@ -65,8 +65,7 @@ class SCIR(_ExactSampler):
     References
     ----------
     .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
-       simplex",
-       NeurIPS 2018.
+       simplex", NeurIPS 2018.
     """
 
     short_name = "scir"
@@ -123,8 +122,7 @@ class GeometricBrownian(_ExactSampler):
     References
     ----------
     .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
-       simplex",
-       NeurIPS 2018.
+       simplex", NeurIPS 2018.
     """
 
     short_name = "geometric_brownian"
@@ -165,12 +163,11 @@ def _shapes(sampler: SCIR, model, state: State, keys: np.ndarray) -> np.ndarray:
 
 def _check(sampler: ManifoldSampler, state: State, fine: np.ndarray, what: str) -> None:
     if not fine.all():
-        error = NonFiniteError(
+        raise NonFiniteError(
             f"{type(sampler).__name__} met a {what} at step {state.n_steps} of chain {int(np.argmin(fine))}; "
-            "the error's `state` holds where it stood."
+            "the error's `state` holds where it stood.",
+            state,
         )
-        error.state = state
-        raise error
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
