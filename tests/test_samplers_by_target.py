@@ -19,6 +19,7 @@ from skmanifold.models import (
     IncompatibleError,
     Log,
     LogNormalMean,
+    Mirror,
     NoisyGradient,
     Softmax,
     SquareRoot,
@@ -66,10 +67,11 @@ TARGETS = {
     "dirichlet in softmax": (lambda: Softmax(dirichlet([1.0, 2.0])), FLAT | METRIC | GEODESIC),
     "dirichlet in square roots": (lambda: SquareRoot(dirichlet([1.0, 2.0])), GEODESIC),
     "gamma in logarithms": (lambda: Log(gamma([1.0, 2.0])), FLAT | METRIC | GEODESIC),
+    "gamma unfolded": (lambda: Mirror(gamma([1.0, 2.0])), FLAT | METRIC | GEODESIC),
 }
 HELPFUL_CHARTS = {  # by the chart's source: which make which samplers run
     Simplex: {"ExpandedMean": METRIC | GEODESIC, "Softmax": FLAT | METRIC | GEODESIC, "SquareRoot": GEODESIC},
-    PositiveOrthant: {"Log": FLAT | METRIC | GEODESIC},
+    PositiveOrthant: {"Log": FLAT | METRIC | GEODESIC, "Mirror": FLAT | METRIC | GEODESIC},
 }
 TRIPLES = [
     pytest.param(sampler, make, runs, id=f"{sampler.__name__} on {name}")

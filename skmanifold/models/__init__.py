@@ -1,6 +1,6 @@
 """What posteriors can answer: the protocols between models and samplers, the check that they meet, and users' own."""
 
-from ._charts import CHARTS, ExpandedMean, Log, Softmax, SquareRoot
+from ._charts import CHARTS, ExpandedMean, Log, Mirror, Softmax, SquareRoot
 from ._compatibility import IncompatibleError, check_compatible, is_compatible
 from ._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
 from ._density import Density
@@ -34,6 +34,7 @@ __all__ = [
     "LatentModel",
     "Log",
     "LogNormalMean",
+    "Mirror",
     "NoisyGradient",
     "Softmax",
     "SquareRoot",

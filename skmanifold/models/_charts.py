@@ -316,7 +316,47 @@ class Log(Chart):
         out += 1
 
 
-CHARTS: tuple[type[Chart], ...] = (ExpandedMean, Softmax, SquareRoot, Log)
+class Mirror(Chart):
+    r"""A target on a positive orthant, unfolded over the whole space: :math:`x = |y|`, elementwise.
+
+    The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on a flat space
+    that crosses a wall of an orthant does what one that is mirrored at the wall would do: the position is reflected
+    and, where there is a momentum, that coordinate of it turns round.
+
+    Parameters
+    ----------
+    target : object
+        A density on a `PositiveOrthant`, which gives the `Euclidean` space of the same shape.
+
+    References
+    ----------
+    Ma, Y.-A., Chen, T. and Fox, E. B. (2015). A complete recipe for stochastic gradient MCMC, section 4.2.
+    """
+
+    source = PositiveOrthant
+
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
+        """The point itself."""
+        return np.array(x, np.float64)
+
+    def _domain(self, manifold: Any) -> Manifold:
+        return Euclidean(manifold.shape)
+
+    def _change(self, y):
+        x = np.abs(y)
+        return np.maximum(x, _LEAST, out=x), y
+
+    def _pull_back(self, x, y, vectors):
+        return np.copysign(1.0, y) * vectors
+
+    def _log_jacobian(self, y):
+        return np.zeros_like(y)
+
+    def _add_jacobian_gradient(self, x, y, out):
+        pass
+
+
+CHARTS: tuple[type[Chart], ...] = (ExpandedMean, Softmax, SquareRoot, Log, Mirror)
 
 
 def _centred(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:

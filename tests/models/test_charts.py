@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
 from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
-from skmanifold.models._charts import CHARTS, Chart, ExpandedMean, Log, Softmax, SquareRoot
+from skmanifold.models._charts import CHARTS, Chart, ExpandedMean, Log, Mirror, Softmax, SquareRoot
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
 from skmanifold.models._reference import dirichlet, double_well, gamma
 from skmanifold.utils._offers import offers
@@ -61,6 +61,8 @@ CHARTED = {
     "Log-gamma": lambda: Log(gamma([[0.3, 2.0], [1.0, 5.0]])),
     "Log-log-normal": lambda: Log(small_log_normal()),
     "Log-ExpandedMean": lambda: Log(ExpandedMean(dirichlet(ROWS), total=2.0)),
+    "Mirror-gamma": lambda: Mirror(gamma([[0.3, 2.0], [1.0, 5.0]])),
+    "Mirror-ExpandedMean": lambda: Mirror(ExpandedMean(dirichlet(ROWS), total=2.0)),
 }
 
 
@@ -242,6 +244,15 @@ def test_log_of_a_gamma():
         assert np.allclose([mean, square, log_total], [2.5, 2.5 * 3.5, gammaln(2.5)], rtol=1e-9) is right
 
 
+def test_mirror_is_the_same_in_every_orthant():
+    chart = Mirror(gamma([0.4, 3.0]))
+    y = np.array([[0.3, 2.0]])
+    signs = np.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
+    np.testing.assert_array_equal(chart.point(signs * y), np.repeat(y, 4, axis=0))
+    np.testing.assert_allclose(signs * gradient_of(chart, signs * y), [np.array([-0.6, 2.0]) / y[0] - 1] * 4)
+    assert np.ptp(chart.log_density(signs * y)) == 0
+
+
 # The edge of float64
 
 
@@ -337,12 +348,12 @@ def test_offers_what_the_target_offers():
 
 
 def test_charts_refuse_what_lives_elsewhere():
-    assert list(CHARTS) == [ExpandedMean, Softmax, SquareRoot, Log]
+    assert list(CHARTS) == [ExpandedMean, Softmax, SquareRoot, Log, Mirror]
     line, orthant, simplex = double_well(), gamma(2.0), dirichlet(ALPHA)
     assert [[chart.accepts(t) for chart in CHARTS] for t in (line, orthant, simplex)] == [
-        [False] * 4,
-        [False, False, False, True],
-        [True, True, True, False],
+        [False] * 5,
+        [False, False, False, True, True],
+        [True, True, True, False, False],
     ]
     assert not Softmax.accepts(Density)
     assert not Softmax.accepts(dirichlet([1.0]))
