@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +12,9 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
-from .inference._driver import Chain, run_chains
+from .inference._driver import Chain, best_chain, run_chains
 from .inference._schedule import Schedule
-from .samplers import BaseSampler
+from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
 from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
@@ -28,6 +29,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
+    _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
 
     def set_params(self, **params):
         """Set the parameters of this estimator; ``sampler__name`` reaches into the sampler, even one given by name.
@@ -49,14 +51,17 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         if any(name.startswith("sampler__") for name in params):
             sampler = params.get("sampler", self.sampler)
             if isinstance(sampler, str):
-                params = {**params, "sampler": named_sampler(sampler, self._samplers, self._whose)}
+                params = {**params, "sampler": named_sampler(sampler, self._by_name(), self._whose)}
         return super().set_params(**params)
 
     def _resolve_sampler(self) -> BaseSampler:
         """A fresh, validated sampler from the constructor's `sampler`."""
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
-        return resolve_sampler(self.sampler, self._samplers, self._whose, wanted)
+        return resolve_sampler(self.sampler, self._by_name(), self._whose, wanted)
+
+    def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
+        return {name: partial(kind, **self._settings.get(name, {})) for name, kind in self._samplers.items()}
 
     @property
     def _whose(self) -> str:
@@ -92,7 +97,8 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         n_rows: int,
         *,
         add: Callable[[Any, Any], Any],
-        record: Callable[[Any], dict[str, np.ndarray]],
+        record: Callable[[Chain], dict[str, np.ndarray]],
+        adapt: Callable[[Any, State], Any],
         estimate: Callable[[list[Chain]], dict[str, Any]],
         workers: Workers,
     ) -> dict[str, Any]:
@@ -102,7 +108,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        sampler, model, key, schedule, add, record, workers
+        sampler, model, key, schedule, add, record, adapt, workers
             As in :func:`~skmanifold.inference._driver.run_chains`.
         X : array-like
             The data as the user gave them, for callbacks that score.
@@ -115,20 +121,32 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         # Score monitors are silent without a y, so they get one, made only if it is looked at.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(n_rows)}
 
+        def fitted(chains: list[Chain]) -> dict[str, Any]:
+            return {**estimate(chains), **_traces(sampler, chains, record)}
+
         def after_pass(iteration: int, chains: list[Chain]) -> bool:
             if self.verbose and iteration % self.verbose == 0:
-                best = max(chains, key=Chain.quality)
-                print(f"pass {iteration} of {schedule.max_iter}: log density {best.log_density[-1]:.6g}")
+                log_density = chains[best_chain(chains)].log_density[-1]
+                print(f"pass {iteration} of {schedule.max_iter}: log density {log_density:.6g}")
             step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
-            return step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: estimate(chains))
+            return step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: fitted(chains))
 
         context.call_on_fit_task_begin(**task)
         chains = run_chains(
-            sampler, model, key, self.n_chains, schedule, add=add, record=record, after_pass=after_pass, workers=workers
+            sampler,
+            model,
+            key,
+            self.n_chains,
+            schedule,
+            add=add,
+            record=record,
+            after_pass=after_pass,
+            workers=workers,
+            adapt=adapt,
         )
-        fitted = estimate(chains)
-        context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
-        return {**fitted, **_traces(sampler, chains, record), "sampler_": sampler}
+        attributes = fitted(chains)
+        context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+        return attributes
 
 
 def takes_minibatches(estimator: BaseSampledEstimator) -> bool:
@@ -144,14 +162,18 @@ def takes_minibatches(estimator: BaseSampledEstimator) -> bool:
     return True
 
 
-def _traces(sampler: BaseSampler, chains: list[Chain], record: Callable[[Any], dict[str, np.ndarray]]) -> dict:
-    """The attributes ``posterior_``, ``log_density_trace_`` and ``n_iter_``."""
+def _traces(sampler: BaseSampler, chains: list[Chain], record: Callable[[Chain], dict[str, np.ndarray]]) -> dict:
+    """What is left of the run: ``_posterior``, ``log_density_trace_`` and ``n_iter_``."""
     trace = np.array([chain.log_density for chain in chains])
     n_chains, n_iter = trace.shape
     drawn = [iteration - 1 for iteration in range(1, n_iter + 1) if chains[0].schedule.is_draw(iteration)]
     posterior = {sampler.log_density_name: trace[:, drawn]}
-    example = chains[0].draws[0] if drawn else record(chains[0].state.statistics)
-    for name, value in example.items():
-        draws = np.array([[draw[name] for draw in chain.draws] for chain in chains], dtype=value.dtype)
-        posterior[name] = draws.reshape(n_chains, len(drawn), *value.shape)
-    return {"posterior_": posterior, "log_density_trace_": trace, "n_iter_": n_iter}
+    examples = {**record(chains[0])} if not drawn else {k: v for draw in chains[0].draws for k, v in draw.items()}
+    for name, value in examples.items():
+        draws = np.array([[draw[name] for draw in chain.draws if name in draw] for chain in chains], dtype=value.dtype)
+        posterior[name] = draws.reshape(n_chains, -1, *value.shape) if drawn else np.empty((n_chains, 0, *value.shape))
+    return {
+        "_posterior": posterior,
+        "log_density_trace_": trace,
+        "n_iter_": n_iter,
+    }

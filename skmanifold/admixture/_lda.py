@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, check_non_negative, validate_data
 
 from ..base import BaseSampledEstimator, takes_minibatches
-from ..inference._driver import Chain
-from ..inference._proportions import check_doc_topic_prior, infer_proportions
+from ..inference._driver import Chain, best_chain
+from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
-from ..metrics import document_completion
 from ..models import check_compatible
-from ..models._topic_word import TopicWord
-from ..samplers import CVB0, ESCA, CollapsedGibbs
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..models._topic_word import as_topic_word
+from ..samplers import (
+    CVB0,
+    ESCA,
+    SCIR,
+    SGHMC,
+    SGLD,
+    SGRHMC,
+    SGRLD,
+    BaseSampler,
+    CollapsedGibbs,
+    Gibbs,
+    ManifoldSampler,
+    PolynomialDecay,
+)
+from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
+from ._lda_adapt import adapter
+from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
-from ._topic_counts import TopicCounts, TopicPrior, add_counts, mean_counts, scale_counts
+from ._lda_passes import MinibatchPasses, add_topics, seen_by
+from ._lda_streams import DrawStream, advance_counts
+from ._topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
+from ._topic_uncertainty import TopicUncertainty
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-_MAX_DENSE_BYTES = 4 << 30  # of components_
 
 
-class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampledEstimator):
+class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation: topics of documents, fitted by a sampler of choice.
 
     Document :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, topic :math:`k` has word
@@ -40,29 +55,51 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     ----------
     n_components : int, default=10
         Number of topics K, at most 65,535.
-    sampler : {"esca", "collapsed_gibbs", "cvb0"} or BaseSampler instance, default="esca"
-        How the topics are found:
+    sampler : str or BaseSampler instance, default="esca"
+        How the topics are found. By passes over all documents:
 
         - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM over all tokens in parallel; the fastest.
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws from the posterior, documents in parallel.
         - ``"collapsed_gibbs"`` (:class:`~skmanifold.samplers.CollapsedGibbs`): draws from the posterior; one core a
-          chain.
+          chain, fewer passes.
         - ``"cvb0"`` (:class:`~skmanifold.samplers.CVB0`): deterministic variational; memory K times the pairs.
-    doc_topic_prior : float or array-like of shape (n_components,), default=None
-        Dirichlet parameters :math:`\alpha` of the proportions; a vector makes some topics commoner than others. None
-        is ``1 / n_components``.
-    topic_word_prior : float or array-like, default=None
+
+        By minibatches, drawing the topics from (an approximation of) their posterior:
+
+        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): no discretisation error, whatever the prior; a step
+          costs what the minibatch's words cost.
+        - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`):
+          Riemannian, in the expanded mean; wrong where `topic_word_prior` is below 1/2, with a warning.
+        - ``"sgld"``, ``"sghmc"`` (:class:`~skmanifold.samplers.SGLD`, :class:`~skmanifold.samplers.SGHMC`): the same
+          without a metric, mirrored at zero; for comparison.
+
+        A name stands for the settings of the sampler's paper, where it has any for topics.
+    doc_topic_prior : float, array-like of shape (n_components,) or "auto", default=None
+        Dirichlet parameters :math:`\alpha` of the proportions; a vector makes some topics commoner than others.
+        "auto" learns one a topic during burn-in: Minka's fixed point on the counts of each pass ([3]_, [4]_), for
+        samplers by passes. None is ``1 / n_components``.
+    topic_word_prior : float, array-like or "auto", default=None
         Dirichlet parameters :math:`\beta` of the topics: a number, one number a word (shape (n_features,)), or a
         matrix of shape (n_components, n_features), which lets topics be seeded with words of one's own. Shape
-        (n_components, 1) gives each topic a number. None is 0.1.
+        (n_components, 1) gives each topic a number. "auto" learns one number during burn-in. None is 0.1.
+    batch_size : int, default=50
+        Samplers by minibatches only: documents of a minibatch in `fit`, drawn without replacement at each step. None is
+        all.
+    n_local_sweeps : int, default=20
+        Samplers by minibatches only: sweeps of Gibbs sampling within each document of a minibatch.
+    n_local_burn_in : int, default=10
+        How many of these go before the counts are kept, whose mean is used.
     max_iter : int, default=200
         Passes over the data, burn-in included.
     burn_in : int, default=None
         Passes thrown away; None is half of them.
     thin : int, default=5
-        After burn-in every `thin`-th pass is kept in ``posterior_``.
+        After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Independent chains. ``components_`` is the estimate of the chain with the highest mean log density; the others
         tell whether it reproduces.
+    n_predictive_draws : int, default=10
+        Samplers that draw the topics only: draws, evenly spaced, over which `score` and `perplexity` average.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of documents D in the whole stream.
     learning_decay : float, default=0.7
@@ -70,8 +107,8 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     learning_offset : float, default=10.0
         `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
-        Memory that draws of whole topics may take in ``posterior_``; where they would need more, only the small traces
-        are kept.
+        Memory that draws of whole topics may take in ``posterior_``; where they would need more, fewer are kept, evenly
+        spaced.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is the same, bit for bit, for every `n_jobs`.
     n_jobs : int, default=None
@@ -85,13 +122,22 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         Word probabilities of each topic; rows sum to 1. Made anew from sparse counts whenever asked for; an
         AttributeError if it would take more than 4 GiB.
     topic_word_counts_ : csr_array of shape (n_components, n_features), float64
-        Expected number of tokens of each word in each topic, as estimated (for `partial_fit`, in `total_samples`
-        documents): plus `topic_word_prior` and divided by its rows' sums it is ``components_``.
+        Samplers by passes, and ESCA on streams: expected number of tokens of each word in each topic, as estimated
+        (for `partial_fit`, in `total_samples` documents). Plus ``topic_word_prior_`` and divided by its rows' sums it
+        is ``components_``; the other samplers' ``components_`` is the mean of their draws.
+    doc_topic_prior_ : ndarray of shape (n_components,)
+        The prior of the proportions, as given or learned.
+    topic_word_prior_ : float or ndarray
+        The prior of the topics, as given or learned.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_likelihood"`` (log p(words | topics, proportions) at the estimate of each pass; for
-        collapsed Gibbs ``"log_joint"``, log p(words, tokens' topics)), of shape (n_chains, n_draws);
-        ``"topic_weights"``, the topics' shares of the tokens; and, within `max_draws_bytes`, ``"components"``. There
-        are ``(max_iter - burn_in) // thin`` draws, fewer after an early stop. Not set by `partial_fit`.
+        collapsed Gibbs ``"log_joint"``, log p(words, tokens' topics); for the others that draw topics the sum of each
+        token's log probability given its document's others), of shape (n_chains, n_draws); ``"topic_weights"``, the
+        topics' shares of the tokens; and ``"components"``, as many as `max_draws_bytes` allows: draws of the topics, or
+        of ESCA and CVB0 estimates. There are ``(max_iter - burn_in) // thin`` draws, fewer after an early stop. Of a
+        stream they are those of its second half (log likelihoods per token), for samplers that draw the topics.
+    best_chain_ : int
+        The chain that ``components_`` comes from, the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood (or joint) of every pass, burn-in included: has it converged? Not set by `partial_fit`.
     sampler_ : BaseSampler
@@ -127,6 +173,13 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
     .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
        massively parallel inference", AISTATS 2016.
+    .. [3] T. P. Minka, "Estimating a Dirichlet distribution", technical report, 2000.
+    .. [4] H. M. Wallach, D. Mimno and A. McCallum, "Rethinking LDA: why priors matter", NIPS 2009.
+    .. [5] S. Patterson and Y. W. Teh, "Stochastic gradient Riemannian Langevin dynamics on the probability simplex",
+       NIPS 2013.
+    .. [6] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    .. [7] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018.
 
     Examples
     --------
@@ -140,16 +193,29 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     (3, 5)
     """
 
-    _samplers = {sampler.short_name: sampler for sampler in (ESCA, CollapsedGibbs, CVB0)}  # noqa: RUF012
+    _samplers = {  # noqa: RUF012
+        sampler.short_name: sampler for sampler in (ESCA, Gibbs, CollapsedGibbs, CVB0, SCIR, SGRLD, SGRHMC, SGLD, SGHMC)
+    }
+    _settings = {  # of table 2 of [7] and section F.2 of [6]  # noqa: RUF012
+        "scir": {"step_size": PolynomialDecay(0.5, 10.0, 0.33)},
+        "sgrld": {"step_size": PolynomialDecay(0.01, 1000.0, 0.6)},
+        "sgrhmc": {"step_size": 0.02},
+        "sgld": {"step_size": 0.01},
+        "sghmc": {"step_size": 0.1, "scheme": "euler"},
+    }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
-        "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "topic_word_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
+        "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
+        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
+        "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "burn_in": [None, Interval(Integral, 0, None, closed="left")],
         "thin": [Interval(Integral, 1, None, closed="left")],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
         "total_samples": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0, 1, closed="both")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
@@ -159,10 +225,6 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         "verbose": ["verbose"],
     }
 
-    _key: np.uint64  # of all streams, frozen when fitting begins
-    _topic_counts: TopicCounts
-    _topic_word: TopicWord
-    _doc_topic_prior: np.ndarray
     _n_counted_rows: int  # the documents that _topic_counts speaks for
     n_batch_iter_: int
 
@@ -173,10 +235,14 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         sampler="esca",
         doc_topic_prior=None,
         topic_word_prior=None,
+        batch_size=50,
+        n_local_sweeps=20,
+        n_local_burn_in=10,
         max_iter=200,
         burn_in=None,
         thin=5,
         n_chains=1,
+        n_predictive_draws=10,
         total_samples=1_000_000,
         learning_decay=0.7,
         learning_offset=10.0,
@@ -189,10 +255,14 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         self.sampler = sampler
         self.doc_topic_prior = doc_topic_prior
         self.topic_word_prior = topic_word_prior
+        self.batch_size = batch_size
+        self.n_local_sweeps = n_local_sweeps
+        self.n_local_burn_in = n_local_burn_in
         self.max_iter = max_iter
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.n_predictive_draws = n_predictive_draws
         self.total_samples = total_samples
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
@@ -231,21 +301,31 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def _fit(self, X):
         sampler = self._resolve_sampler()
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
+        auto = self._learned_priors(sampler, schedule)
         key = root_key(self.random_state)
         counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
+        priors = self._priors(counts.n_features)
+        by_minibatch = isinstance(sampler, ManifoldSampler)
+        max_draws = self._max_draws(counts.n_features)
+        stride = max(1, -(-schedule.n_draws // max_draws)) if max_draws else 0
         with self._open_workers() as (chain_workers, kernel_workers):
-            model = self._make_model(counts, kernel_workers)
-            check_compatible(sampler, model, self._samplers.values())
+            model: Any
+            if by_minibatch:
+                model = self._make_minibatches(sampler, counts, priors, kernel_workers, counts.n_rows)
+            else:
+                model = LDAModel(counts, *priors, kernel_workers)
+                check_compatible(sampler, model, self._samplers.values())
             fitted = self._run_chains(
-                sampler,
+                MinibatchPasses(sampler) if by_minibatch else sampler,
                 model,
                 key,
                 schedule,
                 X,
                 counts.n_rows,
-                add=add_counts,
-                record=self._make_recorder(model, schedule),
-                estimate=lambda chains: {**_estimate(model, chains), "_key": key},
+                add=add_topics if by_minibatch else add_counts,
+                record=lambda chain: _record(chain, stride),
+                adapt=adapter(*auto, schedule.burn_in),
+                estimate=lambda chains: {**_estimate(chains), "_key": key, "sampler_": sampler},
                 workers=chain_workers,
             )
         self.__dict__.update(fitted)
@@ -256,11 +336,16 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def partial_fit(self, X, y=None):
         """Learn from one more minibatch of documents.
 
-        Minibatch t of n documents gives counts T_batch by the sampler's `n_local_sweeps` passes over its tokens with
+        With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
         the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
         ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
         `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
-        they go on from the fitted ones, scaled to `total_samples`. There only if the sampler takes minibatches.
+        they go on from the fitted ones, scaled to `total_samples`.
+
+        The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
+        `fit` left them. ``components_`` is then the mean of draws in the second half of the stream.
+
+        There only if the sampler takes minibatches.
 
         Parameters
         ----------
@@ -276,8 +361,8 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
         Raises
         ------
         ValueError
-            If X has negative or non-finite values or no tokens at all, or its width or `n_components` is not what it
-            was when fitting began.
+            If X has negative or non-finite values or no tokens at all, or its width or `n_components` or the sampler is
+            not what it was when fitting began.
         """
         with self._all_or_nothing():
             return self._partial_fit(X)
@@ -285,215 +370,135 @@ class StochasticLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSampl
     def _partial_fit(self, X):
         begins = not self.__sklearn_is_fitted__()
         sampler = self._resolve_sampler()
+        if begins and "auto" in (str(self.doc_topic_prior), str(self.topic_word_prior)):
+            raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
         if not begins and self.n_components != self._n_features_out:
             raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
+        by_minibatch = isinstance(sampler, ManifoldSampler)
+        changes = self._stream.kind is not type(sampler) if self._stream else by_minibatch
+        if changes and not begins:
+            was = type(self.sampler_).__name__
+            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
         key = root_key(self.random_state) if begins else self._key
-        n_batches = 0 if begins else self.n_batch_iter_
-        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING, n_batches + 1), reset=begins)
-        scale = self.total_samples / counts.n_rows
+        t = 0 if begins else self.n_batch_iter_
+        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins)
+        priors = self._priors(counts.n_features, learned=not begins)
         with Workers(self.n_jobs) as workers:
-            model = self._make_model(counts, workers)
-            check_compatible(sampler, model, self._samplers.values())
-            stream = subkey(key, Purpose.MINIBATCH)
-            if begins:
-                state = sampler.init_stream(model, stream, scale)
+            if by_minibatch:
+                fitted = self._advance_draws(sampler, self._make_minibatches(sampler, counts, priors, workers), key, t)
             else:
-                before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
-                rate = min(1.0, float(self.learning_offset + n_batches + 1) ** -self.learning_decay)
-                state = sampler.resume_stream(model, before, stream, n_batches)
-                state = sampler.step_stream(model, state, rate, scale)
-        for name in ("posterior_", "log_density_trace_", "n_iter_"):
+                fitted = self._advance_counts(sampler, LDAModel(counts, *priors, workers), key, t)
+        for name in ("_posterior", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
-        self.sampler_ = sampler
-        self.n_batch_iter_ = n_batches + 1
-        self._key = key
-        self._topic_counts = state.statistics
-        self._topic_word = state.position
-        self._doc_topic_prior = model.doc_topic_prior
-        self._n_counted_rows = self.total_samples
+        self.__dict__.update(fitted, **_prior_attributes(*priors))
+        self._key, self.sampler_, self.n_batch_iter_ = key, sampler, t + 1
         return self
 
-    def _validate_counts(self, X, *, reset):
-        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
-        check_non_negative(csr, type(self).__name__)
-        return canonical_csr(csr)
+    def _advance_counts(self, sampler: BaseSampler, model: LDAModel, key: np.uint64, t: int) -> dict:
+        check_compatible(sampler, model, self._samplers.values())
+        before = None
+        if self._topic_counts is not None:
+            before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
+        rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
+        state = advance_counts(sampler, model, before, key, t, rate, self.total_samples)
+        return {
+            "_topic_counts": state.statistics,
+            "_estimate": state.position,
+            "_n_counted_rows": self.total_samples,
+            "_stream": None,
+        }
 
-    def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
-        counts = whole_counts(self._validate_counts(X, reset=reset), rounding_key, by_content=False)
-        if counts.n_tokens == 0:
-            raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
-        return counts
+    def _advance_draws(self, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, t: int) -> dict:
+        if getattr(sampler, "control_variate", None) == "stored":
+            raise ValueError(
+                "control_variate='stored' keeps the topics of all documents, which a stream has not: None."
+            )
+        with Workers(self.n_jobs and min(self.n_chains, self.n_jobs)) as chain_workers:
+            stream = self._stream or DrawStream.begin(sampler, model, key, self.n_chains)
+            if t == 0:
+                stream = stream.storing(self._max_draws(model.counts.n_features), self.thin)
+            stream = stream.advanced(sampler, model, chain_workers)
+        return {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
 
-    def _make_model(self, counts: Counts, workers: Workers) -> LDAModel:
+    def _learned_priors(self, sampler: BaseSampler, schedule: Schedule) -> tuple[bool, bool]:
+        """Which of the priors are "auto"."""
+        auto = isinstance(self.doc_topic_prior, str), isinstance(self.topic_word_prior, str)
+        if any(auto) and isinstance(sampler, ManifoldSampler):
+            raise ValueError(f"'auto' priors need a sampler by passes, which keeps counts, not {self.sampler!r}.")
+        if any(auto) and schedule.burn_in == 0:
+            raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
+        return auto
+
+    def _priors(self, n_features: int, learned: bool = False) -> tuple[np.ndarray, TopicPrior]:
         n_components = self.n_components
-        alpha = 1.0 / n_components if self.doc_topic_prior is None else self.doc_topic_prior
-        alpha = check_doc_topic_prior(np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha, n_components)
-        beta = 0.1 if self.topic_word_prior is None else self.topic_word_prior
-        return LDAModel(counts, alpha, TopicPrior(beta, n_components, counts.n_features), workers)
+        alpha, beta = self.doc_topic_prior, self.topic_word_prior
+        if isinstance(alpha, str):
+            alpha = self.doc_topic_prior_ if learned else None
+        if isinstance(beta, str):
+            beta = self.topic_word_prior_ if learned else None
+        alpha = 1.0 / n_components if alpha is None else alpha
+        alpha = np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha
+        beta = 0.1 if beta is None else beta
+        return check_doc_topic_prior(alpha, n_components), TopicPrior(beta, n_components, n_features)
 
-    def _make_recorder(self, model: LDAModel, schedule: Schedule):
-        """What a draw keeps of the statistics: small traces, and whole topics where they fit into memory."""
-        draw_bytes = 4 * model.n_components * model.counts.n_features
-        keep_components = draw_bytes * max(1, schedule.n_draws) * self.n_chains <= self.max_draws_bytes
+    def _make_minibatches(self, sampler, counts: Counts, priors, workers: Workers, total_samples=None) -> MinibatchLDA:
+        """The model of the samplers by minibatches: those of the data at hand, or all of it for a part of a stream."""
+        if self.n_local_burn_in >= self.n_local_sweeps:
+            raise ValueError(
+                f"n_local_burn_in={self.n_local_burn_in} leaves none of n_local_sweeps={self.n_local_sweeps} sweeps."
+            )
+        alpha, topic_prior = priors
+        model = MinibatchLDA(
+            counts,
+            alpha,
+            topic_prior,
+            workers,
+            batch_size=self.batch_size if total_samples else None,
+            total_samples=total_samples or self.total_samples,
+            n_sweeps=self.n_local_sweeps,
+            n_burn_in=self.n_local_burn_in,
+        )
+        check_compatible(sampler, seen_by(sampler, model), self._samplers.values())
+        if isinstance(sampler, (SGRLD, SGRHMC)) and topic_prior.values.min() < 0.5 and not self._stream:
+            warnings.warn(
+                f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "
+                "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
+                stacklevel=5,
+            )
+        return model
 
-        def record(statistics: TopicCounts):
-            draw = {"topic_weights": statistics.totals / statistics.totals.sum()}
-            if keep_components:
-                draw["components"] = model.mode(statistics).toarray()
-            return draw
-
-        return record
-
-    # What is learned
+    def _max_draws(self, n_features: int) -> int:
+        """How many draws of a chain's topics fit into `max_draws_bytes`."""
+        return self.max_draws_bytes // (4 * self.n_components * n_features * self.n_chains)
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "_topic_word")
-
-    @property
-    def components_(self):
-        """Word probabilities of each topic, of shape (n_components, n_features)."""
-        check_is_fitted(self)
-        topics = self._topic_word
-        n_bytes = 4 * topics.n_components * topics.n_features
-        if n_bytes > _MAX_DENSE_BYTES:
-            raise AttributeError(
-                f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
-                "topic_word_counts_, which is sparse; transform and score work as ever."
-            )
-        return topics.toarray()
-
-    @property
-    def topic_word_counts_(self):
-        """Expected number of tokens of each word in each topic, a csr_array of shape (n_components, n_features)."""
-        check_is_fitted(self)
-        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
-
-    @property
-    def _n_features_out(self):
-        return len(self._doc_topic_prior)
-
-    # Inference
-
-    def transform(self, X):
-        """Topic proportions of documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-
-        Returns
-        -------
-        doc_topic : ndarray of shape (n_samples, n_components)
-            Proportions; rows sum to 1.
-        """
-        return self._infer(X)
-
-    def predict(self, X):
-        """The dominant topic of each document.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-
-        Returns
-        -------
-        topics : ndarray of shape (n_samples,)
-            Indices into ``components_``.
-        """
-        return self._infer(X).argmax(axis=1)
-
-    def _infer(self, X):
-        check_is_fitted(self)
-        rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        counts = whole_counts(self._validate_counts(X, reset=False), rounding_key, by_content=True)
-        with Workers(self.n_jobs) as workers:
-            return infer_proportions(self._topic_word, counts, self._doc_topic_prior, workers=workers)
-
-    def inverse_transform(self, X):
-        """Word probabilities of documents with given proportions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Topic proportions.
-
-        Returns
-        -------
-        words : ndarray of shape (n_samples, n_features)
-            ``X @ components_``; rows sum to 1 if those of X do.
-        """
-        check_is_fitted(self)
-        proportions = check_array(X, dtype=np.float64, input_name="X")
-        topics = self._topic_word
-        if proportions.shape[1] != topics.n_components:
-            raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
-        entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
-        weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
-        return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)
-
-    def score(self, X, y=None):
-        """Mean held-out log likelihood per token, by document completion: higher is better.
-
-        Half of each document's tokens, chosen by its content, give its proportions; the other half is scored
-        (:func:`skmanifold.metrics.document_completion`).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; documents under two tokens are left out.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per token.
-
-        Raises
-        ------
-        ValueError
-            If no document has two tokens.
-        """
-        return self._complete(X).log_likelihood
-
-    def perplexity(self, X):
-        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-
-        Returns
-        -------
-        perplexity : float
-            The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
-        """
-        return self._complete(X).perplexity
-
-    def _complete(self, X):
-        check_is_fitted(self)
-        csr = self._validate_counts(X, reset=False)
-        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
-        return document_completion(self._topic_word, csr, self._doc_topic_prior, random_state=seed, n_jobs=self.n_jobs)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
+        return hasattr(self, "doc_topic_prior_")
 
 
-def _estimate(model: LDAModel, chains: list[Chain]) -> dict:
-    """What inference needs, from wherever the chains stand: the best one's average counts, and the topics they make."""
-    total, n_passes = max(chains, key=Chain.quality).estimate()
-    topic_counts = mean_counts(total, n_passes)
-    return {
-        "_topic_counts": topic_counts,
-        "_topic_word": model.mode(topic_counts),
-        "_doc_topic_prior": model.doc_topic_prior,
-        "_n_counted_rows": model.counts.n_rows,
-        "n_batch_iter_": 0,
-    }
+def _prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> dict:
+    values = topic_prior.values
+    return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
+
+
+def _record(chain: Chain, stride: int) -> dict[str, np.ndarray]:
+    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
+    totals = chain.state.statistics.totals
+    draw = {"topic_weights": totals / totals.sum()}
+    if stride and (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
+        topics = chain.sampler.parameters(chain.model, chain.state)
+        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
+    return draw
+
+
+def _estimate(chains: list[Chain]) -> dict:
+    """What inference needs, from wherever the chains stand: the best one's averages, and the topics they make."""
+    best = best_chain(chains)
+    total, n_passes = chains[best].estimate()
+    model, mover = chains[best].model, chains[best].sampler
+    common = {"best_chain_": best, "n_batch_iter_": 0, "_n_counted_rows": model.counts.n_rows}
+    common.update(_prior_attributes(model.doc_topic_prior, model.topic_prior))
+    if isinstance(mover, MinibatchPasses):
+        stream = DrawStream(mover.sampler, [chain.state for chain in chains])
+        return {**common, "_topic_counts": None, "_estimate": as_topic_word(total.components), "_stream": stream}
+    counts = mean_counts(total, n_passes)
+    return {**common, "_topic_counts": counts, "_estimate": model.mode(counts), "_stream": None}

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
-from ..utils._random import subkey
+from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_range
 from ._lda_collapsed_kernels import _init_assignments, _log_joint, _sweep_collapsed
 from ._lda_cvb0_kernels import (
@@ -22,8 +22,10 @@ from ._lda_cvb0_kernels import (
     _sum_words,
     _update_rows,
 )
+from ._lda_documents import Documents, all_documents, make_word_table, sample_documents
 from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from ._lda_layout import TokenLayout, make_layout
+from ._log_topics import LogTopics, check_dense, draw_topics
 from ._topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, scale_counts
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
@@ -59,7 +61,8 @@ class Responsibilities(NamedTuple):
 class LDAModel:
     """Posterior of latent Dirichlet allocation.
 
-    Offers the updates of `LatentModel`, `StreamModel`, `CollapsedModel` and `CollapsedVariationalModel`.
+    Offers the updates of `LatentModel`, `StreamModel`, `CollapsedModel`, `PartiallyCollapsedModel` and
+    `CollapsedVariationalModel`.
 
     Parameters
     ----------
@@ -243,7 +246,8 @@ class LDAModel:
     # CollapsedModel: one token after the other
 
     @cached_property
-    def _token_start(self):
+    def token_start(self) -> np.ndarray:
+        """Where each row's tokens begin, in CSR order."""
         ends = np.concatenate(([0], np.cumsum(self.counts.counts, dtype=np.int64)))
         return ends[self.counts.indptr]
 
@@ -254,13 +258,14 @@ class LDAModel:
     def init_assignments(self, key: np.uint64) -> Assignments:
         """Every token's topic uniformly at random."""
         corpus = self.counts
+        check_dense(self.n_components, corpus.n_features)
         state = Assignments(
             np.empty(corpus.n_tokens, np.uint16),
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
         _init_assignments(
-            corpus.indptr, corpus.indices, corpus.counts, self._token_start, self.n_components, key, *state
+            corpus.indptr, corpus.indices, corpus.counts, self.token_start, self.n_components, key, *state
         )
         return state
 
@@ -272,23 +277,54 @@ class LDAModel:
             corpus.indptr,
             corpus.indices,
             corpus.counts,
-            self._token_start,
+            self.token_start,
             self.doc_topic_prior,
             *prior,
             totals,
             key,
             *assignments,
         )
-        return _log_joint(self._token_start, *assignments, self.doc_topic_prior, *prior, totals)
+        return _log_joint(self.token_start, *assignments, self.doc_topic_prior, *prior, totals)
 
     def collapsed_statistics(self, assignments: Assignments) -> TopicCounts:
         """Counts of the assignments."""
         return counts_from_dense(assignments.word_topic, assignments.totals)
 
+    # PartiallyCollapsedModel: one document by itself after the other, given topics that are drawn
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return all_documents(self.counts)
+
+    def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
+        """Every token's topic uniformly at random, in CSR order."""
+        assignments = self.init_assignments(key)
+        return assignments.topics, self.collapsed_statistics(assignments)
+
+    def sample_rows(self, position: LogTopics, latents: np.ndarray, key: np.uint64):
+        """Redraw the topics of each document's tokens in turn."""
+        table = make_word_table(*position, self.doc_topic_prior, self.workers)
+        sample = sample_documents(
+            self._documents,
+            table,
+            self.doc_topic_prior,
+            fold_in_each(key, np.arange(self.counts.n_rows)),
+            n_burn_in=0,
+            n_kept=1,
+            workers=self.workers,
+            token_topics=latents,
+        )
+        return sample.token_topics, sample.counts, sample.log_likelihood
+
+    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
+        """Topics from their Dirichlet posterior given the counts."""
+        return draw_topics(self._prior_strides, statistics, key, self.workers)
+
     # CollapsedVariationalModel: a distribution over topics for each document-word pair
 
     @cached_property
-    def _word_index(self):
+    def word_index(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of each word, and where each word's begin."""
         indptr = np.empty(self.counts.n_features + 1, np.int64)
         pairs = np.empty(len(self.counts.indices), np.int64)
         _index_words(self.counts.indices, indptr, pairs)
@@ -337,7 +373,7 @@ class LDAModel:
         totals = np.empty(self.n_components)
 
         def accumulate(block, start, stop):
-            _accumulate_words(start, stop, *self._word_index, self.counts.counts, gamma, word_topic)
+            _accumulate_words(start, stop, *self.word_index, self.counts.counts, gamma, word_topic)
             _sum_words(start, stop, word_topic, partials[block])
 
         self.workers.run(accumulate, [(block, *words) for block, words in enumerate(word_blocks)])

@@ -19,12 +19,14 @@ class Chain:
 
     Attributes
     ----------
+    model : object
+        What it asks; another from pass to pass if the model is adapted.
     state : State
         Where it stands.
     log_density : list of float
         One value each pass.
     draws : list of dict of ndarray
-        What `record` made of the statistics, at each draw.
+        What `record` made of the chain, at each draw.
     """
 
     def __init__(self, sampler: BaseSampler, model: Any, key: np.uint64, schedule: Schedule, add: Callable):
@@ -37,13 +39,17 @@ class Chain:
         self.log_density: list[float] = []
         self.draws: list[dict[str, np.ndarray]] = []
 
-    def advance(self, iteration: int, record: Callable[[Any], dict[str, np.ndarray]]) -> None:
+    def advance(
+        self, iteration: int, record: Callable[[Chain], dict[str, np.ndarray]], adapt: Callable[[Any, State], Any]
+    ) -> None:
         """One pass over the data."""
         self.state = self.sampler.step(self.model, self.state)
         self.log_density.append(self.state.log_density)
         self.average.update(iteration, self.state.statistics)
+        if iteration <= self.schedule.burn_in:
+            self.model = adapt(self.model, self.state)
         if self.schedule.is_draw(iteration):
-            self.draws.append(record(self.state.statistics))
+            self.draws.append(record(self))
 
     def estimate(self) -> tuple[Any, int]:
         """Sum of statistics and number of passes in it: the last window's, or before any, the last pass's alone."""
@@ -56,6 +62,11 @@ class Chain:
         return float(np.mean(kept))
 
 
+def best_chain(chains: list[Chain]) -> int:
+    """Index of the chain with the highest mean log density."""
+    return max(range(len(chains)), key=lambda chain: chains[chain].quality())
+
+
 def run_chains(
     sampler: BaseSampler,
     model: Any,
@@ -64,9 +75,10 @@ def run_chains(
     schedule: Schedule,
     *,
     add: Callable[[Any, Any], Any],
-    record: Callable[[Any], dict[str, np.ndarray]],
+    record: Callable[[Chain], dict[str, np.ndarray]],
     after_pass: Callable[[int, list[Chain]], bool],
     workers: Workers,
+    adapt: Callable[[Any, State], Any] = lambda model, state: model,
 ) -> list[Chain]:
     """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.
 
@@ -81,17 +93,19 @@ def run_chains(
     add : callable
         Sum of two sufficient statistics.
     record : callable
-        From the statistics of a draw to named arrays.
+        From a chain at a draw to named arrays; not every draw need have the same names.
     after_pass : callable
         Called with the number of the pass and the chains, after each pass.
     workers : Workers
         One task a chain.
+    adapt : callable, optional
+        From the model and the state after a pass of burn-in to the chain's model from then on.
     """
     chains = workers.run(
         Chain, [(sampler, model, subkey(key, Purpose.CHAIN, chain), schedule, add) for chain in range(n_chains)]
     )
     for iteration in range(1, schedule.max_iter + 1):
-        workers.run(Chain.advance, [(chain, iteration, record) for chain in chains])
+        workers.run(Chain.advance, [(chain, iteration, record, adapt) for chain in chains])
         if after_pass(iteration, chains):
             break
     return chains

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
-from ..models._topic_word import as_topic_word
+from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
@@ -92,14 +92,28 @@ def document_completion(
     model is asked to predict the same tokens. Documents under two tokens are left out. This is the document
     completion of [1]_, section 5, with tokens drawn at random in place of a first and a second half.
 
+    Of S draws of the topics, each has its own proportions :math:`\theta_s` from the same observed half, and a held-out
+    token's probability is the mean over draws:
+
+    .. math:: \sum_{v} h_v \log \frac{1}{S} \sum_{s=1}^{S} \sum_k \theta_{sk} \phi_{skv}.
+
+    The mean is taken for each token and not for each document (the log of the mean over s of the product over the
+    document's tokens). A product of a hundred probabilities differs between draws by many powers of ten, so its mean is
+    that of the luckiest draw and keeps growing with S; the mean of one token's probability settles after a few draws.
+    The result is still in nats per token, comparable with that of a single matrix, and by Jensen's inequality never
+    below the mean of the draws' own scores. No topic is compared between draws, so draws of several chains may be
+    pooled unmatched. All draws weigh the same, and `standard_error` does not speak of their choice.
+
     Parameters
     ----------
-    topic_word : array-like of shape (n_components, n_features) or TopicWord
-        The topics :math:`\phi`. Rows of an array are divided by their sums. One row is a unigram model.
+    topic_word : array-like of shape (n_components, n_features) or TopicWord, or several
+        The topics :math:`\phi`. Rows of an array are divided by their sums. One row is a unigram model. Draws of the
+        topics are a list or tuple of such matrices, or an array of shape (n_draws, n_components, n_features).
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
         Non-negative counts; fractions are rounded at random, right on average and by the row's content.
     doc_topic_prior : array-like of shape (n_components,)
-        Parameters :math:`\alpha` of the proportions' prior.
+        Parameters :math:`\alpha` of the proportions' prior; with draws of the topics, one vector for all or a sequence
+        of vectors, one a draw.
     random_state : None, int or RandomState, default=0
         Seed of the split and the rounding.
     max_iter, tol
@@ -110,7 +124,7 @@ def document_completion(
     Returns
     -------
     HeldOutScore
-        `log_likelihood` is minus infinity where a held-out word has probability zero.
+        `log_likelihood` is minus infinity where a held-out word has probability zero (in every draw).
 
     Raises
     ------
@@ -129,29 +143,60 @@ def document_completion(
     >>> score.n_tokens, score.n_documents, round(score.perplexity, 2)
     (7, 2, 2.07)
     """
-    topics = as_topic_word(topic_word)
-    prior = check_doc_topic_prior(doc_topic_prior, topics.n_components)
+    draws = pair_draws(topic_word, doc_topic_prior)
     key = root_key(random_state)
-    counts = check_counts(X, topics.n_features, key, "document_completion")
-    arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
+    counts = check_counts(X, draws[0][0].n_features, key, "document_completion")
     log_likelihood = np.zeros(counts.n_rows)
     with Workers(n_jobs) as workers:
         observed, held_out = split_tokens(counts, key, workers)
         n_tokens = _row_sums(held_out)
         if not n_tokens.any():
             raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
-        for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
-            part = _take_rows(observed, start, stop)
-            proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
-            held = _take_rows(held_out, start, stop)
-            workers.run(
-                _score_rows,
-                [
-                    (first, last, *held[:3], *arrays, proportions, log_likelihood[start:stop])
-                    for first, last in split_range(stop - start, _BLOCK_ROWS)
-                ],
-            )
+        probability = np.zeros(len(held_out.counts))
+        for matrix, prior in draws:
+            topics = as_topic_word(matrix)
+            arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
+            for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
+                part = _take_rows(observed, start, stop)
+                proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
+                held = _take_rows(held_out, start, stop)
+                out = probability[held_out.indptr[start] : held_out.indptr[stop]]
+                workers.run(
+                    _add_probabilities,
+                    [
+                        (*block, held.indptr, held.indices, *arrays, proportions, out)
+                        for block in split_range(stop - start, _BLOCK_ROWS)
+                    ],
+                )
+        probability /= len(draws)
+        arrays = (held_out.indptr, held_out.counts, probability, log_likelihood)
+        workers.run(_sum_logs, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return HeldOutScore(**summarise(log_likelihood, n_tokens))
+
+
+def pair_draws(topic_word, doc_topic_prior) -> list[tuple]:
+    """Draws of the topics, or the one matrix, each beside its prior; the first is checked and a TopicWord already.
+
+    The others are turned into TopicWords one at a time, when needed, for these take more memory than the draws.
+    """
+    matrices = _take_apart(topic_word, 2)
+    priors = _take_apart(doc_topic_prior, 1) if matrices else None
+    matrices = matrices or [topic_word]
+    priors = priors or [doc_topic_prior] * len(matrices)
+    if len(priors) != len(matrices):
+        raise ValueError(f"doc_topic_prior holds {len(priors)} vectors, but there are {len(matrices)} draws of topics.")
+    first = as_topic_word(matrices[0])
+    check_doc_topic_prior(priors[0], first.n_components)
+    return list(zip([first, *matrices[1:]], priors, strict=True))
+
+
+def _take_apart(value, ndim):
+    """The items of a sequence of arrays with `ndim` axes; None if `value` is not one."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim == ndim + 1 else None
+    if not isinstance(value, list | tuple) or isinstance(value, TopicWord) or not value:
+        return None
+    return list(value) if isinstance(value[0], TopicWord) or np.ndim(value[0]) == ndim else None
 
 
 def check_counts(X, n_features: int, key: np.uint64, whom: str) -> Counts:
@@ -240,18 +285,25 @@ def _split_rows(first, last, indptr, indices, counts, bits, key, out_observed, o
 
 
 @njit(cache=True, nogil=True)
-def _score_rows(
-    first, last, indptr, indices, counts, word_indptr, word_topics, word_weights, base, inverse, proportions, out
+def _add_probabilities(
+    first, last, indptr, indices, word_indptr, word_topics, word_weights, base, inverse, proportions, out
 ):
     for row in range(first, last):
         smooth = 0.0
         for k in range(len(inverse)):
             smooth += proportions[row, k] * inverse[k]
-        log_likelihood = 0.0
         for j in range(indptr[row], indptr[row + 1]):
             v = indices[j]
             probability = base[v] * smooth
             for i in range(word_indptr[v], word_indptr[v + 1]):
                 probability += word_weights[i] * proportions[row, word_topics[i]]
-            log_likelihood += counts[j] * np.log(probability)
+            out[j] += probability
+
+
+@njit(cache=True, nogil=True)
+def _sum_logs(first, last, indptr, counts, probability, out):
+    for row in range(first, last):
+        log_likelihood = 0.0
+        for j in range(indptr[row], indptr[row + 1]):
+            log_likelihood += counts[j] * np.log(probability[j])
         out[row] = log_likelihood

@@ -319,9 +319,9 @@ class Log(Chart):
 class Mirror(Chart):
     r"""A target on a positive orthant, unfolded over the whole space: :math:`x = |y|`, elementwise.
 
-    The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on a flat space
-    that crosses a wall of an orthant does what one that is mirrored at the wall would do: the position is reflected
-    and, where there is a momentum, that coordinate of it turns round.
+    The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on a flat
+    space that crosses a wall of an orthant does what one that is mirrored at the wall would do: the position is
+    reflected and, where there is a momentum, that coordinate of it turns round.
 
     Parameters
     ----------

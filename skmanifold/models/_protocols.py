@@ -60,6 +60,33 @@ class CollapsedModel(Protocol):
         """The sufficient statistics of the assignments."""
         ...
 
+    def draw(self, statistics: Any, key: np.uint64) -> Any:
+        """The parameters from their posterior given the statistics."""
+        ...
+
+
+@runtime_checkable
+class PartiallyCollapsedModel(Protocol):
+    """A model whose rows are independent given the parameters, the rows' own parameters integrated out.
+
+    *Latents* are one discrete assignment a token, *statistics* their counts, *position* the parameters as drawn.
+    """
+
+    def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
+        """Assignments drawn uniformly; returns them and their statistics."""
+        ...
+
+    def sample_rows(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
+        """Redraw each row's assignments in turn given `position`; returns them, statistics and log likelihood.
+
+        May write into the arrays of `latents`.
+        """
+        ...
+
+    def draw(self, statistics: Any, key: np.uint64) -> Any:
+        """The parameters from their posterior given the statistics."""
+        ...
+
 
 @runtime_checkable
 class CollapsedVariationalModel(Protocol):
@@ -133,6 +160,39 @@ class HasCounts(Protocol):
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Write prior + (N / n) * counts of a minibatch to `out`, shaped like `position`; never negative."""
+        ...
+
+
+@runtime_checkable
+class HasRowCounts(Protocol):
+    """Positive coordinates in rows, gammas given counts, of which a minibatch reads and counts few rows.
+
+    The manifold is a positive orthant of shape ``(n_rows, n_columns)``; columns are normalised by their sums.
+    """
+
+    manifold: Any
+    row_prior: Any  # `RowPrior`: shapes of the gammas before any count
+    workers: Any
+
+    def choose_batch(self, key: np.uint64) -> Any:
+        """A minibatch; its ``words`` are the rows that it reads, ascending."""
+        ...
+
+    def count_batch(self, batch: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64) -> Any:
+        """Statistics of the minibatch given its rows' logarithms, ``(len(batch.words), n_columns)``, and columns' sums.
+
+        Sparse counts over ``batch.words``, of which ``batch.scale`` times as many stand for the whole data.
+        """
+        ...
+
+    def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
+        """Assignments of all data drawn uniformly; returns them and their statistics."""
+        ...
+
+    def recount_batch(
+        self, batch: Any, latents: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64
+    ) -> Any:
+        """Redraw a minibatch's part of `latents`, in place; returns by how much its statistics change."""
         ...
 
 

@@ -13,7 +13,7 @@ from ._recover_curl import recover_curl
 from ._riemannian import SGRHMC
 from ._schedule import PolynomialDecay
 from ._scir import SCIR, GeometricBrownian
-from ._sweep import CVB0, ESCA, CollapsedGibbs
+from ._sweep import CVB0, ESCA, CollapsedGibbs, Gibbs
 
 # Samplers of any density on a manifold; the others belong to models with statistics of their own.
 ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
@@ -48,6 +48,7 @@ __all__ = [
     "BaseSampler",
     "CollapsedGibbs",
     "GeometricBrownian",
+    "Gibbs",
     "InvalidRecipeError",
     "ManifoldSampler",
     "NonFiniteError",

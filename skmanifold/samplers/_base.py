@@ -42,6 +42,7 @@ class BaseSampler(BaseEstimator):
     # "full": needs all rows at once; "either": has init_stream, resume_stream and step_stream too, for minibatches
     batching: ClassVar[str] = "full"
     log_density_name: ClassVar[str] = "log_likelihood"
+    draws_parameters: ClassVar[bool] = False  # whether `parameters` are draws from their posterior
     _parameter_constraints: ClassVar[dict] = {}
 
     def init(self, model, key: np.uint64) -> State:
@@ -51,6 +52,10 @@ class BaseSampler(BaseEstimator):
     def step(self, model, state: State) -> State:
         """The state after one more pass over the data."""
         raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
+
+    def parameters(self, model, state: State) -> Any:
+        """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
+        return model.mode(state.statistics)
 
     def average_window(self, n_kept_passes: int) -> int:
         """Over how many of the last passes the statistics are averaged to give the estimate."""

@@ -10,14 +10,16 @@ import numpy as np
 from numba import njit
 
 from ..manifolds import PositiveOrthant, Simplex
-from ..models import HasCounts, HasLogNormalMean, IncompatibleError
+from ..models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
+from ..utils._offers import offers
 from ..utils._random import Purpose, fold_in
-from ..utils._sklearn import Interval
+from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal, fold_keys, log_gamma_variate, poisson
 from ._base import State
 from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
 from ._recipe import Recipe
 from ._schedule import PolynomialDecay, step_size_at
+from ._scir_rows import begin_rows, step_rows
 
 _START = Purpose.START
 
@@ -57,6 +59,15 @@ class SCIR(_ExactSampler):
     ----------
     step_size : float or PolynomialDecay, default=0.5
         h, time of the process, as in [1]_.
+    lazy : bool, default=True
+        Targets with counts by rows (`HasRowCounts`, such as topic models) only: draw a row when a minibatch reads it,
+        by one transition over all the time since it was read last. The law of each coordinate is exact; the columns'
+        sums that normalise them are expectations given what was read. False draws all rows at every step, at a cost
+        that grows with their number, and has no such approximation.
+    control_variate : {"stored"} or None, default=None
+        Targets with counts by rows only. "stored" keeps the assignments of all data, so that each step has the
+        counts of all and not scaled ones of the minibatch: nothing inflates the variance, and the stationary law is
+        exact for any step size (apart from `lazy`). Not for streams.
 
     Notes
     -----
@@ -70,6 +81,28 @@ class SCIR(_ExactSampler):
 
     short_name = "scir"
     requires = (HasCounts,)
+    _parameter_constraints: ClassVar[dict] = {
+        **_ExactSampler._parameter_constraints,
+        "lazy": ["boolean"],
+        "control_variate": [None, StrOptions({"stored"})],
+    }
+
+    def __init__(self, step_size=0.5, lazy=True, control_variate=None):
+        self.step_size = step_size
+        self.lazy = lazy
+        self.control_variate = control_variate
+
+    def init(self, model, key, position: np.ndarray | None = None) -> State:
+        """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
+        if offers(model, HasRowCounts) and position is None:
+            self._validate_params()
+            return begin_rows(self, model, np.atleast_1d(np.asarray(key, dtype=np.uint64)))
+        if self.control_variate is not None:
+            raise IncompatibleError(
+                f"SCIR with control_variate={self.control_variate!r} needs counts by rows, which "
+                f"{type(model).__name__} does not offer."
+            )
+        return super().init(model, key, position)
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         if not isinstance(model.manifold, (PositiveOrthant, Simplex)):
@@ -82,7 +115,9 @@ class SCIR(_ExactSampler):
         return State(position, step_keys(keys), latents=log_theta)
 
     def step(self, model, state: State) -> State:
-        """One transition of every coordinate."""
+        """One transition of every coordinate, or of every row that is read."""
+        if state.memory is not None:
+            return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
         keys = np.empty_like(state.key)
         fold_keys(state.key, state.n_steps, keys)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..models import CollapsedModel, CollapsedVariationalModel, LatentModel, StreamModel
+from ..models import (
+    CollapsedModel,
+    CollapsedVariationalModel,
+    LatentModel,
+    PartiallyCollapsedModel,
+    StreamModel,
+)
 from ..utils._random import Purpose, subkey
 from ..utils._sklearn import Interval
 from ._base import BaseSampler, State
@@ -121,6 +127,7 @@ class CollapsedGibbs(BaseSampler):
     short_name = "collapsed_gibbs"
     requires = (CollapsedModel,)
     log_density_name = "log_joint"
+    draws_parameters = True
 
     def init(self, model: CollapsedModel, key: np.uint64) -> State:
         """Topics at random."""
@@ -133,6 +140,56 @@ class CollapsedGibbs(BaseSampler):
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
         return _after(state, None, statistics, state.latents, log_joint)
+
+    def parameters(self, model: CollapsedModel, state: State) -> Any:
+        """A draw of the parameters that were integrated out, given the assignments."""
+        return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
+
+
+class Gibbs(BaseSampler):
+    r"""Partially collapsed Gibbs sampling: parameters drawn, the rows' own integrated out; parallel and exact.
+
+    For latent Dirichlet allocation the topics are drawn from their Dirichlet law given all counts, and then, in each
+    document by itself, every token's topic in turn given the document's others:
+
+    .. math:: \phi_k \sim \mathrm{Dir}(\beta_k + W_k), \qquad
+        p(z_{mn} = k \mid \text{rest}) \propto (D_{mk}^{\neg mn} + \alpha_k) \, \phi_{kv}
+
+    ([1]_ with the proportions integrated out). Both are exact conditionals, so the stationary law is the posterior of
+    topics and assignments. Documents are independent given the topics: the result is the same for any number of
+    workers. It mixes more slowly than `CollapsedGibbs`, whose tokens see each other's counts at once. The
+    estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
+
+    References
+    ----------
+    .. [1] J. K. Pritchard, M. Stephens and P. Donnelly, "Inference of population structure using multilocus genotype
+       data", Genetics 155, 2000.
+    """
+
+    short_name = "gibbs"
+    requires = (PartiallyCollapsedModel,)
+    draws_parameters = True
+
+    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> State:
+        """Assignments at random, and parameters given them."""
+        latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
+        position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
+        return State(position, key, 0, -np.inf, statistics=statistics, latents=latents)
+
+    def step(self, model: PartiallyCollapsedModel, state: State) -> State:
+        """One scan of every row, then the parameters.
+
+        ``log_density`` is the sum over tokens of the log predictive probability of each given its row's others, at the
+        parameters before.
+        """
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
+        position = model.draw(statistics, subkey(state.key, Purpose.DRAW, state.n_steps + 1))
+        return _after(state, position, statistics, latents, log_likelihood)
+
+    def parameters(self, model: PartiallyCollapsedModel, state: State) -> Any:
+        """The parameters as drawn."""
+        return state.position
 
 
 class CVB0(BaseSampler):

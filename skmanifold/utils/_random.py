@@ -37,6 +37,8 @@ class Purpose:
     ACCEPTANCE = 10
     METRIC = 11
     GRADIENT_NOISE = 12
+    DRAW = 13
+    READ = 14
 
 
 def root_key(random_state) -> np.uint64:
@@ -57,6 +59,15 @@ def mix64(x):
 def fold_in(key, value):
     """The child of `key` named by the integer `value`."""
     return mix64(np.uint64(key) + _FOLD_STEP * (np.uint64(value) + np.uint64(1)))
+
+
+@njit(cache=True)
+def fold_in_each(key, values):
+    """The children of `key` named by an array of integers."""
+    out = np.empty(len(values), np.uint64)
+    for i in range(len(values)):
+        out[i] = fold_in(key, values[i])
+    return out
 
 
 @njit(cache=True)

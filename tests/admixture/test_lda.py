@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold import StochasticLDA
-from skmanifold.admixture import _lda
+from skmanifold.admixture import _topic_inference
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import document_completion, match_topics
 from skmanifold.samplers import CVB0, ESCA, CollapsedGibbs
@@ -178,9 +178,9 @@ def test_inverse_transform_mixes_the_topics():
 def test_components_refuses_beyond_its_memory_limit_and_nothing_else_needs_it(monkeypatch):
     lda = small_fit()
     expected = lda.transform(small_corpus()), lda.inverse_transform(np.eye(4)), lda.score(small_corpus())
-    monkeypatch.setattr(_lda, "_MAX_DENSE_BYTES", 4 * 4 * 40)
+    monkeypatch.setattr(_topic_inference, "_MAX_DENSE_BYTES", 4 * 4 * 40)
     assert lda.components_.shape == (4, 40)
-    monkeypatch.setattr(_lda, "_MAX_DENSE_BYTES", 4 * 4 * 40 - 1)
+    monkeypatch.setattr(_topic_inference, "_MAX_DENSE_BYTES", 4 * 4 * 40 - 1)
     with pytest.raises(AttributeError, match=r"components_ would take .* GiB, more than .*: use topic_word_counts_"):
         lda.components_  # noqa: B018
     assert not hasattr(lda, "components_")

@@ -34,7 +34,8 @@ class Walk(BaseSampler):
         return self.window
 
 
-def record(statistics):
+def record(chain):
+    statistics = chain.state.statistics
     return {"last": np.array(statistics[-1])}
 
 
@@ -61,7 +62,7 @@ def make_lda():
 
 def run_lda(sampler, n_chains, n_workers=1):
     return run(
-        sampler, make_lda(), n_chains, n_workers=n_workers, add=add_counts, record=lambda s: {"totals": s.totals}
+        sampler, make_lda(), n_chains, n_workers=n_workers, add=add_counts, record=lambda chain: {"totals": chain.state.statistics.totals}
     )
 
 

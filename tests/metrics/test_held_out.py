@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_hypergeom
 
 from skmanifold.metrics import document_completion
@@ -179,6 +180,101 @@ def test_impossible_words_make_the_likelihood_zero():
     assert score.perplexity == np.inf
     assert np.isnan(score.standard_error)
     assert score.per_document.log_likelihood[0] == pytest.approx(2 * np.log(0.5))
+
+
+def _make_draws(phi, n_draws, seed=7):
+    """Topics around `phi`, in an order of their own in each draw."""
+    generator = np.random.default_rng(seed)
+    draws = [np.array([generator.dirichlet(30 * row + 0.02) for row in phi]) for _ in range(n_draws)]
+    return np.array([(draw + 1e-6)[generator.permutation(len(phi))] for draw in draws])
+
+
+def test_a_token_is_scored_by_its_mean_probability_over_draws():
+    phi, X = _make_corpus()
+    draws = _make_draws(phi, 3)
+    priors = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.2, 0.2, 0.2, 0.2]]
+    score = document_completion(list(draws), X, priors, tol=1e-10, max_iter=10_000)
+    observed, held_out = _split(X)
+    draws = draws / draws.sum(axis=2, keepdims=True)
+    probability = np.array(  # (S, D, V)
+        [[_solve_slowly(draws[s], row, np.array(priors[s])) @ draws[s] for row in observed] for s in range(3)]
+    )
+    sums = (held_out * np.log(probability.mean(axis=0))).sum(axis=1)
+    np.testing.assert_allclose(score.per_document.log_likelihood, sums, rtol=1e-5, atol=1e-12)
+    assert score.log_likelihood == pytest.approx(sums.sum() / held_out.sum(), abs=1e-5)
+    assert score.n_tokens == held_out.sum()
+    # What the check must be able to tell: the mean of the log scores, the mean for each document, one prior for all.
+    log_scores = (held_out * np.log(probability)).sum(axis=2)  # (S, D)
+    one_prior = document_completion(list(draws), X, priors[0], tol=1e-10, max_iter=10_000)
+    for wrong in (log_scores.mean(axis=0), logsumexp(log_scores, axis=0) - np.log(3), one_prior.per_document[0]):
+        assert abs(wrong - sums).max() > 0.1
+
+
+def test_equal_draws_score_as_one():
+    phi, X = _make_corpus()
+    prior = np.full(4, 0.2)
+    expected = document_completion(phi, X, prior)
+    one = document_completion([phi], X, [prior])
+    np.testing.assert_array_equal(one.per_document.log_likelihood, expected.per_document.log_likelihood)
+    equal = document_completion([phi] * 5, X, prior)
+    np.testing.assert_allclose(equal.per_document.log_likelihood, expected.per_document.log_likelihood, rtol=1e-13)
+    turned = document_completion([phi, phi[::-1]], X, prior)  # labels mean nothing
+    assert turned.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-6)
+
+
+def test_the_mean_of_predictions_is_no_worse_than_the_mean_of_scores():
+    phi, X = _make_corpus()
+    prior = np.full(4, 0.2)
+    draws = _make_draws(phi, 8)
+    single = [document_completion(draw, X, prior).per_document.log_likelihood for draw in draws]
+    together = document_completion(draws, X, prior)
+    assert np.all(together.per_document.log_likelihood >= np.mean(single, axis=0))
+    assert together.log_likelihood > np.mean([s.sum() for s in single]) / together.n_tokens + 0.01
+
+
+def test_draws_in_every_form_chunk_and_number_of_threads_score_the_same(monkeypatch):
+    phi, X = _make_corpus(n_rows=600)
+    prior = np.full(4, 0.2)
+    draws = _make_draws(phi, 3)
+    expected = document_completion(draws, X, prior, n_jobs=1).per_document.log_likelihood
+    monkeypatch.setattr("skmanifold.metrics._held_out._CHUNK_CELLS", 1)
+    converted = [topic_word_from_array(draw) for draw in draws]
+    for form in (list(draws), tuple(draws), draws.tolist(), converted, [converted[0], *draws[1:]]):
+        other = document_completion(form, X, prior, n_jobs=2)
+        np.testing.assert_array_equal(other.per_document.log_likelihood, expected)
+
+
+def test_draws_may_differ_in_their_numbers_of_topics():
+    phi, X = _make_corpus()
+    unigram = X.sum(axis=0, keepdims=True) + 1.0
+    score = document_completion([phi, unigram], X, [np.full(4, 0.2), [1.0]])
+    alone = document_completion(unigram, X, [1.0])
+    assert score.log_likelihood > alone.log_likelihood
+
+
+def test_a_word_is_impossible_only_if_it_is_in_every_draw():
+    X = [[2, 2, 0], [3, 3, 9]]
+    closed, open_ = [[0.5, 0.5, 0.0]], [[0.4, 0.4, 0.2]]
+    assert document_completion([closed, closed], X, [1.0]).log_likelihood == -np.inf
+    score = document_completion([closed, open_], X, [1.0])
+    assert score.per_document.log_likelihood[0] == pytest.approx(2 * np.log(0.45))
+    assert np.isfinite(score.log_likelihood)
+
+
+@pytest.mark.parametrize(
+    ("topics", "prior", "message"),
+    [
+        ([np.ones((2, 3)), np.ones((2, 4))], [1.0, 1.0], "columns, the topics 4 words"),
+        ([np.ones((2, 3)), np.ones((1, 3))], [1.0, 1.0], r"must have shape \(1,\)"),
+        ([np.ones((2, 3))] * 2, [[1.0, 1.0]] * 3, "holds 3 vectors, but there are 2 draws"),
+        (np.ones((2, 3)), [[1.0, 1.0]], r"must have shape \(2,\)"),
+        (np.ones((0, 2, 3)), [1.0, 1.0], "must be a dense, non-empty"),
+        ([], [1.0, 1.0], "must be a dense, non-empty"),
+    ],
+)
+def test_bad_draws_are_refused(topics, prior, message):
+    with pytest.raises(ValueError, match=message):
+        document_completion(topics, [[1, 2, 3]], prior)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,537 @@
+"""Gibbs sampling of the tokens' topics within documents, given the topics: kernels over arrays.
+
+A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), D without the
+token itself, one token after the other. The sum is split in two: D p over the *blocks* of sixteen topics that the
+document has in use, multiplied and summed a block at a time, and alpha p, whose running sums over blocks are tabulated
+for each word. Both are drawn from by inverse CDF with one uniform.
+
+A draw waits for the draw before it in its document, and much of it is a chain of dependent operations. Documents do not
+wait for each other: a few are sampled side by side, a token of each in turn, so that their chains overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..utils._random import fold_in, uniform
+from ._row_scan import LANES
+
+_SLOTS = 6
+_index = np.uint64  # of an index that is never negative: spares numba's test for it
+_ROW, _START, _STOP, _CURSOR, _SWEEP, _STREAM, _KNOWN, _LISTED, _N_FIELDS = range(9)
+_FEW_BLOCKS = 8
+_GROUP = 8  # blocks searched at a time
+_LOWEST = -1e300
+_BITS_IN_EXPONENT = np.int32(23)
+_EXPONENT_OF_ONE = 127
+_LOG2_E = 1 / math.log(2)
+_C1, _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 8))
+_ONE = np.float32(1)
+
+# The table of the words
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_scores, out_prior_sums, out_log_scale):
+    """Scores, block sums of alpha times scores and scales of a range of words.
+
+    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision; written as loops without branches
+    or calls, which become vector instructions and give the same bytes on every processor.
+    """
+    n_components, width = log_weights.shape[1], out_scores.shape[1]
+    x = np.full(width, -np.inf)
+    lanes = np.empty(LANES)
+    fraction = np.empty(width, np.float32)
+    exponent = np.empty(width, np.int32)
+    power = exponent.view(np.float32)
+    weight = np.zeros(width)
+    for word in range(first_word, stop_word):
+        row = log_weights[word]
+        scores = out_scores[word]
+        for k in range(n_components):
+            x[k] = np.float64(row[k]) - log_normalisers[k]
+        for lane in range(LANES):
+            lanes[lane] = x[lane]
+        for block in range(1, width // LANES):
+            for lane in range(LANES):
+                value = x[block * LANES + lane]
+                lanes[lane] = value if value > lanes[lane] else lanes[lane]
+        largest = _LOWEST  # not -inf: a word that no topic makes gets scores of zero, not nan
+        for lane in range(LANES):
+            largest = lanes[lane] if lanes[lane] > largest else largest
+        for k in range(width):
+            y = (x[k] - largest) * _LOG2_E
+            y = y if y > -127.0 else -127.0
+            whole = np.rint(y)
+            fraction[k] = y - whole
+            exponent[k] = (np.int32(whole) + np.int32(_EXPONENT_OF_ONE)) << _BITS_IN_EXPONENT
+        for k in range(width):
+            f = fraction[k]
+            polynomial = _ONE + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * (_C5 + f * (_C6 + f * _C7))))))
+            scores[k] = polynomial * power[k]
+        for k in range(width):
+            weight[k] = alpha[k] * np.float64(scores[k])
+        total = 0.0
+        for block in range(width // LANES):
+            b = block * LANES
+            total += (
+                ((weight[b] + weight[b + 8]) + (weight[b + 1] + weight[b + 9]))
+                + ((weight[b + 2] + weight[b + 10]) + (weight[b + 3] + weight[b + 11]))
+            ) + (
+                ((weight[b + 4] + weight[b + 12]) + (weight[b + 5] + weight[b + 13]))
+                + ((weight[b + 6] + weight[b + 14]) + (weight[b + 7] + weight[b + 15]))
+            )
+            out_prior_sums[word, block] = total
+        out_log_scale[word] = largest
+
+
+# Sums over a document's blocks, as vectors of LLVM: see `_row_scan`
+
+_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
+_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+_ZEROS = ir.Constant(_FLOATS, [0.0] * LANES)
+
+
+def _pointer(context, builder, array_type, array, offset):
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [offset])
+
+
+def _splat(builder, value, vector_type):
+    undefined = ir.Constant(vector_type, ir.Undefined)
+    first = builder.insert_element(undefined, value, _I32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, vector_type.count), [0] * vector_type.count))
+
+
+def _sum_across(builder, vector):
+    """Running sums over sixteen lanes: add the vector shifted by 1, 2, 4, 8 lanes."""
+    zeros = ir.Constant(vector.type, [0.0] * LANES)
+    for shift in (1, 2, 4, 8):
+        source = [lane - shift if lane >= shift else LANES for lane in range(LANES)]
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, zeros, ir.Constant(_INTS, source)))
+    return vector
+
+
+def _count_passed(builder, sums, value):
+    """How many of a vector's sums are not above `value`."""
+    passed = builder.fcmp_ordered("<=", sums, _splat(builder, value, sums.type))
+    mask = builder.zext(builder.bitcast(passed, ir.IntType(sums.type.count)), _I64)
+    count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64")
+    return builder.call(count_bits, [mask])
+
+
+def _vector_at(builder, pointer, offset, vector_type):
+    return builder.bitcast(builder.gep(pointer, [offset]), vector_type.as_pointer())
+
+
+@intrinsic
+def _scan_blocks_vector(
+    typing_context,
+    counts,
+    first_cell,
+    listed,
+    first_block,
+    n_listed,
+    scores,
+    first_score,
+    out_sums,
+    first_sum,
+    out_lanes,
+    first_lane,
+):
+    int64 = types.int64
+    signature = types.float32(counts, int64, listed, int64, int64, scores, int64, out_sums, int64, out_lanes, int64)
+
+    def codegen(context, builder, signature, arguments):
+        n_listed = arguments[4]
+        starts = {i: arguments[i + 1] for i in (0, 2, 5, 7, 9)}
+        counts, listed, scores, sums, lanes = (
+            _pointer(context, builder, signature.args[i], arguments[i], start) for i, start in starts.items()
+        )
+        total = cgutils.alloca_once(builder, _FLOATS)
+        builder.store(_ZEROS, total)
+        with cgutils.for_range(builder, n_listed) as loop:
+            block = builder.zext(builder.load(builder.gep(listed, [loop.index])), _I64)
+            cell = builder.mul(block, _I64(LANES))
+            number = builder.sitofp(builder.load(_vector_at(builder, counts, cell, _INTS), align=4), _FLOATS)
+            score = builder.load(_vector_at(builder, scores, cell, _FLOATS), align=4)
+            running = builder.fadd(builder.load(total), builder.fmul(number, score))
+            place = builder.mul(loop.index, _I64(LANES))
+            builder.store(running, _vector_at(builder, sums, place, _FLOATS), align=4)
+            builder.store(running, total)
+        across = _sum_across(builder, builder.load(total))
+        builder.store(across, _vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
+        return builder.extract_element(across, _I32(LANES - 1))
+
+    return signature, codegen
+
+
+@intrinsic
+def _find_in_blocks_vector(typing_context, sums, first_sum, n_listed, lanes, first_lane, value):
+    signature = types.int64(sums, types.int64, types.int64, lanes, types.int64, types.float32)
+
+    def codegen(context, builder, signature, arguments):
+        _, first_sum, n_listed, _, first_lane, value = arguments
+        sums = _pointer(context, builder, signature.args[0], arguments[0], first_sum)
+        lanes = _pointer(context, builder, signature.args[3], arguments[3], first_lane)
+        across = builder.load(_vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
+        lane = _count_passed(builder, across, value)
+        lane = builder.select(builder.icmp_unsigned("<", lane, _I64(LANES)), lane, _I64(LANES - 1))
+        first = builder.icmp_unsigned("==", lane, _I64(0))
+        before = builder.load(builder.gep(lanes, [builder.select(first, _I64(0), builder.sub(lane, _I64(1)))]))
+        rest = builder.fsub(value, builder.select(first, _F32(0.0), before))
+        # How many sums of the lane are passed, eight at a time; those behind the list do not count.
+        column = builder.gep(sums, [lane])
+        found = cgutils.alloca_once(builder, _I64)
+        builder.store(_I64(0), found)
+        n_groups = builder.lshr(builder.add(n_listed, _I64(_GROUP - 1)), _I64(3))
+        with cgutils.for_range(builder, n_groups) as loop:
+            begin = builder.mul(loop.index, _I64(_GROUP))
+            group = builder.gep(column, [builder.mul(begin, _I64(LANES))])
+            eight = ir.Constant(ir.VectorType(_F32, _GROUP), ir.Undefined)
+            for i in range(_GROUP):
+                eight = builder.insert_element(eight, builder.load(builder.gep(group, [_I64(i * LANES)])), _I32(i))
+            n_passed = _count_passed(builder, eight, rest)
+            builder.store(builder.add(builder.load(found), n_passed), found)
+        return builder.add(builder.mul(builder.load(found), _I64(LANES)), lane)
+
+    return signature, codegen
+
+
+@intrinsic
+def _find_in_block_vector(typing_context, alpha, first_alpha, scores, first_score, value):
+    signature = types.int64(alpha, types.int64, scores, types.int64, types.float64)
+
+    def codegen(context, builder, signature, arguments):
+        alpha, scores = (
+            _pointer(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2)
+        )
+        zero = _I64(0)
+        score = builder.fpext(builder.load(_vector_at(builder, scores, zero, _FLOATS), align=4), _DOUBLES)
+        weight = builder.fmul(builder.load(_vector_at(builder, alpha, zero, _DOUBLES), align=8), score)
+        sums = _sum_across(builder, weight)
+        return _count_passed(builder, sums, arguments[4])
+
+    return signature, codegen
+
+
+def _scan_blocks_reference(
+    counts, first_cell, listed, first_block, n_listed, scores, first_score, out_sums, first_sum, out_lanes, first_lane
+):
+    """Running sums of counts times scores down the lanes of the listed blocks, then across; returns the total."""
+    total = np.zeros(LANES, np.float32)
+    for i in range(n_listed):
+        cell = int(listed[first_block + i]) * LANES
+        number = counts[first_cell + cell : first_cell + cell + LANES].astype(np.float32)
+        total = total + number * scores[first_score + cell : first_score + cell + LANES]
+        out_sums[first_sum + i * LANES : first_sum + (i + 1) * LANES] = total
+    for shift in (1, 2, 4, 8):
+        total = total + np.concatenate((np.zeros(shift, np.float32), total[:-shift]))
+    out_lanes[first_lane : first_lane + LANES] = total
+    return total[-1]
+
+
+def _find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, value):
+    """Sixteen times the place in the list plus the lane where the running sums exceed `value`.
+
+    Sums down a lane never fall, so that what is found has a positive weight. Where rounding lets none exceed it, the
+    place is `n_listed`.
+    """
+    across = lanes[first_lane : first_lane + LANES]
+    lane = min(int(np.count_nonzero(across <= value)), LANES - 1)
+    rest = value - (across[lane - 1] if lane else np.float32(0))
+    column = sums[first_sum + lane : first_sum + LANES * n_listed : LANES]
+    return lane + LANES * int(np.count_nonzero(column <= rest))
+
+
+def _find_in_block_reference(alpha, first_alpha, scores, first_score, value):
+    """How many running sums of alpha times the scores, over sixteen topics, `value` has reached."""
+    sums = alpha[first_alpha : first_alpha + LANES] * scores[first_score : first_score + LANES].astype(np.float64)
+    for shift in (1, 2, 4, 8):
+        sums = sums + np.concatenate((np.zeros(shift), sums[:-shift]))
+    return int(np.count_nonzero(sums <= value))
+
+
+_VECTORS = (_scan_blocks_vector, _find_in_blocks_vector, _find_in_block_vector)
+_REFERENCES = (_scan_blocks_reference, _find_in_blocks_reference, _find_in_block_reference)
+_scan_blocks: Any
+_find_in_blocks: Any
+_find_in_block: Any
+_scan_blocks, _find_in_blocks, _find_in_block = _REFERENCES if config.DISABLE_JIT else _VECTORS
+
+# Sampling
+
+
+@njit(cache=True)
+def _by_cache_line(array):
+    """A view of an array of four-byte items that begins at a multiple of 64 bytes: no vector straddles two lines."""
+    return array[-(array.ctypes.data // 4) % LANES :]
+
+
+@njit(cache=True, nogil=True)
+def _sample_rows(
+    first_row,
+    stop_row,
+    indptr,
+    pair_word,
+    pair_count,
+    token_start,
+    alpha,
+    scores,
+    prior_sums,
+    log_scale,
+    row_keys,
+    first_sweep,
+    first_kept,
+    stop_sweep,
+    fresh,
+    token_topics,
+    out_history,
+    out_log_likelihood,
+):
+    """Sweeps `first_sweep` to `stop_sweep` over each of a range of rows; those from `first_kept` on are kept.
+
+    `fresh`: in the first sweep a token sees only those before it. ``out_history``: if not empty, the topics of the kept
+    sweeps, token by token. A row's log likelihood is added to, once for each kept sweep. `scores` is flat.
+    """
+    alpha_total = alpha.sum()
+    width = len(alpha)
+    n_blocks = width // LANES
+    n_kept = stop_sweep - first_kept
+    base = token_start[first_row]
+    token_word = np.empty(token_start[stop_row] - base, np.int32)
+    # The slots' documents: counts of topics, and the list of the blocks in which there are any
+    counts = _by_cache_line(np.zeros(_SLOTS * width + LANES, np.int32))
+    listed = np.zeros(_SLOTS * n_blocks, np.int32)
+    is_listed = np.zeros(_SLOTS * n_blocks, np.uint8)
+    depth = (n_blocks + _GROUP - 1) // _GROUP * _GROUP * LANES  # of a slot's sums; infinite behind the list
+    sums = _by_cache_line(np.full(_SLOTS * depth + LANES, np.inf, np.float32))
+    lanes = _by_cache_line(np.empty(_SLOTS * LANES + LANES, np.float32))
+    state = np.zeros(_SLOTS * _N_FIELDS, np.int64)
+    live = np.arange(_SLOTS)
+    products, logs, constants = np.ones(_SLOTS), np.zeros(_SLOTS), np.zeros(_SLOTS)
+    row_totals, values = np.zeros(_SLOTS), np.zeros(_SLOTS)
+
+    n_live = 0
+    next_row = first_row
+    while next_row < stop_row or n_live > 0:
+        while n_live < _SLOTS and next_row < stop_row:
+            row = next_row
+            next_row += 1
+            start, stop = token_start[row], token_start[row + 1]
+            if start == stop:
+                continue
+            slot = live[n_live]
+            n_live += 1
+            constant = -(stop - start) * math.log(stop - start - 1 + alpha_total)
+            token = start - base
+            for pair in range(indptr[row], indptr[row + 1]):
+                word = pair_word[pair]
+                constant += pair_count[pair] * log_scale[word]
+                for _ in range(pair_count[pair]):
+                    token_word[token] = word
+                    token += 1
+            constants[slot] = constant
+            field = slot * _N_FIELDS
+            state[field + _ROW], state[field + _START], state[field + _STOP] = row, start, stop
+            state[field + _CURSOR], state[field + _SWEEP] = start, first_sweep
+            state[field + _STREAM] = np.int64(fold_in(row_keys[row], first_sweep))
+            state[field + _KNOWN] = 0 if fresh else 1
+            n_listed = 0
+            if n_blocks <= _FEW_BLOCKS:
+                for block in range(n_blocks):
+                    is_listed[slot * n_blocks + block] = 1
+                    listed[slot * n_blocks + block] = block
+                n_listed = n_blocks
+            if not fresh:
+                for token in range(start, stop):
+                    topic = np.int64(token_topics[token])
+                    counts[slot * width + topic] += 1
+                    block = topic >> 4
+                    if is_listed[slot * n_blocks + block] == 0:
+                        is_listed[slot * n_blocks + block] = 1
+                        listed[slot * n_blocks + n_listed] = block
+                        n_listed += 1
+                counts[slot * width + np.int64(token_topics[start])] -= 1
+            state[field + _LISTED] = n_listed
+
+        for i in range(n_live - 1, -1, -1):
+            slot = live[_index(i)]
+            field = slot * _N_FIELDS
+            cursor = state[_index(field + _CURSOR)]
+            word = np.int64(token_word[_index(cursor - base)])
+            row_total = np.float64(
+                _scan_blocks(
+                    counts,
+                    slot * width,
+                    listed,
+                    slot * n_blocks,
+                    state[_index(field + _LISTED)],
+                    scores,
+                    word * width,
+                    sums,
+                    slot * depth,
+                    lanes,
+                    slot * LANES,
+                )
+            )
+            total = row_total + prior_sums[_index((word + 1) * n_blocks - 1)]
+            product = products[_index(slot)] * total
+            if not 1e-150 < product < 1e150:
+                logs[_index(slot)] += math.log(products[_index(slot)]) + math.log(total)
+                product = 1.0
+            products[_index(slot)] = product
+            row_totals[_index(slot)] = row_total
+            if cursor + 1 < state[_index(field + _STOP)]:
+                topic = np.int64(token_topics[_index(cursor + 1)])
+                counts[_index(slot * width + topic)] -= np.int32(state[_index(field + _KNOWN)])
+            stream = np.uint64(state[_index(field + _STREAM)])
+            values[_index(slot)] = total * uniform(stream, cursor - state[_index(field + _START)])
+
+        for i in range(n_live - 1, -1, -1):
+            slot = live[_index(i)]
+            field = slot * _N_FIELDS
+            token = state[_index(field + _CURSOR)]
+            n_listed = state[_index(field + _LISTED)]
+            value = values[_index(slot)]
+            first_block = slot * n_blocks
+            topic = np.int64(-1)
+            rest = value - row_totals[_index(slot)]
+            if rest < 0.0:
+                place = _find_in_blocks(sums, slot * depth, n_listed, lanes, slot * LANES, np.float32(value))
+                if (place >> 4) < n_listed:
+                    topic = np.int64(listed[_index(first_block + (place >> 4))]) * LANES + (place & 15)
+            else:
+                word = np.int64(token_word[_index(token - base)])
+                block = 0
+                for j in range(word * n_blocks, (word + 1) * n_blocks):
+                    block += prior_sums[_index(j)] <= rest
+                if block < n_blocks:
+                    rest -= prior_sums[_index(word * n_blocks + block - 1)] if block > 0 else 0.0
+                    place = block * LANES + _find_in_block(alpha, block * LANES, scores, (word * n_blocks + block) * LANES, rest)
+                    if place < width and scores[_index(word * width + place)] > 0.0:
+                        topic = place
+            if topic < 0:  # rounding put the value behind all topics, or on one of weight zero
+                topic = _any_topic(alpha, scores, np.int64(token_word[token - base]) * width)
+            token_topics[_index(token)] = topic
+            counts[_index(slot * width + topic)] += 1
+            block = topic >> 4
+            if is_listed[_index(first_block + block)] == 0:
+                is_listed[_index(first_block + block)] = 1
+                listed[_index(first_block + n_listed)] = block
+                state[_index(field + _LISTED)] = n_listed + 1
+            token += 1
+            if token == state[_index(field + _STOP)]:
+                token = state[field + _START]
+                row, stop = state[field + _ROW], state[field + _STOP]
+                kept = state[field + _SWEEP] - first_kept
+                if kept >= 0:
+                    out_log_likelihood[row] += constants[slot] + logs[slot] + math.log(products[slot])
+                    if len(out_history) > 0:
+                        for j in range(token, stop):
+                            out_history[j * n_kept + kept] = token_topics[j]
+                products[slot], logs[slot] = 1.0, 0.0
+                state[field + _SWEEP] += 1
+                state[field + _KNOWN] = 1
+                if state[field + _SWEEP] == stop_sweep:
+                    for j in range(token, stop):
+                        counts[slot * width + np.int64(token_topics[j])] = 0
+                    for j in range(first_block, first_block + state[field + _LISTED]):
+                        is_listed[first_block + listed[j]] = 0
+                    sums[slot * depth : slot * depth + state[field + _LISTED] * LANES] = np.inf
+                    n_live -= 1
+                    live[i], live[n_live] = live[n_live], slot
+                    continue
+                state[field + _STREAM] = np.int64(fold_in(row_keys[row], state[field + _SWEEP]))
+                counts[slot * width + np.int64(token_topics[token])] -= 1
+            state[_index(field + _CURSOR)] = token
+
+
+@njit(cache=True)
+def _any_topic(alpha, scores, first_score):
+    """The last topic that can make the word."""
+    for topic in range(len(alpha) - 1, -1, -1):
+        if alpha[topic] * np.float64(scores[first_score + topic]) > 0.0:
+            return topic
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
+    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+
+    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. A
+    word's topics stand in the order in which its documents, ascending, first meet them.
+    """
+    n_components = len(scratch)
+    capacity = 0
+    for word in range(first_word, stop_word):
+        n = 0
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            n += pair_start[word_pairs[i] + 1] - pair_start[word_pairs[i]]
+        capacity += min(n * n_kept, n_components)
+    topics = np.empty(capacity + 1, np.uint16)
+    counts = np.empty(capacity, scratch.dtype)
+    n_topics = np.empty(stop_word - first_word, np.int64)
+    totals = np.zeros(n_components, np.int64)
+    one = scratch.dtype.type(1)
+    end = 0
+    for word in range(first_word, stop_word):
+        begin = end
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            pair = word_pairs[i]
+            for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
+                topic = np.uint64(history[j])
+                topics[end] = topic  # overwritten unless new
+                end += scratch[topic] == 0
+                scratch[topic] += one
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            counts[j] = scratch[topic]
+            totals[topic] += np.int64(scratch[topic])
+            scratch[topic] = 0
+        n_topics[word - first_word] = end - begin
+    return n_topics, topics[:end].copy(), counts[:end].copy(), totals
+
+
+# Documents
+
+
+@njit(cache=True, nogil=True)
+def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
+    """Copy the pairs of some rows, words as in the vocabulary; returns the distinct words as they are first met."""
+    words = np.empty(len(out_word), np.int32)
+    n_words = 0
+    pair = 0
+    for i in range(len(rows)):
+        for j in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            word = indices[j]
+            out_word[pair] = word
+            out_count[pair] = counts[j]
+            out_pair_start[pair + 1] = out_pair_start[pair] + counts[j]
+            pair += 1
+            words[n_words] = word
+            n_words += slots[word] < 0
+            slots[word] = 0
+        out_indptr[i + 1] = pair
+    for i in range(n_words):
+        slots[words[i]] = -1
+    return words[:n_words]
+
+
+@njit(cache=True, nogil=True)
+def _number_words(words, slots, out_pair_word):
+    """Replace the vocabulary's words by their places in `words`; leaves `slots` as it was found."""
+    for i in range(len(words)):
+        slots[words[i]] = i
+    for j in range(len(out_pair_word)):
+        out_pair_word[j] = slots[out_pair_word[j]]
+    for i in range(len(words)):
+        slots[words[i]] = -1

@@ -1,0 +1,195 @@
+"""The document step of latent Dirichlet allocation: topics of the tokens of some documents, given the topics."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ..utils._csr import Counts
+from ..utils._threads import Workers, split_range
+from ._lda_cvb0_kernels import _index_words
+from ._lda_document_kernels import _count_words, _fill_table, _number_words, _sample_rows, _take_pairs
+from ._row_scan import LANES
+from ._topic_counts import TopicCounts, add_counts
+
+_TASK_CELLS = 1 << 20  # cells of the word table filled by one task
+_TASK_DRAWS = 1 << 16  # topics drawn by one task
+_TASK_COUNTS = 1 << 19  # kept topics counted by one task
+_MAX_HISTORY = 1 << 27  # kept topics held at a time, two bytes each
+
+
+class Documents(NamedTuple):
+    """Some rows of a corpus as the document step reads them: their pairs of (row, word) in CSR order."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64: the rows' pairs
+    pair_word: np.ndarray  # (n_pairs,) int32: index into `words`
+    pair_count: np.ndarray  # (n_pairs,) int32
+    token_start: np.ndarray  # (n_rows + 1,) int64: the rows' tokens
+    words: np.ndarray  # (n_words,) int32: the words' indices in the vocabulary, ascending
+    word_indptr: np.ndarray  # (n_words + 1,) int64
+    word_pairs: np.ndarray  # (n_pairs,) int64: the words' pairs, ascending
+    pair_start: np.ndarray  # (n_pairs + 1,) int64: the pairs' tokens
+
+
+class WordTable(NamedTuple):
+    """Probabilities p(v | k) of some words, as they are sampled from; topics are padded with zeros to sixteens."""
+
+    scores: np.ndarray  # (n_words, 16 n_blocks) float32: p(v | k) divided by its largest over k
+    prior_sums: np.ndarray  # (n_words, n_blocks) float64: running sums of alpha_k scores_vk over blocks of sixteen k
+    log_scale: np.ndarray  # (n_words,) float64: log of that largest
+
+
+class DocumentSample(NamedTuple):
+    """What `sample_documents` drew."""
+
+    token_topics: np.ndarray  # (n_tokens,) uint16: of the last sweep, in CSR order
+    counts: TopicCounts  # by row of the word table, summed over the kept sweeps
+    log_likelihood: float  # mean over the kept sweeps
+
+
+def all_documents(counts: Counts) -> Documents:
+    """The whole corpus; its words are the vocabulary."""
+    pair_start = np.concatenate(([0], np.cumsum(counts.counts, dtype=np.int64)))
+    words = np.arange(counts.n_features, dtype=np.int32)
+    return _documents(counts.indptr, counts.indices, counts.counts, words, pair_start)
+
+
+def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Documents:
+    """Some rows of a corpus and the words in them; `slots` is scratch, (n_features,) int32 of -1, and stays so."""
+    rows = np.asarray(rows, np.int64)
+    n_pairs = int(np.sum(counts.indptr[rows + 1] - counts.indptr[rows]))
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    pair_word, pair_count = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.int32)
+    pair_start = np.zeros(n_pairs + 1, np.int64)
+    words = _take_pairs(rows, *counts[:3], slots, indptr, pair_word, pair_count, pair_start)
+    words.sort()
+    _number_words(words, slots, pair_word)
+    return _documents(indptr, pair_word, pair_count, words, pair_start)
+
+
+def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
+    word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
+    _index_words(pair_word, word_indptr, word_pairs)
+    return Documents(indptr, pair_word, pair_count, pair_start[indptr], words, word_indptr, word_pairs, pair_start)
+
+
+def make_word_table(
+    log_weights: np.ndarray, log_normalisers: np.ndarray, alpha: np.ndarray, workers: Workers
+) -> WordTable:
+    """Table of p(v | k) = exp(``log_weights[v, k] - log_normalisers[k]``), whatever the size of the logarithms.
+
+    The running sums are float64: an alpha_k far below 1e-38 must still be able to draw a topic.
+    """
+    n_words, n_components = log_weights.shape
+    n_blocks = -(-n_components // LANES)
+    width = n_blocks * LANES
+    table = WordTable(_empty_by_cache_line(n_words, width), np.empty((n_words, n_blocks)), np.empty(n_words))
+    padded = _pad(alpha)
+    normalisers = np.ascontiguousarray(log_normalisers, np.float64)
+    workers.run(
+        _fill_table,
+        [
+            (*words, log_weights, normalisers, padded, *table)
+            for words in split_range(n_words, max(1, _TASK_CELLS // width))
+        ],
+    )
+    return table
+
+
+def sample_documents(
+    documents: Documents,
+    table: WordTable,
+    alpha: np.ndarray,
+    row_keys: np.ndarray,
+    *,
+    n_burn_in: int,
+    n_kept: int,
+    workers: Workers,
+    token_topics: np.ndarray | None = None,
+) -> DocumentSample:
+    """Gibbs sweeps over the tokens of each document, its proportions integrated out.
+
+    Parameters
+    ----------
+    documents : Documents
+        The tokens.
+    table : WordTable
+        Topics, for the words of `documents`.
+    alpha : ndarray of shape (n_components,)
+        Dirichlet parameters of the documents' proportions.
+    row_keys : ndarray of shape (n_rows,)
+        A stream for each document; sweep s draws the topic of its i-th token with ``uniform(fold_in(row_key, s), i)``.
+    n_burn_in, n_kept : int
+        Sweeps that are forgotten, and then sweeps that are counted, at least one.
+    workers : Workers
+        Who runs the kernels; nothing drawn depends on it.
+    token_topics : ndarray of shape (n_tokens,), optional
+        uint16, the topics to start from; overwritten. Without them the first sweep draws each token given only the
+        tokens before it in its document. It is never kept: it counts as one of `n_burn_in`, and comes on top if that
+        is 0.
+    """
+    fresh = token_topics is None
+    n_tokens = int(documents.token_start[-1])
+    if token_topics is None:
+        n_burn_in = max(n_burn_in, 1)
+        token_topics = np.zeros(n_tokens, np.uint16)
+    padded = _pad(alpha)
+    log_likelihood = np.zeros(len(row_keys))
+    counts: TopicCounts | None = None
+    n_sweeps = n_burn_in + n_kept
+    first_sweep, n_at_once = 0, max(1, _MAX_HISTORY // max(1, n_tokens))
+    while first_sweep < n_sweeps:
+        first_kept = max(first_sweep, n_burn_in)
+        stop_sweep = min(n_sweeps, first_kept + n_at_once)
+        n_now = stop_sweep - first_kept
+        # One kept sweep is its own history.
+        history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
+        arrays = (*documents[:4], padded, table.scores.reshape(-1), table.prior_sums.reshape(-1), table.log_scale, row_keys)
+        sweeps = (first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
+        results = (token_topics, history, log_likelihood)
+        draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
+        workers.run(_sample_rows, [(*rows, *arrays, *sweeps, *results) for rows in _cut(draws, _TASK_DRAWS)])
+        part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
+        counts = part if counts is None else add_counts(counts, part)
+        first_sweep = stop_sweep
+    assert counts is not None
+    return DocumentSample(token_topics, counts, float(log_likelihood.sum()) / n_kept)
+
+
+def _count(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:
+    """Count the topics of the kept sweeps, word by word."""
+    n_draws = int(documents.token_start[-1]) * n_kept
+    kind = np.int32 if n_draws <= np.iinfo(np.int32).max else np.int64
+    draws_per_pair = max(1, n_draws // max(1, len(documents.word_pairs)))
+    arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, history, n_kept)
+
+    def count(first_word, stop_word):
+        return _count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
+
+    n_topics, topics, counts, totals = zip(
+        *workers.run(count, _cut(documents.word_indptr[:-1] * draws_per_pair, _TASK_COUNTS)), strict=True
+    )
+    indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
+    return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+
+
+def _cut(begins: np.ndarray, size: int) -> list[tuple[int, int]]:
+    """Ranges of items, item i beginning at ``begins[i]``, of about `size` each; one empty range if there is no item."""
+    cuts = np.flatnonzero(np.diff(begins // size, prepend=0)).tolist()
+    return list(pairwise([0, *cuts, len(begins)]))
+
+
+def _pad(alpha: np.ndarray) -> np.ndarray:
+    """As float64, with zeros to sixteens."""
+    padded = np.zeros(-(-len(alpha) // LANES) * LANES)
+    padded[: len(alpha)] = alpha
+    return padded
+
+
+def _empty_by_cache_line(n_rows: int, width: int) -> np.ndarray:
+    """Uninitialised float32 whose rows of sixteens begin at multiples of 64 bytes: no vector straddles two lines."""
+    raw = np.empty(n_rows * width + LANES, np.float32)
+    offset = -raw.ctypes.data % 64 // 4
+    return raw[offset : offset + n_rows * width].reshape(n_rows, width)

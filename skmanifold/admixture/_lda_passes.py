@@ -1,0 +1,86 @@
+"""Samplers that step by minibatches, driven by whole passes over the documents."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..models import Mirror, is_compatible
+from ..samplers import BaseSampler, ManifoldSampler, State
+from ..samplers._lazy_rows import LazyRows
+from ..samplers._scir_rows import settle
+from ._lda_minibatch import MinibatchLDA
+from ._log_topics import normalize_topics
+
+
+class TopicSums(NamedTuple):
+    """Sums over passes."""
+
+    components: np.ndarray  # (K, V): of word probabilities
+    totals: np.ndarray  # (K,): of topics' tokens
+
+
+def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
+    """Sum of two, in float64."""
+    return TopicSums(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
+
+
+class MinibatchPasses(BaseSampler):
+    """As many steps of a sampler to one of its own as see each document once on average.
+
+    Parameters
+    ----------
+    sampler : ManifoldSampler
+        Its chains are one, the leading axis of its arrays.
+    """
+
+    draws_parameters = True
+
+    def __init__(self, sampler: ManifoldSampler):
+        self.sampler = sampler
+
+    def init(self, model: MinibatchLDA, key: np.uint64) -> State:
+        """The sampler's own beginning."""
+        return self.sampler.init(seen_by(self.sampler, own(model)), np.array([key], np.uint64))
+
+    def step(self, model: MinibatchLDA, state: State) -> State:
+        """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
+        model = own(model)
+        for _ in range(model.n_batches):
+            state = self.step_batch(model, state)
+        state, components = topics_of(self.sampler, model, state)
+        log_likelihood = model.log_likelihood * (model.n_samples / model.n_scored)
+        return state._replace(log_density=log_likelihood, statistics=TopicSums(components, model.topic_tokens))
+
+    def step_batch(self, model: MinibatchLDA, state: State) -> State:
+        """One step of the sampler."""
+        return self.sampler.step(seen_by(self.sampler, model), state)
+
+    def parameters(self, model: MinibatchLDA, state: State) -> np.ndarray:
+        """Word probabilities of the topics, as drawn."""
+        return state.statistics.components
+
+
+def own(model: MinibatchLDA) -> MinibatchLDA:
+    """The same with scores and scratch memory of its own, which one chain needs."""
+    model = copy.copy(model)
+    model.forget()
+    return model
+
+
+def seen_by(sampler: BaseSampler, model: MinibatchLDA) -> Any:
+    """The target in coordinates that suit the sampler: mirrored images of the orthant for one on flat spaces."""
+    if not is_compatible(sampler, model) and is_compatible(sampler, Mirror(model)):
+        return Mirror(model)
+    return model
+
+
+def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: State) -> tuple[State, np.ndarray]:
+    """The state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
+    if isinstance(state.memory, LazyRows):
+        state = settle(model, state)
+        return state, normalize_topics(state.memory.log_theta, model.workers).toarray()
+    theta = np.abs(state.position[0])
+    return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)

@@ -1,0 +1,214 @@
+"""What topics tell about documents: proportions, predictions and held-out scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, check_non_negative, validate_data
+
+from ..inference._proportions import infer_proportions
+from ..metrics import document_completion
+from ..models._topic_word import TopicWord, as_topic_word
+from ..samplers import BaseSampler
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._random import Purpose, subkey
+from ..utils._threads import Workers
+from ._lda_streams import DrawStream
+from ._topic_counts import TopicCounts
+from ._topic_posterior import mean_proportions
+
+_MAX_DENSE_BYTES = 4 << 30  # of components_
+
+
+class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Methods of an estimator with fitted topics; not public.
+
+    It has `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    """
+
+    n_jobs: int | None
+    n_predictive_draws: int
+    sampler_: BaseSampler
+    doc_topic_prior_: np.ndarray
+    _key: np.uint64  # of all streams, frozen when fitting begins
+    _estimate: TopicWord | None  # None: a stream of draws has it
+    _topic_counts: TopicCounts | None = None
+    _stream: DrawStream | None = None
+
+    def _posterior_topics(self) -> Any:
+        """The best chain's draws of the topics; none if the sampler makes none, or they were not kept."""
+        raise NotImplementedError
+
+    @property
+    def _topic_word(self) -> TopicWord:
+        if self._estimate is None:
+            assert self._stream is not None
+            return self._stream.topic_word()
+        return self._estimate
+
+    @property
+    def components_(self):
+        """Word probabilities of each topic, of shape (n_components, n_features)."""
+        check_is_fitted(self)
+        topics = self._topic_word
+        n_bytes = 4 * topics.n_components * topics.n_features
+        if n_bytes > _MAX_DENSE_BYTES:
+            raise AttributeError(
+                f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+                "topic_word_counts_, which is sparse; transform and score work as ever."
+            )
+        return topics.toarray()
+
+    @property
+    def topic_word_counts_(self):
+        """Expected number of tokens of each word in each topic, a csr_array of shape (n_components, n_features)."""
+        check_is_fitted(self)
+        if self._topic_counts is None:
+            name = type(self.sampler_).__name__
+            raise AttributeError(f"{name} draws the topics and keeps no counts: see components_.")
+        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
+
+    @property
+    def _n_features_out(self):
+        return len(self.doc_topic_prior_)
+
+    def transform(self, X, average_draws=False):
+        """Topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+        average_draws : bool, default=False
+            Average the proportions over the topics' draws that `score` uses, instead of those of ``components_``: for
+            samplers that draw the topics. The time is as many times as long.
+
+        Returns
+        -------
+        doc_topic : ndarray of shape (n_samples, n_components)
+            Proportions; rows sum to 1.
+        """
+        return self._infer(X, average_draws)
+
+    def predict(self, X):
+        """The dominant topic of each document.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        topics : ndarray of shape (n_samples,)
+            Indices into ``components_``.
+        """
+        return self._infer(X, average_draws=False).argmax(axis=1)
+
+    def _infer(self, X, average_draws):
+        check_is_fitted(self)
+        rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
+        counts = whole_counts(self._validate_counts(X, reset=False), rounding_key, by_content=True)
+        with Workers(self.n_jobs) as workers:
+            if average_draws:
+                return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
+            return infer_proportions(self._topic_word, counts, self.doc_topic_prior_, workers=workers)
+
+    def inverse_transform(self, X):
+        """Word probabilities of documents with given proportions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Topic proportions.
+
+        Returns
+        -------
+        words : ndarray of shape (n_samples, n_features)
+            ``X @ components_``; rows sum to 1 if those of X do.
+        """
+        check_is_fitted(self)
+        proportions = check_array(X, dtype=np.float64, input_name="X")
+        topics = self._topic_word
+        if proportions.shape[1] != topics.n_components:
+            raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
+        entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
+        weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
+        return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)
+
+    def score(self, X, y=None):
+        """Mean held-out log likelihood per token, by document completion: higher is better.
+
+        Half of each document's tokens, chosen by its content, give its proportions; the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). With samplers that draw the topics, each token's probability
+        is the mean over `n_predictive_draws` draws of the best chain, before the logarithm is taken; the others have
+        one estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents; documents under two tokens are left out.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per token.
+
+        Raises
+        ------
+        ValueError
+            If no document has two tokens.
+        """
+        return self._complete(X).log_likelihood
+
+    def perplexity(self, X):
+        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        perplexity : float
+            The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
+        """
+        return self._complete(X).perplexity
+
+    def _complete(self, X):
+        check_is_fitted(self)
+        csr = self._validate_counts(X, reset=False)
+        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
+        return document_completion(
+            self._predictive(), csr, self.doc_topic_prior_, random_state=seed, n_jobs=self.n_jobs
+        )
+
+    def _predictive(self) -> list[TopicWord]:
+        """The topics that predict: evenly spaced draws, or the estimate where there are none."""
+        draws = self._posterior_topics()
+        n = min(self.n_predictive_draws, len(draws))
+        last = len(draws) - 1
+        return [as_topic_word(draws[last - i * len(draws) // n]) for i in reversed(range(n))] or [self._topic_word]
+
+    def _validate_counts(self, X, *, reset):
+        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
+        check_non_negative(csr, type(self).__name__)
+        return canonical_csr(csr)
+
+    def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
+        counts = whole_counts(self._validate_counts(X, reset=reset), rounding_key, by_content=False)
+        if counts.n_tokens == 0:
+            raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+        return counts
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags

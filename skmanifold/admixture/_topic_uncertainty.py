@@ -1,0 +1,141 @@
+"""How sure the topics are: what the posterior draws of an estimator say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..samplers import ManifoldSampler
+from ._topic_inference import TopicInference
+from ._topic_posterior import (
+    STABLE_SIMILARITY,
+    credible_intervals,
+    diagnose_topics,
+    match_chains,
+    to_arviz,
+)
+
+
+class TopicUncertainty(TopicInference):
+    """Methods of an estimator with posterior draws of topics; not public."""
+
+    best_chain_: int
+    _posterior: dict[str, np.ndarray]  # of a fit
+
+    @property
+    def posterior_(self):
+        """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        check_is_fitted(self)
+        if hasattr(self, "_posterior"):
+            return self._posterior
+        if self._stream is None:
+            name = type(self.sampler_).__name__
+            raise AttributeError(f"{name} makes no draws of a stream: posterior_ comes from fit.")
+        return self._stream.posterior()
+
+    @property
+    def _draws_topics(self) -> bool:
+        return isinstance(self.sampler_, ManifoldSampler) or self.sampler_.draws_parameters
+
+    @property
+    def _component_draws(self) -> np.ndarray:
+        """Which of the draws have components: every so many, the last among them."""
+        n_draws, n_kept = (self.posterior_[name].shape[1] for name in ("topic_weights", "components"))
+        return np.arange(n_draws)[::-1][:: -(-n_draws // max(1, n_kept))][::-1]
+
+    def _posterior_topics(self) -> Any:
+        if not self._draws_topics:
+            return []
+        if hasattr(self, "_posterior"):
+            return self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
+        return [draw["components"] for draw in self._stream.draws(self.best_chain_)] if self._stream else []
+
+    def credible_intervals(self, level=0.9):
+        """Equal-tailed credible intervals of the topics' word probabilities, in the order of ``components_``.
+
+        Each interval is of one probability at a time, given the model and within one mode of the posterior: another
+        chain may find other topics (see `topic_diagnostics`).
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        intervals : ndarray of shape (2, n_components, n_features), float32
+            Lower and upper ends, from the best chain's draws.
+
+        Raises
+        ------
+        AttributeError
+            If the sampler does not draw the topics.
+        ValueError
+            If no draws of the topics were kept, as they would take more than `max_draws_bytes`.
+        """
+        draws = self._draws_of_topics()
+        return credible_intervals(draws[self.best_chain_], level)
+
+    def topic_diagnostics(self, threshold=STABLE_SIMILARITY):
+        """R-hat, effective sample size and stability of each topic, in the order of ``components_``.
+
+        Topics of other chains are matched to the best chain's first (`scipy.optimize.linear_sum_assignment` on the
+        cosines of mean topics).
+
+        Parameters
+        ----------
+        threshold : float, default=0.8
+            Least cosine, in every other chain, of a topic that is called stable.
+
+        Returns
+        -------
+        diagnostics : TopicDiagnostics
+            With ``rhat``, ``ess``, ``similarity`` and ``is_stable``, each of shape (n_components,). NaN where there are
+            too few draws or chains to tell.
+
+        Raises
+        ------
+        AttributeError
+            If the sampler does not draw the topics.
+        ImportError
+            Where arviz-stats is not installed (``pip install skmanifold[arviz]``).
+        """
+        draws = self._draws_of_topics()
+        match = match_chains(draws, self.best_chain_)
+        return diagnose_topics(draws, self.posterior_["topic_weights"], match, threshold=threshold)
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every chain's topics in the order of ``components_``.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior`` and ``sample_stats``. Where `max_draws_bytes` left fewer draws of the topics than of
+            the rest, they are in a group ``posterior_thinned``.
+
+        Raises
+        ------
+        AttributeError
+            If the sampler does not draw the topics.
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        """
+        match = match_chains(self._draws_of_topics(), self.best_chain_)
+        n_draws = self.posterior_["topic_weights"].shape[1]
+        thinned = self._component_draws if len(self._component_draws) < n_draws else None
+        names = getattr(self, "feature_names_in_", None)
+        return to_arviz(self.posterior_, match.permutations, names, component_draws=thinned)
+
+    def _draws_of_topics(self) -> np.ndarray:
+        check_is_fitted(self)
+        if not self._draws_topics:
+            raise AttributeError(
+                f"{type(self.sampler_).__name__} estimates the topics and does not draw them: there is no uncertainty "
+                "to tell. Use a sampler such as 'gibbs' or 'scir'."
+            )
+        draws = self.posterior_.get("components")
+        if draws is None or draws.shape[1] == 0:
+            raise ValueError("No draws of the topics were kept: raise max_draws_bytes, or lower burn_in or thin.")
+        return draws

@@ -1,0 +1,92 @@
+"""Draws of a chain of unknown length, evenly spaced, within a bound on their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class DrawStore:
+    """Keeps draws of a stream evenly spaced, never more than `max_draws` of them.
+
+    Draws are kept at the times ``interval, 2 * interval, ...`` until there are `max_draws`. The next one makes room:
+    the interval is doubled, and draws at other times than its multiples are dropped. So from then on more than half of
+    `max_draws` are held, and they reach back to the beginning. What is kept depends on the times alone, so a stream
+    that is interrupted, pickled and resumed leaves the same store as one that is not.
+
+    `add` never changes a list in place: a shallow copy (``copy.copy``) is a store of its own.
+
+    Parameters
+    ----------
+    max_draws : int
+        The most draws held. 0, where not even one fits, makes a store that wants none and stays empty; with 1 it holds
+        one draw, at the last time that is `interval` times a power of two.
+    interval : int, default=1
+        Time between draws in the beginning.
+
+    Attributes
+    ----------
+    max_draws : int
+        As given.
+    interval : int
+        Time between the draws held now.
+    """
+
+    def __init__(self, max_draws: int, interval: int = 1):
+        if max_draws < 0 or interval < 1:
+            raise ValueError(
+                "max_draws must not be negative and interval must be at least 1; "
+                f"got max_draws={max_draws} and interval={interval}."
+            )
+        self.max_draws = int(max_draws)
+        self.interval = int(interval)
+        self._held: list[tuple[int, Any]] = []
+
+    @classmethod
+    def within(cls, max_bytes: int, draw_bytes: int, interval: int = 1) -> DrawStore:
+        """A store for as many draws of `draw_bytes` as fit into `max_bytes`; maybe none."""
+        return cls(int(max_bytes) // max(1, int(draw_bytes)), interval)
+
+    def wants(self, time: int) -> bool:
+        """Whether the draw at `time` would be kept; ask before making it."""
+        if self.max_draws == 0 or (self._held and time <= self._held[-1][0]):
+            return False
+        return time > 0 and time % self._make_room()[0] == 0
+
+    def add(self, time: int, draw: Any) -> None:
+        """Keep a draw that the store wants.
+
+        Raises
+        ------
+        ValueError
+            If it does not want it: at the wrong time, or not later than the last.
+        """
+        if not self.wants(time):
+            raise ValueError(f"The draw at time {time} is not wanted; ask `wants` before making it.")
+        self.interval, held = self._make_room()
+        self._held = [*held, (int(time), draw)]
+
+    def after(self, time: int) -> tuple[np.ndarray, list]:
+        """Times of the draws held that are later than `time`, and the draws."""
+        held = [(at, draw) for at, draw in self._held if at > time]
+        return np.array([at for at, _ in held], dtype=np.int64), [draw for _, draw in held]
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of the draws held, ascending."""
+        return self.after(0)[0]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __repr__(self) -> str:
+        return f"DrawStore({len(self)} of {self.max_draws} draws, {self.interval} apart)"
+
+    def _make_room(self) -> tuple[int, list[tuple[int, Any]]]:
+        """The interval at which one more draw fits, and the draws that stay."""
+        interval, held = self.interval, self._held
+        while len(held) >= self.max_draws:
+            interval *= 2
+            held = [pair for pair in held if pair[0] % interval == 0]
+        return interval, held

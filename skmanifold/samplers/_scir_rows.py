@@ -1,0 +1,64 @@
+"""SCIR on rows of which a minibatch reads few: the others are caught up when they are next read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..utils._random import Purpose, fold_in, subkey
+from ._base import State
+from ._lazy_rows import add_counts, new_rows, read_rows
+from ._manifold_sampler import step_keys
+from ._schedule import step_size_at
+
+_FOR_EVER = 100.0  # e^-100 of what was is left
+
+
+def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
+    """One chain before its first step: the prior's stationary law, or with stored counts that given random ones."""
+    n_rows, n_columns = model.manifold.shape
+    state = State(None, step_keys(keys), memory=new_rows(n_rows, n_columns, model.row_prior))
+    if sampler.control_variate is None:
+        return state
+    latents, counts = model.init_rows(subkey(keys[0], Purpose.INITIAL_LATENTS))
+    words = np.arange(n_rows, dtype=np.int32)
+    state = state._replace(latents=latents)
+    rows = _read(model, state, words, keys[0])
+    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=1.0, lasting=True)
+    return state._replace(memory=rows)
+
+
+def step_rows(sampler: Any, model: Any, state: State) -> State:
+    """Read the minibatch's rows, count its statistics given them, and let a step of time begin."""
+    key = fold_in(state.key[0], state.n_steps)
+    batch = model.choose_batch(key)
+    stored = state.latents is not None
+    read = batch.words if sampler.lazy else np.arange(model.manifold.shape[0], dtype=np.int32)
+    rows = _read(model, state, read, key)
+    arrays = rows.log_theta[batch.words], np.log(rows.totals), key
+    if stored:
+        counts, scale = model.recount_batch(batch, state.latents, *arrays), 1.0
+    else:
+        counts, scale = model.count_batch(batch, *arrays), batch.scale
+    h = step_size_at(sampler.step_size, state.n_steps)
+    rows = add_counts(rows, batch.words, counts, h, model.row_prior, scale=scale, lasting=stored)
+    return state._replace(memory=rows, n_steps=state.n_steps + 1)
+
+
+def settle(model: Any, state: State) -> State:
+    """Draw every row up to now."""
+    words = np.arange(model.manifold.shape[0], dtype=np.int32)
+    key = subkey(state.key[0], Purpose.DRAW, state.n_steps)
+    return state._replace(memory=_read(model, state, words, key))
+
+
+def _read(model: Any, state: State, words: np.ndarray, key: np.uint64):
+    return read_rows(
+        state.memory,
+        words,
+        model.row_prior,
+        subkey(key, Purpose.READ),
+        lasting=state.latents is not None,
+        workers=model.workers,
+    )
