@@ -23,7 +23,7 @@ def bbc():
 
 
 def held_out_scores(lda, train, test):
-    return document_completion(lda.fit(train).components_, test, lda._doc_topic_prior).per_document
+    return document_completion(lda.fit(train).components_, test, lda.doc_topic_prior_).per_document
 
 
 def test_esca_predicts_news_as_collapsed_gibbs_does(bbc):

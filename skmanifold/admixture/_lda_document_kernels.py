@@ -23,73 +23,10 @@ from numba.extending import intrinsic
 from ..utils._random import fold_in, uniform
 from ._row_scan import LANES
 
-_SLOTS = 6
+_SLOTS = 4  # documents sampled side by side
 _index = np.uint64  # of an index that is never negative: spares numba's test for it
-_ROW, _START, _STOP, _CURSOR, _SWEEP, _STREAM, _KNOWN, _LISTED, _N_FIELDS = range(9)
-_FEW_BLOCKS = 8
+_ROW, _START, _STOP, _CURSOR, _SWEEP, _KNOWN, _LISTED, _N_FIELDS = range(8)  # what a slot knows, in `state`
 _GROUP = 8  # blocks searched at a time
-_LOWEST = -1e300
-_BITS_IN_EXPONENT = np.int32(23)
-_EXPONENT_OF_ONE = 127
-_LOG2_E = 1 / math.log(2)
-_C1, _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 8))
-_ONE = np.float32(1)
-
-# The table of the words
-
-
-@njit(cache=True, nogil=True)
-def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_scores, out_prior_sums, out_log_scale):
-    """Scores, block sums of alpha times scores and scales of a range of words.
-
-    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision; written as loops without branches
-    or calls, which become vector instructions and give the same bytes on every processor.
-    """
-    n_components, width = log_weights.shape[1], out_scores.shape[1]
-    x = np.full(width, -np.inf)
-    lanes = np.empty(LANES)
-    fraction = np.empty(width, np.float32)
-    exponent = np.empty(width, np.int32)
-    power = exponent.view(np.float32)
-    weight = np.zeros(width)
-    for word in range(first_word, stop_word):
-        row = log_weights[word]
-        scores = out_scores[word]
-        for k in range(n_components):
-            x[k] = np.float64(row[k]) - log_normalisers[k]
-        for lane in range(LANES):
-            lanes[lane] = x[lane]
-        for block in range(1, width // LANES):
-            for lane in range(LANES):
-                value = x[block * LANES + lane]
-                lanes[lane] = value if value > lanes[lane] else lanes[lane]
-        largest = _LOWEST  # not -inf: a word that no topic makes gets scores of zero, not nan
-        for lane in range(LANES):
-            largest = lanes[lane] if lanes[lane] > largest else largest
-        for k in range(width):
-            y = (x[k] - largest) * _LOG2_E
-            y = y if y > -127.0 else -127.0
-            whole = np.rint(y)
-            fraction[k] = y - whole
-            exponent[k] = (np.int32(whole) + np.int32(_EXPONENT_OF_ONE)) << _BITS_IN_EXPONENT
-        for k in range(width):
-            f = fraction[k]
-            polynomial = _ONE + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * (_C5 + f * (_C6 + f * _C7))))))
-            scores[k] = polynomial * power[k]
-        for k in range(width):
-            weight[k] = alpha[k] * np.float64(scores[k])
-        total = 0.0
-        for block in range(width // LANES):
-            b = block * LANES
-            total += (
-                ((weight[b] + weight[b + 8]) + (weight[b + 1] + weight[b + 9]))
-                + ((weight[b + 2] + weight[b + 10]) + (weight[b + 3] + weight[b + 11]))
-            ) + (
-                ((weight[b + 4] + weight[b + 12]) + (weight[b + 5] + weight[b + 13]))
-                + ((weight[b + 6] + weight[b + 14]) + (weight[b + 7] + weight[b + 15]))
-            )
-            out_prior_sums[word, block] = total
-        out_log_scale[word] = largest
 
 
 # Sums over a document's blocks, as vectors of LLVM: see `_row_scan`
@@ -107,7 +44,8 @@ def _pointer(context, builder, array_type, array, offset):
 def _splat(builder, value, vector_type):
     undefined = ir.Constant(vector_type, ir.Undefined)
     first = builder.insert_element(undefined, value, _I32(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, vector_type.count), [0] * vector_type.count))
+    lanes = ir.Constant(ir.VectorType(_I32, vector_type.count), [0] * vector_type.count)
+    return builder.shuffle_vector(first, undefined, lanes)
 
 
 def _sum_across(builder, vector):
@@ -210,9 +148,7 @@ def _find_in_block_vector(typing_context, alpha, first_alpha, scores, first_scor
     signature = types.int64(alpha, types.int64, scores, types.int64, types.float64)
 
     def codegen(context, builder, signature, arguments):
-        alpha, scores = (
-            _pointer(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2)
-        )
+        alpha, scores = (_pointer(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2))
         zero = _I64(0)
         score = builder.fpext(builder.load(_vector_at(builder, scores, zero, _FLOATS), align=4), _DOUBLES)
         weight = builder.fmul(builder.load(_vector_at(builder, alpha, zero, _DOUBLES), align=8), score)
@@ -284,6 +220,7 @@ def _sample_rows(
     pair_count,
     token_start,
     alpha,
+    alpha_total,
     scores,
     prior_sums,
     log_scale,
@@ -301,7 +238,6 @@ def _sample_rows(
     `fresh`: in the first sweep a token sees only those before it. ``out_history``: if not empty, the topics of the kept
     sweeps, token by token. A row's log likelihood is added to, once for each kept sweep. `scores` is flat.
     """
-    alpha_total = alpha.sum()
     width = len(alpha)
     n_blocks = width // LANES
     n_kept = stop_sweep - first_kept
@@ -315,6 +251,7 @@ def _sample_rows(
     sums = _by_cache_line(np.full(_SLOTS * depth + LANES, np.inf, np.float32))
     lanes = _by_cache_line(np.empty(_SLOTS * LANES + LANES, np.float32))
     state = np.zeros(_SLOTS * _N_FIELDS, np.int64)
+    streams = np.empty(_SLOTS, np.uint64)
     live = np.arange(_SLOTS)
     products, logs, constants = np.ones(_SLOTS), np.zeros(_SLOTS), np.zeros(_SLOTS)
     row_totals, values = np.zeros(_SLOTS), np.zeros(_SLOTS)
@@ -342,14 +279,9 @@ def _sample_rows(
             field = slot * _N_FIELDS
             state[field + _ROW], state[field + _START], state[field + _STOP] = row, start, stop
             state[field + _CURSOR], state[field + _SWEEP] = start, first_sweep
-            state[field + _STREAM] = np.int64(fold_in(row_keys[row], first_sweep))
+            streams[slot] = fold_in(row_keys[row], first_sweep)
             state[field + _KNOWN] = 0 if fresh else 1
             n_listed = 0
-            if n_blocks <= _FEW_BLOCKS:
-                for block in range(n_blocks):
-                    is_listed[slot * n_blocks + block] = 1
-                    listed[slot * n_blocks + block] = block
-                n_listed = n_blocks
             if not fresh:
                 for token in range(start, stop):
                     topic = np.int64(token_topics[token])
@@ -392,8 +324,7 @@ def _sample_rows(
             if cursor + 1 < state[_index(field + _STOP)]:
                 topic = np.int64(token_topics[_index(cursor + 1)])
                 counts[_index(slot * width + topic)] -= np.int32(state[_index(field + _KNOWN)])
-            stream = np.uint64(state[_index(field + _STREAM)])
-            values[_index(slot)] = total * uniform(stream, cursor - state[_index(field + _START)])
+            values[_index(slot)] = total * uniform(streams[_index(slot)], cursor - state[_index(field + _START)])
 
         for i in range(n_live - 1, -1, -1):
             slot = live[_index(i)]
@@ -410,16 +341,17 @@ def _sample_rows(
                     topic = np.int64(listed[_index(first_block + (place >> 4))]) * LANES + (place & 15)
             else:
                 word = np.int64(token_word[_index(token - base)])
-                block = 0
+                block = np.int64(0)
                 for j in range(word * n_blocks, (word + 1) * n_blocks):
                     block += prior_sums[_index(j)] <= rest
                 if block < n_blocks:
                     rest -= prior_sums[_index(word * n_blocks + block - 1)] if block > 0 else 0.0
-                    place = block * LANES + _find_in_block(alpha, block * LANES, scores, (word * n_blocks + block) * LANES, rest)
-                    if place < width and scores[_index(word * width + place)] > 0.0:
-                        topic = place
+                    cell = block * LANES
+                    lane = _find_in_block(alpha, cell, scores, word * width + cell, rest)
+                    if lane < LANES and scores[_index(word * width + cell + lane)] > 0.0:
+                        topic = np.int64(cell + lane)
             if topic < 0:  # rounding put the value behind all topics, or on one of weight zero
-                topic = _any_topic(alpha, scores, np.int64(token_word[token - base]) * width)
+                topic = np.int64(_any_topic(alpha, scores, np.int64(token_word[token - base]) * width))
             token_topics[_index(token)] = topic
             counts[_index(slot * width + topic)] += 1
             block = topic >> 4
@@ -440,16 +372,29 @@ def _sample_rows(
                 products[slot], logs[slot] = 1.0, 0.0
                 state[field + _SWEEP] += 1
                 state[field + _KNOWN] = 1
-                if state[field + _SWEEP] == stop_sweep:
+                ended = state[field + _SWEEP] == stop_sweep
+                if ended:
                     for j in range(token, stop):
                         counts[slot * width + np.int64(token_topics[j])] = 0
-                    for j in range(first_block, first_block + state[field + _LISTED]):
-                        is_listed[first_block + listed[j]] = 0
-                    sums[slot * depth : slot * depth + state[field + _LISTED] * LANES] = np.inf
+                # Blocks out of use leave the list; the others keep their order.
+                n_listed, n_left = state[field + _LISTED], 0
+                for j in range(first_block, first_block + n_listed):
+                    block = np.int64(listed[j])
+                    cell = slot * width + block * LANES
+                    in_use = 0
+                    for k in range(cell, cell + LANES):
+                        in_use |= counts[_index(k)]
+                    listed[first_block + n_left] = block
+                    is_listed[first_block + block] = in_use != 0
+                    n_left += in_use != 0
+                for j in range(slot * depth + n_left * LANES, slot * depth + n_listed * LANES):
+                    sums[j] = np.inf
+                state[field + _LISTED] = n_left
+                if ended:
                     n_live -= 1
                     live[i], live[n_live] = live[n_live], slot
                     continue
-                state[field + _STREAM] = np.int64(fold_in(row_keys[row], state[field + _SWEEP]))
+                streams[slot] = fold_in(row_keys[row], state[field + _SWEEP])
                 counts[slot * width + np.int64(token_topics[token])] -= 1
             state[_index(field + _CURSOR)] = token
 
@@ -461,77 +406,3 @@ def _any_topic(alpha, scores, first_score):
         if alpha[topic] * np.float64(scores[first_score + topic]) > 0.0:
             return topic
     return 0
-
-
-@njit(cache=True, nogil=True)
-def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
-    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
-
-    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. A
-    word's topics stand in the order in which its documents, ascending, first meet them.
-    """
-    n_components = len(scratch)
-    capacity = 0
-    for word in range(first_word, stop_word):
-        n = 0
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            n += pair_start[word_pairs[i] + 1] - pair_start[word_pairs[i]]
-        capacity += min(n * n_kept, n_components)
-    topics = np.empty(capacity + 1, np.uint16)
-    counts = np.empty(capacity, scratch.dtype)
-    n_topics = np.empty(stop_word - first_word, np.int64)
-    totals = np.zeros(n_components, np.int64)
-    one = scratch.dtype.type(1)
-    end = 0
-    for word in range(first_word, stop_word):
-        begin = end
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            pair = word_pairs[i]
-            for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
-                topic = np.uint64(history[j])
-                topics[end] = topic  # overwritten unless new
-                end += scratch[topic] == 0
-                scratch[topic] += one
-        for j in range(begin, end):
-            topic = np.uint64(topics[j])
-            counts[j] = scratch[topic]
-            totals[topic] += np.int64(scratch[topic])
-            scratch[topic] = 0
-        n_topics[word - first_word] = end - begin
-    return n_topics, topics[:end].copy(), counts[:end].copy(), totals
-
-
-# Documents
-
-
-@njit(cache=True, nogil=True)
-def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
-    """Copy the pairs of some rows, words as in the vocabulary; returns the distinct words as they are first met."""
-    words = np.empty(len(out_word), np.int32)
-    n_words = 0
-    pair = 0
-    for i in range(len(rows)):
-        for j in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            word = indices[j]
-            out_word[pair] = word
-            out_count[pair] = counts[j]
-            out_pair_start[pair + 1] = out_pair_start[pair] + counts[j]
-            pair += 1
-            words[n_words] = word
-            n_words += slots[word] < 0
-            slots[word] = 0
-        out_indptr[i + 1] = pair
-    for i in range(n_words):
-        slots[words[i]] = -1
-    return words[:n_words]
-
-
-@njit(cache=True, nogil=True)
-def _number_words(words, slots, out_pair_word):
-    """Replace the vocabulary's words by their places in `words`; leaves `slots` as it was found."""
-    for i in range(len(words)):
-        slots[words[i]] = i
-    for j in range(len(out_pair_word)):
-        out_pair_word[j] = slots[out_pair_word[j]]
-    for i in range(len(words)):
-        slots[words[i]] = -1

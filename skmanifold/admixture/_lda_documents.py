@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from ..utils._csr import Counts
 from ..utils._threads import Workers, split_range
 from ._lda_cvb0_kernels import _index_words
-from ._lda_document_kernels import _count_words, _fill_table, _number_words, _sample_rows, _take_pairs
+from ._lda_document_kernels import _sample_rows
 from ._row_scan import LANES
 from ._topic_counts import TopicCounts, add_counts
 
@@ -18,6 +20,13 @@ _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
 _TASK_COUNTS = 1 << 19  # kept topics counted by one task
 _MAX_HISTORY = 1 << 27  # kept topics held at a time, two bytes each
+
+_LOWEST = -1e300
+_BITS_IN_EXPONENT = np.int32(23)
+_EXPONENT_OF_ONE = 127
+_LOG2_E = 1 / math.log(2)
+_C1, _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 8))
+_ONE = np.float32(1)
 
 
 class Documents(NamedTuple):
@@ -69,6 +78,39 @@ def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Docum
     return _documents(indptr, pair_word, pair_count, words, pair_start)
 
 
+@njit(cache=True, nogil=True)
+def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
+    """Copy the pairs of some rows, words as in the vocabulary; returns the distinct words as they are first met."""
+    words = np.empty(len(out_word), np.int32)
+    n_words = 0
+    pair = 0
+    for i in range(len(rows)):
+        for j in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            word = indices[j]
+            out_word[pair] = word
+            out_count[pair] = counts[j]
+            out_pair_start[pair + 1] = out_pair_start[pair] + counts[j]
+            pair += 1
+            words[n_words] = word
+            n_words += slots[word] < 0
+            slots[word] = 0
+        out_indptr[i + 1] = pair
+    for i in range(n_words):
+        slots[words[i]] = -1
+    return words[:n_words]
+
+
+@njit(cache=True, nogil=True)
+def _number_words(words, slots, out_pair_word):
+    """Replace the vocabulary's words by their places in `words`; leaves `slots` as it was found."""
+    for i in range(len(words)):
+        slots[words[i]] = i
+    for j in range(len(out_pair_word)):
+        out_pair_word[j] = slots[out_pair_word[j]]
+    for i in range(len(words)):
+        slots[words[i]] = -1
+
+
 def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
     word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
     _index_words(pair_word, word_indptr, word_pairs)
@@ -96,6 +138,60 @@ def make_word_table(
         ],
     )
     return table
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_scores, out_prior_sums, out_log_scale):
+    """Scores, block sums of alpha times scores and scales of a range of words.
+
+    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision; written as loops without branches
+    or calls, which become vector instructions and give the same bytes on every processor.
+    """
+    n_components, width = log_weights.shape[1], out_scores.shape[1]
+    x = np.full(width, -np.inf)
+    lanes = np.empty(LANES)
+    fraction = np.empty(width, np.float32)
+    exponent = np.empty(width, np.int32)
+    power = exponent.view(np.float32)
+    weight = np.zeros(width)
+    for word in range(first_word, stop_word):
+        row = log_weights[word]
+        scores = out_scores[word]
+        for k in range(n_components):
+            x[k] = np.float64(row[k]) - log_normalisers[k]
+        for lane in range(LANES):
+            lanes[lane] = x[lane]
+        for block in range(1, width // LANES):
+            for lane in range(LANES):
+                value = x[block * LANES + lane]
+                lanes[lane] = value if value > lanes[lane] else lanes[lane]
+        largest = _LOWEST  # not -inf: a word that no topic makes gets scores of zero, not nan
+        for lane in range(LANES):
+            largest = lanes[lane] if lanes[lane] > largest else largest
+        for k in range(width):
+            y = (x[k] - largest) * _LOG2_E
+            y = y if y > -127.0 else -127.0
+            whole = np.rint(y)
+            fraction[k] = y - whole
+            exponent[k] = (np.int32(whole) + np.int32(_EXPONENT_OF_ONE)) << _BITS_IN_EXPONENT
+        for k in range(width):
+            f = fraction[k]
+            polynomial = _ONE + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * (_C5 + f * (_C6 + f * _C7))))))
+            scores[k] = polynomial * power[k]
+        for k in range(width):
+            weight[k] = alpha[k] * np.float64(scores[k])
+        total = 0.0
+        for block in range(width // LANES):
+            b = block * LANES
+            total += (
+                ((weight[b] + weight[b + 8]) + (weight[b + 1] + weight[b + 9]))
+                + ((weight[b + 2] + weight[b + 10]) + (weight[b + 3] + weight[b + 11]))
+            ) + (
+                ((weight[b + 4] + weight[b + 12]) + (weight[b + 5] + weight[b + 13]))
+                + ((weight[b + 6] + weight[b + 14]) + (weight[b + 7] + weight[b + 15]))
+            )
+            out_prior_sums[word, block] = total
+        out_log_scale[word] = largest
 
 
 def sample_documents(
@@ -146,7 +242,15 @@ def sample_documents(
         n_now = stop_sweep - first_kept
         # One kept sweep is its own history.
         history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
-        arrays = (*documents[:4], padded, table.scores.reshape(-1), table.prior_sums.reshape(-1), table.log_scale, row_keys)
+        arrays = (
+            *documents[:4],
+            padded,
+            float(padded.sum()),
+            table.scores.reshape(-1),
+            table.prior_sums.reshape(-1),
+            table.log_scale,
+            row_keys,
+        )
         sweeps = (first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
         results = (token_topics, history, log_likelihood)
         draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
@@ -173,6 +277,44 @@ def _count(documents: Documents, history, n_kept: int, n_components: int, worker
     )
     indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
     return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+
+
+@njit(cache=True, nogil=True)
+def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
+    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+
+    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. A
+    word's topics stand in the order in which its documents, ascending, first meet them.
+    """
+    n_components = len(scratch)
+    capacity = 0
+    for word in range(first_word, stop_word):
+        n = 0
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            n += pair_start[word_pairs[i] + 1] - pair_start[word_pairs[i]]
+        capacity += min(n * n_kept, n_components)
+    topics = np.empty(capacity + 1, np.uint16)
+    counts = np.empty(capacity, scratch.dtype)
+    n_topics = np.empty(stop_word - first_word, np.int64)
+    totals = np.zeros(n_components, np.int64)
+    one = scratch.dtype.type(1)
+    end = 0
+    for word in range(first_word, stop_word):
+        begin = end
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            pair = word_pairs[i]
+            for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
+                topic = np.uint64(history[j])
+                topics[end] = topic  # overwritten unless new
+                end += scratch[topic] == 0
+                scratch[topic] += one
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            counts[j] = scratch[topic]
+            totals[topic] += np.int64(scratch[topic])
+            scratch[topic] = 0
+        n_topics[word - first_word] = end - begin
+    return n_topics, topics[:end].copy(), counts[:end].copy(), totals
 
 
 def _cut(begins: np.ndarray, size: int) -> list[tuple[int, int]]:

@@ -320,7 +320,8 @@ def read_blocks(
     rejected, keys = np.empty(n_cells + 1, np.int64), np.empty(n_cells, np.uint64)
     bits, left_over = np.empty(n_columns, np.uint64), np.empty(n_columns + 1, np.int64)
     row_keys, row_above = np.empty(chunk, np.uint64), np.empty(n_columns)
-    priors, log_lost = np.empty((chunk, n_columns)), np.empty(chunk)
+    priors, log_lost, phases = np.empty((chunk, n_columns)), np.empty(chunk), np.empty((chunk, 3))
+    lists = np.empty((chunk, 2), np.int64)
     for r in range(chunk):
         _fill_prior(values, 0, topic_step, priors[r])
     moved[first_block:stop_block] = 0.0
@@ -329,14 +330,17 @@ def read_blocks(
     while begin < stop:
         block = begin // block_rows
         n_rows = min(chunk, min((block + 1) * block_rows, stop) - begin)
-        for r in range(n_rows):
-            _fill_scaled(log_theta[words[begin + r]], 1.0, y[r * n_columns : (r + 1) * n_columns])
+        for r in range(n_rows):  # rows lie anywhere: here the processor waits for several at once
+            v = words[begin + r]
+            phases[r, 0], phases[r, 1], phases[r, 2] = _phases(clock, read_time[v], step[v])
+            lists[r, 0], lists[r, 1] = start[v], start[v] + length[v]
+            _fill_scaled(log_theta[v], 1.0, y[r * n_columns : (r + 1) * n_columns])
         fill_exp(n_rows * n_columns, y, new, old)
         n_found = 0
         for r in range(n_rows):
             v, here = words[begin + r], r * n_columns
             there = here + n_columns
-            elapsed, first, rest = _phases(clock, read_time[v], step[v])
+            elapsed, first, rest = phases[r, 0], phases[r, 1], phases[r, 2]
             log_lost[r] = 0.0
             if elapsed == 0.0:  # `y` is to stay
                 continue
@@ -345,11 +349,11 @@ def read_blocks(
             rate, log_lost[r] = _rate_and_log_lost(elapsed)
             row_keys[r] = fold_in(key, v)
             _fill_scaled(old[here:there], rate, means[here:there])
-            if length[v] > 0:  # the counted cells: the first step now, the rest with the others
+            if lists[r, 1] > lists[r, 0]:  # the counted cells: the first step now, the rest with the others
                 rate, log_lost_first = _rate_and_log_lost(first)
                 if rest > 0.0:
                     rest_rate, log_lost_rest = _rate_and_log_lost(rest)
-                for j in range(start[v], start[v] + length[v]):
+                for j in range(lists[r, 0], lists[r, 1]):
                     k = np.int64(pool_topics[j])
                     child = fold_in(fold_in(row_keys[r], k), 2)
                     shape = priors[r, k] + pool_counts[j]
@@ -383,27 +387,26 @@ def read_blocks(
             y,
         )
         for r in range(n_rows):
-            v, here = words[begin + r], r * n_columns
-            elapsed, first, rest = _phases(clock, read_time[v], step[v])
-            if elapsed == 0.0:
+            here = r * n_columns
+            if phases[r, 0] == 0.0:
                 continue
-            for j in range(start[v], start[v] + length[v]):
+            for j in range(lists[r, 0], lists[r, 1]):
                 k = np.int64(pool_topics[j])
-                if rest > 0.0:
+                if phases[r, 2] > 0.0:
                     y[here + k] += corrections[here + k]
                 else:
                     y[here + k] = corrections[here + k]
-            _store(log_lost[r], y[here : here + n_columns], log_theta[v])
+            _store(log_lost[r], y[here : here + n_columns], log_theta[words[begin + r]])
         fill_exp(n_rows * n_columns, y, means, new)
         for r in range(n_rows):
-            v, here = words[begin + r], r * n_columns
+            here = r * n_columns
             there = here + n_columns
-            elapsed, first, rest = _phases(clock, read_time[v], step[v])
+            elapsed, first, rest = phases[r, 0], phases[r, 1], phases[r, 2]
             _add_moved(math.exp(-elapsed), priors[r], old[here:there], new[here:there], moved[block], seen[block])
             gain = -math.expm1(-first) * math.exp(-rest)
-            for j in range(start[v], start[v] + length[v]):
+            for j in range(lists[r, 0], lists[r, 1]):
                 moved[block, np.int64(pool_topics[j])] -= pool_counts[j] * gain
-            read_time[v] = clock
+            read_time[words[begin + r]] = clock
         begin += n_rows
 
 

@@ -109,7 +109,7 @@ def test_the_ziggurat_has_the_law_of_log_gammas_far_into_both_tails(shape, level
     tables = gamma_tables(shape)
     a, _, left_share = tables.levels[level]
     assert a == shape + level / 2
-    n = 1_000_000
+    n = 1_000_000 if shape < 100 else 4_000_000  # more layers, less of a tail
     tail = np.array([2e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 0.01])
     inner = np.linspace(0.02, 0.98, 49)
     edges = np.concatenate([log_gamma_quantiles(a, np.concatenate([tail, inner])), np.log(gammainccinv(a, tail[::-1]))])

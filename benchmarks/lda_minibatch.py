@@ -1,0 +1,200 @@
+"""What a minibatch costs: documents a second beside online variational Bayes, and how the time grows with the vocabulary.
+
+``--peers``: one minibatch of `--batch` documents of Wikipedia through ``partial_fit`` (K=100, V=14,766), in turns with
+scikit-learn's and gensim's online variational Bayes on the same minibatch, one core each. ``--race``: held-out
+perplexity at equal training time, each library with the batch size that suits it best of those given. ``--vocabulary``:
+the time of a minibatch of 50 documents of about 200 tokens as V grows, for each sampler.
+
+    python benchmarks/lda_minibatch.py --peers --race --vocabulary
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from _corpora import load_counts, split_documents
+
+from skmanifold import StochasticLDA
+from skmanifold.metrics import document_completion
+from skmanifold.samplers import SCIR, PolynomialDecay
+
+ALPHA, BETA = 0.1, 0.1
+SCHEDULE = PolynomialDecay(0.5, 10.0, 0.33)
+
+
+def make_ours(n_components, total, sampler="scir", **settings):
+    return StochasticLDA(
+        n_components,
+        sampler=sampler,
+        doc_topic_prior=ALPHA,
+        topic_word_prior=BETA,
+        total_samples=total,
+        random_state=0,
+        **settings,
+    )
+
+
+class Ours:
+    name = "skmanifold, scir"
+
+    def __init__(self, X, n_components):
+        sampler = SCIR(SCHEDULE)
+        self.model = make_ours(n_components, X.shape[0], sampler, n_local_sweeps=10, n_local_burn_in=5)
+
+    def update(self, batch):
+        self.model.partial_fit(batch)
+
+    def score(self, X_test):
+        return self.model.perplexity(X_test)
+
+
+class ScikitLearn:
+    name = "scikit-learn"
+
+    def __init__(self, X, n_components):
+        from sklearn.decomposition import LatentDirichletAllocation
+
+        self.model = LatentDirichletAllocation(
+            n_components, doc_topic_prior=ALPHA, topic_word_prior=BETA, total_samples=X.shape[0], random_state=0
+        )
+        self.n_components = n_components
+
+    def update(self, batch):
+        self.model.batch_size = batch.shape[0]
+        self.model.partial_fit(batch)
+
+    def score(self, X_test):
+        prior = np.full(self.n_components, ALPHA)
+        return document_completion(self.model.components_, X_test, prior).perplexity
+
+
+class Gensim:
+    name = "gensim"
+
+    def __init__(self, X, n_components):
+        from gensim.models import LdaModel
+
+        names = {word: str(word) for word in range(X.shape[1])}
+        self.model = LdaModel(id2word=names, num_topics=n_components, alpha=[ALPHA] * n_components, eta=BETA)
+        self.n_components, self.total = n_components, X.shape[0]
+
+    def update(self, batch):
+        from gensim.matutils import Sparse2Corpus
+
+        self.model.num_updates = max(self.model.num_updates, self.total - batch.shape[0])  # documents in all
+        self.model.update(list(Sparse2Corpus(batch, documents_columns=False)), chunksize=batch.shape[0])
+
+    def score(self, X_test):
+        prior = np.full(self.n_components, ALPHA)
+        return document_completion(self.model.get_topics(), X_test, prior).perplexity
+
+
+def draw_batch(X, size, rng):
+    return X[np.sort(rng.choice(X.shape[0], size, replace=False))]
+
+
+def summary(seconds):
+    return f"{np.median(seconds):.4f} s ({min(seconds):.4f} to {max(seconds):.4f})"
+
+
+def compare_peers(options):
+    X, _ = split_documents(load_counts("wiki"))
+    for size in options.batch:
+        trainers = [kind(X, options.n_components) for kind in (Ours, ScikitLearn, Gensim)]
+        rng = np.random.default_rng(0)
+        times = {trainer.name: [] for trainer in trainers}
+        for turn in range(options.warm_up + options.turns):
+            batch = draw_batch(X, size, rng)
+            for trainer in trainers:
+                if turn < options.warm_up and trainer.name != Ours.name and turn > 0:
+                    continue
+                start = time.perf_counter()
+                trainer.update(batch)
+                seconds = time.perf_counter() - start
+                if turn >= options.warm_up:
+                    times[trainer.name].append(seconds)
+        print(f"\nminibatches of {size} documents, K={options.n_components}, V={X.shape[1]}, {options.turns} turns")
+        for name, seconds in times.items():
+            ratio = np.array(seconds) / np.array(times[Ours.name])
+            print(
+                f"{name:18s} {summary(seconds)}  {size / np.median(seconds):7.0f} documents/s  "
+                f"time / ours {np.median(ratio):.1f} ({ratio.min():.1f} to {ratio.max():.1f})",
+                flush=True,
+            )
+
+
+def race(options):
+    X, test = split_documents(load_counts("wiki"))
+    test = test[:500]
+    for kind in (Ours, ScikitLearn, Gensim):
+        for size in options.race_batch:
+            trainer, rng, seconds, line = kind(X, options.n_components), np.random.default_rng(0), 0.0, []
+            for budget in options.budgets:
+                while seconds < budget:
+                    batch = draw_batch(X, size, rng)
+                    start = time.perf_counter()
+                    trainer.update(batch)
+                    seconds += time.perf_counter() - start
+                line.append(f"{budget:g} s: {trainer.score(test):.0f}")
+            print(f"{trainer.name:18s} batch {size:4d}  perplexity at " + ", ".join(line), flush=True)
+
+
+def make_documents(n_documents, n_words, rng):
+    """Documents of about 200 tokens whose words have Zipf's frequencies."""
+    weights = 1.0 / np.arange(10, n_words + 10)
+    cumulative = np.cumsum(weights / weights.sum())
+    tokens = np.minimum(np.searchsorted(cumulative, rng.random((n_documents, 200))), n_words - 1)
+    rows = np.repeat(np.arange(n_documents), 200)
+    return sp.coo_array((np.ones(tokens.size, np.int32), (rows, tokens.ravel())), (n_documents, n_words)).tocsr()
+
+
+def grow_vocabulary(options):
+    samplers = {
+        "scir": SCIR(SCHEDULE),
+        "scir, lazy=False": SCIR(SCHEDULE, lazy=False),
+        **{name: name for name in ("sgrld", "sgrhmc", "sgld", "sghmc")},
+    }
+    print(f"\nseconds a minibatch of 50 documents, K={options.vocabulary_components}: median (range)")
+    for n_words in options.vocabulary:
+        for name, sampler in samplers.items():
+            n_bytes = 8 * n_words * options.vocabulary_components
+            if name != "scir" and n_bytes > options.most_bytes:
+                continue
+            rng = np.random.default_rng(0)
+            lda = make_ours(options.vocabulary_components, 100_000, sampler, max_draws_bytes=0)
+            times = []
+            for turn in range(5 + options.turns):
+                batch = make_documents(50, n_words, rng)
+                start = time.perf_counter()
+                lda.partial_fit(batch)
+                if turn >= 5:
+                    times.append(time.perf_counter() - start)
+            print(f"V={n_words:8d} {name:18s} {summary(times)}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", message=".* does not draw from the posterior", category=UserWarning)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--race", action="store_true")
+    parser.add_argument("--vocabulary", nargs="*", type=int)
+    parser.add_argument("--n-components", type=int, default=100)
+    parser.add_argument("--batch", type=int, nargs="+", default=[50, 500])
+    parser.add_argument("--race-batch", type=int, nargs="+", default=[50, 250, 1000])
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--warm-up", type=int, default=40)
+    parser.add_argument("--budgets", type=float, nargs="+", default=[5, 15, 45])
+    parser.add_argument("--vocabulary-components", type=int, default=50)
+    parser.add_argument("--most-bytes", type=float, default=1e9)
+    options = parser.parse_args()
+    if options.peers:
+        compare_peers(options)
+    if options.race:
+        race(options)
+    if options.vocabulary is not None:
+        options.vocabulary = options.vocabulary or [1000, 10_000, 100_000, 1_000_000]
+        grow_vocabulary(options)
