@@ -18,20 +18,20 @@ from _peers import installed
 
 from skmanifold.admixture._lda_model import LDAModel
 from skmanifold.admixture._topic_counts import TopicPrior
-from skmanifold.samplers import ESCA
+from skmanifold.samplers import ESCA, CollapsedGibbs, Gibbs
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 
 class Ours:
-    """One ESCA chain, stepped by hand."""
+    """One chain, stepped by hand."""
 
-    def __init__(self, X, n_components, alpha, beta):
+    def __init__(self, X, n_components, alpha, beta, sampler):
         counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
         prior = TopicPrior(beta, n_components, counts.n_features)
         self.model = LDAModel(counts, np.full(n_components, alpha), prior, Workers(1))
-        self.sampler = ESCA()
-        self.state = self.sampler.init(self.model, np.uint64(0))
+        self.sampler = sampler
+        self.state = sampler.init(self.model, np.uint64(0))
 
     def step(self, workers=None):
         self.model.workers = workers or self.model.workers
@@ -57,9 +57,16 @@ def describe(seconds, n_tokens):
 def compare(X, n_components, n_train, n_rounds):
     alpha, beta, n_tokens = 50 / n_components, 0.1, int(X.sum())
     print(f"\nK={n_components}: {X.shape[0]} documents, V={X.shape[1]}, {n_tokens} tokens", flush=True)
-    ours = Ours(X, n_components, alpha, beta)
+    ours = Ours(X, n_components, alpha, beta, ESCA())
+    exact = {
+        "gibbs": Ours(X, n_components, alpha, beta, Gibbs()),
+        "collapsed gibbs": Ours(X, n_components, alpha, beta, CollapsedGibbs()),
+    }
     for _ in range(n_train):
         ours.step()
+    for chain in exact.values():
+        for _ in range(min(n_train, 2_000 // n_components)):
+            chain.step()
     peers = [trainer(X, n_components, alpha, beta) for trainer in installed(["tomotopy"])]
     for peer in peers:
         for _ in range(min(n_train, 40)):
@@ -71,6 +78,9 @@ def compare(X, n_components, n_train, n_rounds):
         times["ours, two cores"] += [timed(lambda: ours.step(two)) for _ in range(2)]
         for peer in peers:
             times[peer.name + ", one core"].append(timed(peer.step))
+        for name, chain in exact.items():
+            times.setdefault(name + ", one core", []).append(timed(lambda chain=chain: chain.step(one)))
+        times.setdefault("gibbs, two cores", []).append(timed(lambda: exact["gibbs"].step(two)))
     print(f"trained state: {n_train} passes, {ours.topics_per_document():.1f} topics a document")
     for name, seconds in times.items():
         print(f"{name:24s} {describe(seconds, n_tokens)}", flush=True)
@@ -79,6 +89,9 @@ def compare(X, n_components, n_train, n_rounds):
     for peer in peers:
         ratio = np.array(times[peer.name + ", one core"]) / base.reshape(n_rounds, 2).mean(axis=1)
         print(f"ours / {peer.name:17s} {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f}), one core each")
+    for name in ("gibbs, one core", "gibbs, two cores", "collapsed gibbs, one core"):
+        ratio = np.array(times[name]) / base.reshape(n_rounds, 2).mean(axis=1)
+        print(f"time of a pass, {name} / ESCA, one core: {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f})")
     few = X[: max(100, 40_000 // n_components)]
     for trainer in installed(["gensim", "sklearn"]):
         peer = trainer(few, n_components, alpha, beta)

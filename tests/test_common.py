@@ -18,6 +18,13 @@ WITH_EACH_SAMPLER = [
 SAMPLERS = sorted({s for estimator in ESTIMATORS for s in estimator._samplers.values()}, key=lambda s: s.__name__)
 
 
+# What two samplers say of the default topic_word_prior, and nothing else
+allow_warning_of_small_priors = pytest.mark.filterwarnings(
+    "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
+)
+
+
+@allow_warning_of_small_priors
 @parametrize_with_checks(
     [estimator(sampler=name, **SMALL) for estimator in ESTIMATORS for name in estimator._samplers]
     + [estimator(n_chains=2, n_jobs=2, **SMALL) for estimator in ESTIMATORS]
@@ -66,6 +73,7 @@ def test_sampler_is_a_value(sampler):
     assert repr(one) == f"{sampler.__name__}()"
 
 
+@allow_warning_of_small_priors
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_short_names_name_their_samplers(estimator):
     assert issubclass(estimator, BaseSampledEstimator)

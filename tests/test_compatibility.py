@@ -6,27 +6,58 @@ import numpy as np
 import pytest
 
 from skmanifold import StochasticLDA
+from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
+from skmanifold.admixture._lda_passes import MinibatchPasses, seen_by
 from skmanifold.admixture._topic_counts import TopicPrior
 from skmanifold.models import (
     CollapsedModel,
     CollapsedVariationalModel,
     IncompatibleError,
     LatentModel,
+    Mirror,
+    PartiallyCollapsedModel,
     StreamModel,
     check_compatible,
 )
-from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs
+from skmanifold.samplers import (
+    CVB0,
+    ESCA,
+    HMC,
+    SCIR,
+    SGHMC,
+    SGLD,
+    SGRHMC,
+    SGRLD,
+    BaseSampler,
+    CollapsedGibbs,
+    Gibbs,
+)
 from skmanifold.utils._csr import Counts
 from skmanifold.utils._threads import Workers
 
-SAMPLERS = [ESCA, CollapsedGibbs, CVB0]
+BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0]
+BY_MINIBATCHES = [SCIR, SGRLD, SGRHMC, SGLD, SGHMC]
+SAMPLERS = [*BY_PASSES, *BY_MINIBATCHES]
 KEY = np.uint64(7)
 
 
+def corpus():
+    return Counts(np.array([0, 2, 4]), np.array([0, 1, 1, 2], np.int32), np.array([2, 1, 1, 2], np.int32), 3)
+
+
 def make_lda_model():
-    counts = Counts(np.array([0, 2, 4]), np.array([0, 1, 1, 2], np.int32), np.array([2, 1, 1, 2], np.int32), 3)
-    return LDAModel(counts, np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1))
+    return LDAModel(corpus(), np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1))
+
+
+def make_minibatch_lda():
+    prior = TopicPrior(0.5, 2, 3)
+    options = {"batch_size": 1, "total_samples": 2, "n_sweeps": 4, "n_burn_in": 2}
+    return MinibatchLDA(corpus(), np.full(2, 0.5), prior, Workers(1), **options)
+
+
+def make_mirrored_lda():
+    return Mirror(make_minibatch_lda())
 
 
 def offer(*protocols):
@@ -46,15 +77,19 @@ def offer(*protocols):
 OnlyLatent = offer(LatentModel)
 OnlyStream = offer(StreamModel)
 OnlyCollapsed = offer(CollapsedModel)
+OnlyPartiallyCollapsed = offer(PartiallyCollapsedModel)
 OnlyVariational = offer(CollapsedVariationalModel)
 BothCollapsed = offer(CollapsedModel, CollapsedVariationalModel)
 Nothing = offer()
 
 RUNS = {
-    make_lda_model: {ESCA, CollapsedGibbs, CVB0},
+    make_lda_model: {ESCA, Gibbs, CollapsedGibbs, CVB0},
+    make_minibatch_lda: {SCIR, SGRLD, SGRHMC},
+    make_mirrored_lda: {SGRLD, SGRHMC, SGLD, SGHMC},
     OnlyLatent: {ESCA},
     OnlyStream: {ESCA},
     OnlyCollapsed: {CollapsedGibbs},
+    OnlyPartiallyCollapsed: {Gibbs},
     OnlyVariational: {CVB0},
     BothCollapsed: {CollapsedGibbs, CVB0},
     Nothing: set(),
@@ -70,12 +105,38 @@ def test_table_has_every_registered_sampler():
     assert set(StochasticLDA._samplers.values()) == set(SAMPLERS)
 
 
+WORDS = {
+    SCIR: "expected counts (expected_counts)",
+    **dict.fromkeys([SGRLD, SGRHMC, SGLD, SGHMC], "a gradient of the log density (grad_log_density)"),
+}
+GEOMETRY = {
+    **dict.fromkeys([SGRLD, SGRHMC], "a metric for diffusions"),
+    **dict.fromkeys([SGLD, SGHMC], "a flat space without boundary"),
+}
+
+
+def what_is_missing(sampler, model):
+    """As the sentence has it."""
+    if isinstance(model, MinibatchLDA) and sampler in GEOMETRY:
+        return f"{GEOMETRY[sampler]}, which PositiveOrthant does not offer"
+    lacks = f"{WORDS.get(sampler, f'a {sampler.requires[0].__name__}')}, which {type(model).__name__} does not offer"
+    if sampler in GEOMETRY:  # a model without a manifold
+        lacks += f" and {GEOMETRY[sampler]}, which {type(model).__name__} does not offer"
+    return lacks
+
+
 @pytest.mark.parametrize(("sampler", "make_model", "runs"), PAIRS)
 def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
     model = make_model()
     if runs:
         check_compatible(sampler(), model, SAMPLERS)
-        state = sampler().step(model, sampler().init(model, KEY))
+        mover, key = sampler(), KEY
+        if sampler in BY_MINIBATCHES:
+            key = np.array([KEY], np.uint64)
+            state = mover.step(model, mover.init(model, key))
+            assert state.n_steps == 1
+            return
+        state = mover.step(model, mover.init(model, key))
         assert state.n_steps == 1
         assert np.isfinite(state.log_density)
         assert state.statistics.totals.sum() == pytest.approx(6)
@@ -84,10 +145,30 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
     advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
     with pytest.raises(IncompatibleError) as refusal:
         check_compatible(sampler(), model, SAMPLERS)
-    needed = sampler.requires[0].__name__
-    assert str(refusal.value) == (
-        f"{sampler.__name__} needs a {needed}, which {type(model).__name__} does not offer{advice}."
-    )
+    lacks = what_is_missing(sampler, model)
+    assert str(refusal.value) == f"{sampler.__name__} needs {lacks}{advice}."
+
+
+@pytest.mark.parametrize("sampler", BY_MINIBATCHES)
+def test_each_sampler_by_minibatches_is_driven_through_a_pass_in_coordinates_that_suit_it(sampler):
+    model = make_minibatch_lda()
+    seen = seen_by(sampler(), model)
+    assert isinstance(seen, MinibatchLDA if sampler in RUNS[make_minibatch_lda] else Mirror)
+    passes = MinibatchPasses(sampler())
+    state = passes.step(model, passes.init(model, KEY))
+    assert state.n_steps == 2  # one a document
+    assert state.log_density < 0
+    assert state.statistics.totals.sum() == pytest.approx(6)
+    np.testing.assert_allclose(state.statistics.components.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_a_sampler_that_suits_neither_model_of_the_estimator_is_refused_before_its_first_step():
+    lda = StochasticLDA(2, sampler=HMC())
+    with pytest.raises(
+        IncompatibleError, match=r"HMC needs .*a log density \(log_density\).*MinibatchLDA .*: SCIR, SGRLD"
+    ):
+        lda.fit([[1, 2], [2, 1]])
+    assert vars(lda).keys() == lda.get_params(deep=False).keys()
 
 
 def test_stream_model_is_a_latent_model_with_more():
@@ -121,7 +202,8 @@ def test_estimator_refuses_a_stranger_before_its_first_step_and_stays_unfitted(e
 
     lda = StochasticLDA(2, sampler=Stranger())
     with pytest.raises(
-        error, match=r"Stranger needs a MindReadingModel, which LDAModel does not offer; .*ESCA, CollapsedGibbs"
+        error,
+        match=r"Stranger needs a MindReadingModel, which LDAModel does not offer; .*ESCA, Gibbs, CollapsedGibbs, CVB0",
     ):
         lda.fit([[1, 2], [2, 1]])
     assert vars(lda).keys() == lda.get_params(deep=False).keys()

@@ -42,6 +42,7 @@ from ._topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
 from ._topic_uncertainty import TopicUncertainty
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
+Priors = tuple[np.ndarray, TopicPrior]
 
 
 class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
@@ -383,40 +384,36 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
         t = 0 if begins else self.n_batch_iter_
         counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins)
         priors = self._priors(counts.n_features, learned=not begins)
-        with Workers(self.n_jobs) as workers:
-            if by_minibatch:
-                fitted = self._advance_draws(sampler, self._make_minibatches(sampler, counts, priors, workers), key, t)
-            else:
-                fitted = self._advance_counts(sampler, LDAModel(counts, *priors, workers), key, t)
+        if by_minibatch:
+            fitted = self._advance_draws(sampler, counts, priors, key, t)
+        else:
+            fitted = self._advance_counts(sampler, counts, priors, key, t)
         for name in ("_posterior", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted, **_prior_attributes(*priors))
         self._key, self.sampler_, self.n_batch_iter_ = key, sampler, t + 1
         return self
 
-    def _advance_counts(self, sampler: BaseSampler, model: LDAModel, key: np.uint64, t: int) -> dict:
-        check_compatible(sampler, model, self._samplers.values())
+    def _advance_counts(self, sampler: BaseSampler, counts: Counts, priors: Priors, key: np.uint64, t: int) -> dict:
         before = None
         if self._topic_counts is not None:
             before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
         rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        state = advance_counts(sampler, model, before, key, t, rate, self.total_samples)
-        return {
-            "_topic_counts": state.statistics,
-            "_estimate": state.position,
-            "_n_counted_rows": self.total_samples,
-            "_stream": None,
-        }
+        with Workers(self.n_jobs) as workers:
+            model = LDAModel(counts, *priors, workers)
+            check_compatible(sampler, model, self._samplers.values())
+            state = advance_counts(sampler, model, before, key, t, rate, self.total_samples)
+        counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.total_samples}
+        return {**counted, "_estimate": state.position, "_stream": None}
 
-    def _advance_draws(self, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, t: int) -> dict:
+    def _advance_draws(self, sampler: ManifoldSampler, counts: Counts, priors: Priors, key: np.uint64, t: int) -> dict:
         if getattr(sampler, "control_variate", None) == "stored":
-            raise ValueError(
-                "control_variate='stored' keeps the topics of all documents, which a stream has not: None."
-            )
-        with Workers(self.n_jobs and min(self.n_chains, self.n_jobs)) as chain_workers:
+            raise ValueError("control_variate='stored' keeps the topics of all documents: it is not for streams.")
+        with self._open_workers() as (chain_workers, kernel_workers):
+            model = self._make_minibatches(sampler, counts, priors, kernel_workers)
             stream = self._stream or DrawStream.begin(sampler, model, key, self.n_chains)
             if t == 0:
-                stream = stream.storing(self._max_draws(model.counts.n_features), self.thin)
+                stream = stream.storing(self._max_draws(counts.n_features), self.thin)
             stream = stream.advanced(sampler, model, chain_workers)
         return {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
 
@@ -429,7 +426,7 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
             raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
         return auto
 
-    def _priors(self, n_features: int, learned: bool = False) -> tuple[np.ndarray, TopicPrior]:
+    def _priors(self, n_features: int, learned: bool = False) -> Priors:
         n_components = self.n_components
         alpha, beta = self.doc_topic_prior, self.topic_word_prior
         if isinstance(alpha, str):

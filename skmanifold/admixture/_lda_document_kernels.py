@@ -21,9 +21,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..utils._random import fold_in, uniform
-from ._row_scan import LANES
+from ._row_scan import LANES, prefetch
 
 _SLOTS = 4  # documents sampled side by side
+_AHEAD = 2  # tokens between the prefetch of a word's scores and their use
 _index = np.uint64  # of an index that is never negative: spares numba's test for it
 _ROW, _START, _STOP, _CURSOR, _SWEEP, _KNOWN, _LISTED, _N_FIELDS = range(8)  # what a slot knows, in `state`
 _GROUP = 8  # blocks searched at a time
@@ -291,6 +292,7 @@ def _sample_rows(
                         is_listed[slot * n_blocks + block] = 1
                         listed[slot * n_blocks + n_listed] = block
                         n_listed += 1
+                n_listed = _tidy_list(counts, slot * width, listed, is_listed, slot * n_blocks, n_listed)
                 counts[slot * width + np.int64(token_topics[start])] -= 1
             state[field + _LISTED] = n_listed
 
@@ -324,6 +326,12 @@ def _sample_rows(
             if cursor + 1 < state[_index(field + _STOP)]:
                 topic = np.int64(token_topics[_index(cursor + 1)])
                 counts[_index(slot * width + topic)] -= np.int32(state[_index(field + _KNOWN)])
+            if state[_index(field + _SWEEP)] == first_sweep and cursor + _AHEAD < state[_index(field + _STOP)]:
+                # The document's words are not in the cache before the first sweep.
+                ahead = np.int64(token_word[_index(cursor - base + _AHEAD)])
+                prefetch(prior_sums, (ahead + 1) * n_blocks - 1)
+                for j in range(slot * n_blocks, slot * n_blocks + state[_index(field + _LISTED)]):
+                    prefetch(scores, ahead * width + np.int64(listed[_index(j)]) * LANES)
             values[_index(slot)] = total * uniform(streams[_index(slot)], cursor - state[_index(field + _START)])
 
         for i in range(n_live - 1, -1, -1):
@@ -376,17 +384,8 @@ def _sample_rows(
                 if ended:
                     for j in range(token, stop):
                         counts[slot * width + np.int64(token_topics[j])] = 0
-                # Blocks out of use leave the list; the others keep their order.
-                n_listed, n_left = state[field + _LISTED], 0
-                for j in range(first_block, first_block + n_listed):
-                    block = np.int64(listed[j])
-                    cell = slot * width + block * LANES
-                    in_use = 0
-                    for k in range(cell, cell + LANES):
-                        in_use |= counts[_index(k)]
-                    listed[first_block + n_left] = block
-                    is_listed[first_block + block] = in_use != 0
-                    n_left += in_use != 0
+                n_listed = state[field + _LISTED]
+                n_left = _tidy_list(counts, slot * width, listed, is_listed, first_block, n_listed)
                 for j in range(slot * depth + n_left * LANES, slot * depth + n_listed * LANES):
                     sums[j] = np.inf
                 state[field + _LISTED] = n_left
@@ -397,6 +396,26 @@ def _sample_rows(
                 streams[slot] = fold_in(row_keys[row], state[field + _SWEEP])
                 counts[slot * width + np.int64(token_topics[token])] -= 1
             state[_index(field + _CURSOR)] = token
+
+
+@njit(cache=True)
+def _tidy_list(counts, first_cell, listed, is_listed, first_block, n_listed):
+    """Take blocks out of use from a list and sort it: a sweep begins the same way however its start was come by."""
+    n_left = 0
+    for i in range(first_block, first_block + n_listed):
+        block = listed[i]
+        in_use = 0
+        for cell in range(first_cell + block * LANES, first_cell + (block + 1) * LANES):
+            in_use |= counts[cell]
+        is_listed[first_block + block] = in_use != 0
+        if in_use:
+            place = first_block + n_left
+            while place > first_block and listed[place - 1] > block:
+                listed[place] = listed[place - 1]
+                place -= 1
+            listed[place] = block
+            n_left += 1
+    return n_left
 
 
 @njit(cache=True)

@@ -13,12 +13,13 @@ from ..utils._csr import Counts
 from ..utils._threads import Workers, split_range
 from ._lda_cvb0_kernels import _index_words
 from ._lda_document_kernels import _sample_rows
-from ._row_scan import LANES
+from ._row_scan import LANES, prefetch
 from ._topic_counts import TopicCounts, add_counts
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
 _TASK_COUNTS = 1 << 19  # kept topics counted by one task
+_AHEAD = 12  # pairs between the prefetch of their topics and the count of them
 _MAX_HISTORY = 1 << 27  # kept topics held at a time, two bytes each
 
 _LOWEST = -1e300
@@ -298,10 +299,13 @@ def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, his
     n_topics = np.empty(stop_word - first_word, np.int64)
     totals = np.zeros(n_components, np.int64)
     one = scratch.dtype.type(1)
+    last = len(word_pairs) - 1
     end = 0
     for word in range(first_word, stop_word):
         begin = end
         for i in range(word_indptr[word], word_indptr[word + 1]):
+            prefetch(pair_start, word_pairs[min(i + 2 * _AHEAD, last)])
+            prefetch(history, n_kept * pair_start[word_pairs[min(i + _AHEAD, last)]])
             pair = word_pairs[i]
             for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
                 topic = np.uint64(history[j])

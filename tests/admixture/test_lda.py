@@ -6,11 +6,18 @@ import scipy.sparse as sp
 
 from skmanifold import StochasticLDA
 from skmanifold.admixture import _topic_inference
+from skmanifold.admixture._lda_model import LDAModel
+from skmanifold.admixture._topic_counts import TopicPrior
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import document_completion, match_topics
-from skmanifold.samplers import CVB0, ESCA, CollapsedGibbs
+from skmanifold.samplers import CVB0, ESCA, CollapsedGibbs, Gibbs
+from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.utils._random import Purpose, root_key, subkey
+from skmanifold.utils._threads import Workers
 
-from ._corpora import SAMPLERS, easy_corpus, easy_split, learned, small_corpus, small_fit
+from ._corpora import easy_corpus, easy_split, learned, small_corpus, small_fit
+
+SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0")
 
 # Topics
 
@@ -233,9 +240,11 @@ def test_samplers_agree_held_out_at_convergence():
 
     truth = document_completion(corpus.components, test, prior).log_likelihood
     gibbs, esca, cvb0 = held_out(CollapsedGibbs(), 150), held_out(ESCA(), 400), held_out(CVB0(), 80)
+    partially_collapsed = held_out(Gibbs(), 300)
     assert truth - 0.05 < gibbs < truth
     assert abs(esca - gibbs) < 0.02
     assert abs(cvb0 - gibbs) < 0.02
+    assert abs(partially_collapsed - gibbs) < 0.02
 
 
 # Draws
@@ -264,24 +273,50 @@ def test_draws_have_the_promised_shapes(sampler, max_iter, burn_in, thin, n_draw
     np.testing.assert_allclose(lda.posterior_["components"].sum(axis=3), 1, rtol=1e-5)
 
 
-def test_draws_of_whole_topics_are_dropped_where_they_would_not_fit():
-    def names(max_draws_bytes):
-        lda = StochasticLDA(3, max_iter=8, thin=2, n_chains=2, max_draws_bytes=max_draws_bytes, random_state=0)
-        return set(lda.fit(small_corpus()).posterior_)
+def test_draws_of_whole_topics_are_thinned_to_fit_and_dropped_where_not_one_does():
+    def draws(max_draws_bytes):
+        lda = StochasticLDA(3, max_iter=20, thin=1, n_chains=2, max_draws_bytes=max_draws_bytes, random_state=0)
+        return lda.fit(small_corpus()).posterior_
 
-    needed = 2 * 2 * 3 * 40 * 4  # chains, draws, topics, words, bytes
-    assert names(needed) == {"log_likelihood", "topic_weights", "components"}
-    assert names(needed - 1) == {"log_likelihood", "topic_weights"}
+    one = 2 * 3 * 40 * 4  # of each chain: chains, topics, words, bytes
+    whole = draws(10 * one)
+    assert whole["components"].shape == (2, 10, 3, 40)
+    for max_bytes, kept in (
+        (10 * one - 1, [1, 3, 5, 7, 9]),
+        (5 * one, [1, 3, 5, 7, 9]),
+        (5 * one - 1, [0, 3, 6, 9]),
+        (4 * one, [0, 3, 6, 9]),
+        (2 * one, [4, 9]),
+        (one, [9]),
+    ):
+        thinned = draws(max_bytes)
+        assert thinned["components"].nbytes <= max_bytes
+        np.testing.assert_array_equal(thinned["components"], whole["components"][:, kept])
+        for name in ("log_likelihood", "topic_weights"):
+            np.testing.assert_array_equal(thinned[name], whole[name])
+    assert set(draws(one - 1)) == set(draws(0)) == {"log_likelihood", "topic_weights"}
 
 
-def test_collapsed_gibbs_estimates_by_its_mean_counts_and_esca_by_its_last():
-    kwargs = {"max_iter": 12, "burn_in": 4, "thin": 1, "doc_topic_prior": 0.5, "random_state": 0}
-    for sampler, n_last in ((CollapsedGibbs(), 8), (ESCA(n_average=3), 3), (ESCA(n_average=50), 8), (CVB0(), 1)):
-        lda = StochasticLDA(4, sampler=sampler, **kwargs).fit(small_corpus())
-        n_tokens = small_corpus().sum()
-        totals = lda.posterior_["topic_weights"][0] * n_tokens
-        counts = lda.posterior_["components"][0] * (totals + 4.0)[:, :, np.newaxis] - 0.1
-        np.testing.assert_allclose(lda.topic_word_counts_.toarray(), counts[-n_last:].mean(axis=0), atol=1e-3)
+@pytest.mark.parametrize(
+    ("sampler", "n_last"),
+    [(CollapsedGibbs(), 8), (Gibbs(), 8), (ESCA(n_average=3), 3), (ESCA(n_average=50), 8), (CVB0(), 1)],
+)
+def test_the_estimate_is_the_mean_of_the_last_passes_counts(sampler, n_last):
+    lda = StochasticLDA(4, sampler=sampler, max_iter=12, burn_in=4, thin=1, doc_topic_prior=0.5, random_state=0).fit(
+        small_corpus()
+    )
+    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0), by_content=False)
+    model = LDAModel(counts, np.full(4, 0.5), TopicPrior(0.1, 4, 40), Workers(1))
+    state = sampler.init(model, subkey(root_key(0), Purpose.CHAIN, 0))
+    passes = []
+    for _ in range(12):
+        state = sampler.step(model, state)
+        passes.append(state.statistics.tocsr().toarray().T)
+    expected = np.mean(passes[-n_last:], axis=0)
+    np.testing.assert_allclose(lda.topic_word_counts_.toarray(), expected, rtol=1e-6)
+    assert np.abs(np.mean(passes[-n_last - 1 :], axis=0) - expected).max() > 1e-3  # one pass more would not do
+    totals = np.sum(passes[4:], axis=2)
+    np.testing.assert_allclose(lda.posterior_["topic_weights"][0], totals / totals.sum(axis=1, keepdims=True))
 
 
 def test_the_chain_of_highest_log_density_gives_the_estimate():

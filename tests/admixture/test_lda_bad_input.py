@@ -10,20 +10,25 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skmanifold import StochasticLDA
-from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs
+from skmanifold.samplers import CVB0, ESCA, BaseSampler
 
-from ._corpora import SAMPLERS, learned, small_corpus, small_fit
+from ._corpora import learned, small_corpus, small_fit
+
+SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0")  # by passes
+EACH_SAMPLER = tuple(StochasticLDA._samplers)
 
 X = np.array([[3.0, 1, 0, 2], [0, 2, 2, 0], [1, 0, 0, 4]])
 
 
 def make_lda(**params):
+    if params.get("sampler") in ("sgrld", "sgrhmc"):  # below 1/2 they warn
+        params.setdefault("topic_word_prior", 0.5)
     return StochasticLDA(**{"n_components": 2, "max_iter": 4, "random_state": 0, **params})
 
 
 @pytest.fixture
 def _no_sampler_begins(monkeypatch):
-    for sampler in (ESCA, CollapsedGibbs, CVB0):
+    for sampler in StochasticLDA._samplers.values():
         monkeypatch.setattr(sampler, "init", lambda *args: pytest.fail("the sampler began"))
 
 
@@ -48,7 +53,7 @@ def refuse(message, lda, X=X, error=ValueError, methods=("fit", "fit_transform",
 
 
 @before_any_work
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.csc_matrix, pd.DataFrame])
 @pytest.mark.parametrize(
     ("value", "message"),
@@ -79,7 +84,7 @@ def test_a_count_that_is_none_is_refused_after_fit_too(make, value):
 
 
 @before_any_work
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize("X", [np.zeros((3, 4)), sp.csr_array((3, 4)), sp.csr_array(([0.0], ([0], [1])), shape=(3, 4))])
 def test_a_corpus_without_tokens_is_refused(sampler, X):
     refuse("X has no tokens: all counts are zero", make_lda(sampler=sampler), X)
@@ -116,7 +121,7 @@ def test_more_columns_than_int32_are_refused():
     refuse(r"X has 2147483653 columns; at most 2147483647 \(int32\) are supported\.", make_lda(), wide)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 def test_empty_documents_and_columns_work(sampler):
     with_gaps = np.zeros((6, 9))
     with_gaps[1:5:2, 2:8:2] = [[3, 1, 0], [0, 2, 5]]
@@ -125,12 +130,13 @@ def test_empty_documents_and_columns_work(sampler):
     np.testing.assert_array_equal(proportions[[0, 2, 4, 5]], np.full((4, 2), 0.5))
     assert np.all(lda.components_ > 0)
     assert np.isfinite(lda.score(with_gaps))
-    assert lda.topic_word_counts_.sum() == pytest.approx(11)
+    if sampler in SAMPLERS:
+        assert lda.topic_word_counts_.sum() == pytest.approx(11)
     with pytest.raises(ValueError, match=r"no document in X has two tokens or more"):
         lda.score(np.eye(9))
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize("n_components", [1, 7, 300])
 def test_one_topic_and_more_topics_than_words_work(sampler, n_components):
     lda = make_lda(sampler=sampler, n_components=n_components).fit(X)
@@ -138,23 +144,25 @@ def test_one_topic_and_more_topics_than_words_work(sampler, n_components):
     np.testing.assert_allclose(lda.transform(X).sum(axis=1), 1)
     np.testing.assert_allclose(lda.components_.sum(axis=1), 1, rtol=1e-5)
     if n_components == 1:
-        counts = X.sum(axis=0) + 0.1
-        np.testing.assert_allclose(lda.components_[0], counts / counts.sum(), rtol=1e-6)
+        if sampler in SAMPLERS:
+            counts = X.sum(axis=0) + 0.1
+            np.testing.assert_allclose(lda.components_[0], counts / counts.sum(), rtol=1e-6)
         assert lda.transform(X).tolist() == [[1.0]] * 3
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 def test_one_document_of_one_word_works(sampler):
     lda = make_lda(sampler=sampler).fit([[5]])
     # Mean counts, weights and probabilities are each rounded to float32.
     np.testing.assert_allclose(lda.components_, [[1], [1]], rtol=3 * 2**-24)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 def test_counts_beyond_16_bits_work(sampler):
     large = np.array([[70_000.0, 300, 0], [0, 300, 70_000]])
     lda = make_lda(sampler=sampler, max_iter=30, doc_topic_prior=0.1).fit(large)
-    assert lda.topic_word_counts_.sum() == pytest.approx(large.sum())
+    if sampler in SAMPLERS:
+        assert lda.topic_word_counts_.sum() == pytest.approx(large.sum())
     assert sorted(lda.predict(large).tolist()) == [0, 1]
 
 
@@ -162,7 +170,7 @@ def test_counts_beyond_16_bits_work(sampler):
 
 
 @before_any_work
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -7,7 +7,7 @@ from skmanifold.admixture._lda_model import LDAModel
 from skmanifold.admixture._topic_counts import TopicPrior, add_counts
 from skmanifold.inference._driver import Chain, run_chains
 from skmanifold.inference._schedule import Schedule
-from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs, State
+from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs, Gibbs, State
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._random import Purpose, subkey, uniform
 from skmanifold.utils._threads import Workers
@@ -61,9 +61,10 @@ def make_lda():
 
 
 def run_lda(sampler, n_chains, n_workers=1):
-    return run(
-        sampler, make_lda(), n_chains, n_workers=n_workers, add=add_counts, record=lambda chain: {"totals": chain.state.statistics.totals}
-    )
+    def record(chain):
+        return {"totals": chain.state.statistics.totals}
+
+    return run(sampler, make_lda(), n_chains, n_workers=n_workers, add=add_counts, record=record)
 
 
 def assert_same_chain(ours, other):
@@ -78,7 +79,7 @@ def assert_same_chain(ours, other):
 
 
 @pytest.mark.parametrize(
-    "sampler", [Walk(), ESCA(n_average=3), CollapsedGibbs(), CVB0()], ids=lambda s: type(s).__name__
+    "sampler", [Walk(), ESCA(n_average=3), Gibbs(), CollapsedGibbs(), CVB0()], ids=lambda s: type(s).__name__
 )
 def test_a_chain_depends_neither_on_the_other_chains_nor_on_workers(sampler):
     def go(n_chains, n_workers=1):
@@ -141,6 +142,47 @@ def test_after_pass_sees_every_pass_and_may_end_the_run():
     # What was done so far is what a longer run does.
     for short, whole in zip(chains, run(), strict=True):
         assert short.log_density == whole.log_density[:7]
+
+
+def test_each_chains_model_is_adapted_after_each_pass_of_burn_in_and_then_stays():
+    """The model of a `Shift` is how far it goes in a step."""
+    asked = []
+
+    class Shift(Walk):
+        def init(self, model, key):
+            return State(0.0, key, 0, -np.inf, statistics=[])
+
+        def step(self, model, state):
+            position = state.position + model
+            return State(position, state.key, state.n_steps + 1, position, statistics=[position])
+
+    def adapt(model, state):
+        asked.append(state.n_steps)
+        return model + state.n_steps * (1 if state.key == subkey(KEY, Purpose.CHAIN, 0) else 10)
+
+    chains = run(Shift(), 1.0, n_chains=2, adapt=adapt)
+    assert sorted(asked) == sorted([1, 2, 3, 4, 5] * 2)  # burn-in is five passes of twelve
+    for chain, factor in zip(chains, (1, 10), strict=True):
+        sizes = 1 + factor * np.cumsum([0, 1, 2, 3, 4, 5])
+        np.testing.assert_allclose(np.diff(chain.log_density, prepend=0.0), [*sizes[:5], *[sizes[5]] * 7])
+        assert chain.model == sizes[5]
+
+
+def test_without_adaptation_the_chains_keep_the_model_that_was_given():
+    model = make_lda()
+    options = {"add": add_counts, "record": lambda chain: {}}
+    assert all(chain.model is model for chain in run(ESCA(), model, n_chains=2, **options))
+
+
+def test_draws_need_not_all_have_the_same_names():
+    def record(chain):
+        return {
+            "last": np.array(chain.state.n_steps),
+            **({"even": np.array(0)} if chain.state.n_steps % 2 == 0 else {}),
+        }
+
+    chain = run(n_chains=1, record=record)[0]
+    assert [set(draw) for draw in chain.draws] == [{"last", "even"}, {"last"}]  # after passes 8 and 11
 
 
 def test_chains_run_beside_each_other():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy import stats
-from scipy.special import digamma, gammainccinv, gammaincinv, gammaln, polygamma
+from scipy.special import digamma, gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, polygamma
 
 from skmanifold.samplers import _lazy_rows
 from skmanifold.samplers._lazy_rows import add_counts, expected_rows, gamma_tables, make_row_prior, new_rows, read_rows
@@ -125,6 +125,33 @@ def test_the_ziggurat_has_the_law_of_log_gammas_far_into_both_tails(shape, level
     assert len(cells) > 60
     assert p_value(left_share) > UNLIKELY
     assert p_value(0.0) < UNLIKELY  # no left tail
+
+
+@njit(cache=True)
+def _fill_tails(key, shape, left_share, edges, heights, out):
+    beyond = ~np.uint64(1023)  # in the lowest layer, at its right end
+    for i in range(len(out)):
+        out[i] = _draw_by_rejection(beyond, fold_in(key, i), shape, left_share, edges, heights)
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.5, 2.5, 300.0])
+@pytest.mark.parametrize("level", [0, 1])
+def test_the_tails_of_the_ziggurat_are_thinned_to_the_density(shape, level):
+    tables = gamma_tables(shape)
+    a, log_a, left_share = tables.levels[level]
+    left, right = np.exp(log_a + tables.edges[level][1])
+    z = np.empty(100_000)
+    _fill_tails(KEY, a, left_share, tables.edges[level], tables.heights[level], z)
+    x = np.exp(log_a + z)
+    shares = gammainc(a, left), gammaincc(a, right)
+    assert_agrees(summarize(x < left), shares[0] / sum(shares))
+    lower, upper = x[x < left], x[x > right]
+    assert stats.kstest(lower, lambda x: gammainc(a, x) / shares[0]).pvalue > UNLIKELY
+    assert stats.kstest(upper, lambda x: 1 - gammaincc(a, x) / shares[1]).pvalue > UNLIKELY
+    # What exponentials of the slopes at the edges would be. At small shapes the left one needs no thinning.
+    assert stats.kstest(upper, lambda x: 1 - (x / right) ** (a - right)).pvalue < UNLIKELY
+    if a > 100:
+        assert stats.kstest(lower, lambda x: (x / left) ** (a - left)).pvalue < UNLIKELY
 
 
 def test_exponentials_and_logarithms_are_those_of_the_library():
