@@ -21,7 +21,22 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..utils._random import fold_in, uniform
-from ._row_scan import LANES, prefetch
+from ._row_scan import prefetch
+from ._vectors import (
+    DOUBLES,
+    F32,
+    FLOATS,
+    I32,
+    I64,
+    INTS,
+    LANES,
+    ZEROS,
+    count_passed,
+    lane_of,
+    pointer_to,
+    sum_across,
+    vector_at,
+)
 
 _SLOTS = 4  # documents sampled side by side
 _AHEAD = 2  # tokens between the prefetch of a word's scores and their use
@@ -30,44 +45,7 @@ _ROW, _START, _STOP, _CURSOR, _SWEEP, _KNOWN, _LISTED, _N_FIELDS = range(8)  # w
 _GROUP = 8  # blocks searched at a time
 
 
-# Sums over a document's blocks, as vectors of LLVM: see `_row_scan`
-
-_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-_FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
-_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
-_ZEROS = ir.Constant(_FLOATS, [0.0] * LANES)
-
-
-def _pointer(context, builder, array_type, array, offset):
-    return builder.gep(context.make_array(array_type)(context, builder, array).data, [offset])
-
-
-def _splat(builder, value, vector_type):
-    undefined = ir.Constant(vector_type, ir.Undefined)
-    first = builder.insert_element(undefined, value, _I32(0))
-    lanes = ir.Constant(ir.VectorType(_I32, vector_type.count), [0] * vector_type.count)
-    return builder.shuffle_vector(first, undefined, lanes)
-
-
-def _sum_across(builder, vector):
-    """Running sums over sixteen lanes: add the vector shifted by 1, 2, 4, 8 lanes."""
-    zeros = ir.Constant(vector.type, [0.0] * LANES)
-    for shift in (1, 2, 4, 8):
-        source = [lane - shift if lane >= shift else LANES for lane in range(LANES)]
-        vector = builder.fadd(vector, builder.shuffle_vector(vector, zeros, ir.Constant(_INTS, source)))
-    return vector
-
-
-def _count_passed(builder, sums, value):
-    """How many of a vector's sums are not above `value`."""
-    passed = builder.fcmp_ordered("<=", sums, _splat(builder, value, sums.type))
-    mask = builder.zext(builder.bitcast(passed, ir.IntType(sums.type.count)), _I64)
-    count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64")
-    return builder.call(count_bits, [mask])
-
-
-def _vector_at(builder, pointer, offset, vector_type):
-    return builder.bitcast(builder.gep(pointer, [offset]), vector_type.as_pointer())
+# Sums over a document's blocks
 
 
 @intrinsic
@@ -92,22 +70,22 @@ def _scan_blocks_vector(
         n_listed = arguments[4]
         starts = {i: arguments[i + 1] for i in (0, 2, 5, 7, 9)}
         counts, listed, scores, sums, lanes = (
-            _pointer(context, builder, signature.args[i], arguments[i], start) for i, start in starts.items()
+            pointer_to(context, builder, signature.args[i], arguments[i], start) for i, start in starts.items()
         )
-        total = cgutils.alloca_once(builder, _FLOATS)
-        builder.store(_ZEROS, total)
+        total = cgutils.alloca_once(builder, FLOATS)
+        builder.store(ZEROS, total)
         with cgutils.for_range(builder, n_listed) as loop:
-            block = builder.zext(builder.load(builder.gep(listed, [loop.index])), _I64)
-            cell = builder.mul(block, _I64(LANES))
-            number = builder.sitofp(builder.load(_vector_at(builder, counts, cell, _INTS), align=4), _FLOATS)
-            score = builder.load(_vector_at(builder, scores, cell, _FLOATS), align=4)
+            block = builder.zext(builder.load(builder.gep(listed, [loop.index])), I64)
+            cell = builder.mul(block, I64(LANES))
+            number = builder.sitofp(builder.load(vector_at(builder, counts, cell, INTS), align=4), FLOATS)
+            score = builder.load(vector_at(builder, scores, cell, FLOATS), align=4)
             running = builder.fadd(builder.load(total), builder.fmul(number, score))
-            place = builder.mul(loop.index, _I64(LANES))
-            builder.store(running, _vector_at(builder, sums, place, _FLOATS), align=4)
+            place = builder.mul(loop.index, I64(LANES))
+            builder.store(running, vector_at(builder, sums, place, FLOATS), align=4)
             builder.store(running, total)
-        across = _sum_across(builder, builder.load(total))
-        builder.store(across, _vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
-        return builder.extract_element(across, _I32(LANES - 1))
+        across = sum_across(builder, builder.load(total))
+        builder.store(across, vector_at(builder, lanes, I64(0), FLOATS), align=4)
+        return builder.extract_element(across, I32(LANES - 1))
 
     return signature, codegen
 
@@ -118,28 +96,24 @@ def _find_in_blocks_vector(typing_context, sums, first_sum, n_listed, lanes, fir
 
     def codegen(context, builder, signature, arguments):
         _, first_sum, n_listed, _, first_lane, value = arguments
-        sums = _pointer(context, builder, signature.args[0], arguments[0], first_sum)
-        lanes = _pointer(context, builder, signature.args[3], arguments[3], first_lane)
-        across = builder.load(_vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
-        lane = _count_passed(builder, across, value)
-        lane = builder.select(builder.icmp_unsigned("<", lane, _I64(LANES)), lane, _I64(LANES - 1))
-        first = builder.icmp_unsigned("==", lane, _I64(0))
-        before = builder.load(builder.gep(lanes, [builder.select(first, _I64(0), builder.sub(lane, _I64(1)))]))
-        rest = builder.fsub(value, builder.select(first, _F32(0.0), before))
+        sums = pointer_to(context, builder, signature.args[0], arguments[0], first_sum)
+        lanes = pointer_to(context, builder, signature.args[3], arguments[3], first_lane)
+        across = builder.load(vector_at(builder, lanes, I64(0), FLOATS), align=4)
+        lane, rest = lane_of(builder, across, lanes, value)
         # How many sums of the lane are passed, eight at a time; those behind the list do not count.
         column = builder.gep(sums, [lane])
-        found = cgutils.alloca_once(builder, _I64)
-        builder.store(_I64(0), found)
-        n_groups = builder.lshr(builder.add(n_listed, _I64(_GROUP - 1)), _I64(3))
+        found = cgutils.alloca_once(builder, I64)
+        builder.store(I64(0), found)
+        n_groups = builder.lshr(builder.add(n_listed, I64(_GROUP - 1)), I64(3))
         with cgutils.for_range(builder, n_groups) as loop:
-            begin = builder.mul(loop.index, _I64(_GROUP))
-            group = builder.gep(column, [builder.mul(begin, _I64(LANES))])
-            eight = ir.Constant(ir.VectorType(_F32, _GROUP), ir.Undefined)
+            begin = builder.mul(loop.index, I64(_GROUP))
+            group = builder.gep(column, [builder.mul(begin, I64(LANES))])
+            eight = ir.Constant(ir.VectorType(F32, _GROUP), ir.Undefined)
             for i in range(_GROUP):
-                eight = builder.insert_element(eight, builder.load(builder.gep(group, [_I64(i * LANES)])), _I32(i))
-            n_passed = _count_passed(builder, eight, rest)
+                eight = builder.insert_element(eight, builder.load(builder.gep(group, [I64(i * LANES)])), I32(i))
+            n_passed = count_passed(builder, eight, rest)
             builder.store(builder.add(builder.load(found), n_passed), found)
-        return builder.add(builder.mul(builder.load(found), _I64(LANES)), lane)
+        return builder.add(builder.mul(builder.load(found), I64(LANES)), lane)
 
     return signature, codegen
 
@@ -149,12 +123,14 @@ def _find_in_block_vector(typing_context, alpha, first_alpha, scores, first_scor
     signature = types.int64(alpha, types.int64, scores, types.int64, types.float64)
 
     def codegen(context, builder, signature, arguments):
-        alpha, scores = (_pointer(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2))
-        zero = _I64(0)
-        score = builder.fpext(builder.load(_vector_at(builder, scores, zero, _FLOATS), align=4), _DOUBLES)
-        weight = builder.fmul(builder.load(_vector_at(builder, alpha, zero, _DOUBLES), align=8), score)
-        sums = _sum_across(builder, weight)
-        return _count_passed(builder, sums, arguments[4])
+        alpha, scores = (
+            pointer_to(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2)
+        )
+        zero = I64(0)
+        score = builder.fpext(builder.load(vector_at(builder, scores, zero, FLOATS), align=4), DOUBLES)
+        weight = builder.fmul(builder.load(vector_at(builder, alpha, zero, DOUBLES), align=8), score)
+        sums = sum_across(builder, weight)
+        return count_passed(builder, sums, arguments[4])
 
     return signature, codegen
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from ..utils._csr import Counts
-from ..utils._threads import Workers, split_range
+from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_cvb0_kernels import _index_words
 from ._lda_document_kernels import _sample_rows
-from ._row_scan import LANES, prefetch
-from ._topic_counts import TopicCounts, add_counts
+from ._row_scan import prefetch
+from ._topic_counts import TopicCounts, add_counts, close_list
+from ._vectors import LANES, zeros_by_cache_line
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
@@ -128,7 +128,11 @@ def make_word_table(
     n_words, n_components = log_weights.shape
     n_blocks = -(-n_components // LANES)
     width = n_blocks * LANES
-    table = WordTable(_empty_by_cache_line(n_words, width), np.empty((n_words, n_blocks)), np.empty(n_words))
+    table = WordTable(
+        zeros_by_cache_line(n_words * width, np.float32).reshape(n_words, width),
+        np.empty((n_words, n_blocks)),
+        np.empty(n_words),
+    )
     padded = _pad(alpha)
     normalisers = np.ascontiguousarray(log_normalisers, np.float64)
     workers.run(
@@ -255,7 +259,7 @@ def sample_documents(
         sweeps = (first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
         results = (token_topics, history, log_likelihood)
         draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
-        workers.run(_sample_rows, [(*rows, *arrays, *sweeps, *results) for rows in _cut(draws, _TASK_DRAWS)])
+        workers.run(_sample_rows, [(*rows, *arrays, *sweeps, *results) for rows in split_by_task(draws // _TASK_DRAWS)])
         part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
         counts = part if counts is None else add_counts(counts, part)
         first_sweep = stop_sweep
@@ -274,7 +278,7 @@ def _count(documents: Documents, history, n_kept: int, n_components: int, worker
         return _count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
 
     n_topics, topics, counts, totals = zip(
-        *workers.run(count, _cut(documents.word_indptr[:-1] * draws_per_pair, _TASK_COUNTS)), strict=True
+        *workers.run(count, split_by_task(documents.word_indptr[:-1] * draws_per_pair // _TASK_COUNTS)), strict=True
     )
     indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
     return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
@@ -312,19 +316,9 @@ def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, his
                 topics[end] = topic  # overwritten unless new
                 end += scratch[topic] == 0
                 scratch[topic] += one
-        for j in range(begin, end):
-            topic = np.uint64(topics[j])
-            counts[j] = scratch[topic]
-            totals[topic] += np.int64(scratch[topic])
-            scratch[topic] = 0
+        close_list(begin, end, topics, scratch, counts, totals)
         n_topics[word - first_word] = end - begin
     return n_topics, topics[:end].copy(), counts[:end].copy(), totals
-
-
-def _cut(begins: np.ndarray, size: int) -> list[tuple[int, int]]:
-    """Ranges of items, item i beginning at ``begins[i]``, of about `size` each; one empty range if there is no item."""
-    cuts = np.flatnonzero(np.diff(begins // size, prepend=0)).tolist()
-    return list(pairwise([0, *cuts, len(begins)]))
 
 
 def _pad(alpha: np.ndarray) -> np.ndarray:
@@ -332,10 +326,3 @@ def _pad(alpha: np.ndarray) -> np.ndarray:
     padded = np.zeros(-(-len(alpha) // LANES) * LANES)
     padded[: len(alpha)] = alpha
     return padded
-
-
-def _empty_by_cache_line(n_rows: int, width: int) -> np.ndarray:
-    """Uninitialised float32 whose rows of sixteens begin at multiples of 64 bytes: no vector straddles two lines."""
-    raw = np.empty(n_rows * width + LANES, np.float32)
-    offset = -raw.ctypes.data % 64 // 4
-    return raw[offset : offset + n_rows * width].reshape(n_rows, width)

@@ -14,7 +14,9 @@ import numpy as np
 from numba import njit
 
 from ..utils._random import fold_in, random_bits, uniform
-from ._row_scan import LANES, find_in_scan, prefetch, scan_row
+from ._row_scan import find_in_scan, prefetch, scan_row
+from ._topic_counts import close_list
+from ._vectors import LANES
 
 _TOPIC = np.uint32(0xFFFF)
 _HALF = np.uint32(16)
@@ -243,10 +245,6 @@ def _count_words(first_word, stop_word, word_start, word_segments, segment_token
                 topics[end] = topic  # overwritten unless new
                 end += scratch[topic] == 0
                 scratch[topic] += np.int32(1)
-        for j in range(begin, end):
-            topic = np.uint64(topics[j])
-            counts[j] = scratch[topic]
-            totals[topic] += np.int64(scratch[topic])
-            scratch[topic] = 0
+        close_list(begin, end, topics, scratch, counts, totals)
         n_topics[word - first_word] = end - begin
     return n_topics, topics[:end].copy(), counts[:end].copy(), totals

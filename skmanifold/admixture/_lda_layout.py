@@ -14,7 +14,7 @@ from numba import njit
 
 from ..utils._csr import Counts
 from ..utils._threads import Workers
-from ._row_scan import LANES
+from ._vectors import LANES
 
 _MAX_BLOCK_ROWS = 32_768
 _MAX_ENTRY_COUNT = 65_535  # an entry counts in 16 bits; a larger count takes several entries of the same topic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
 from ..utils._random import fold_in_each, subkey
-from ..utils._threads import Workers, split_range
+from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_collapsed_kernels import _init_assignments, _log_joint, _sweep_collapsed
 from ._lda_cvb0_kernels import (
     _accumulate_words,
@@ -27,6 +26,7 @@ from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, 
 from ._lda_layout import TokenLayout, make_layout
 from ._log_topics import LogTopics, check_dense, draw_topics
 from ._topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, scale_counts
+from ._vectors import zeros_by_cache_line
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
 _ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs updated by one task of CVB0
@@ -109,7 +109,7 @@ class LDAModel:
         layout = self.layout
         tokens = np.zeros(self.counts.n_features, np.int64)
         np.add.at(tokens, layout.segment_word, np.diff(layout.segment_tokens))
-        return _ranges_of_tasks(np.cumsum(tokens) // _WORD_RANGE_TOKENS)
+        return split_by_task(np.cumsum(tokens) // _WORD_RANGE_TOKENS)
 
     @cached_property
     def _log_length(self) -> float:
@@ -202,7 +202,7 @@ class LDAModel:
         return TokenLatents(
             np.empty(layout.n_tokens, np.uint16),
             np.zeros(len(layout.row_tokens), np.int64),
-            _zeros_by_cache_line(layout.row_start[-1]),
+            zeros_by_cache_line(layout.row_start[-1], np.uint32),
         )
 
     def _count_block(self, segments, rows, latents):
@@ -332,7 +332,7 @@ class LDAModel:
 
     @cached_property
     def _row_blocks(self) -> list[tuple[int, int]]:
-        return _ranges_of_tasks(self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS)
+        return split_by_task(self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS)
 
     def init_responsibilities(self, key: np.uint64) -> Responsibilities:
         """Normalised uniforms for each pair."""
@@ -379,16 +379,3 @@ class LDAModel:
         self.workers.run(accumulate, [(block, *words) for block, words in enumerate(word_blocks)])
         _merge_partials(partials, totals)
         return Responsibilities(gamma, word_topic, totals)
-
-
-def _ranges_of_tasks(task: np.ndarray) -> list[tuple[int, int]]:
-    """The (start, stop) of each run of equal numbers in `task`, which never falls."""
-    cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
-    return list(pairwise([0, *cuts, len(task)]))
-
-
-def _zeros_by_cache_line(n: int) -> np.ndarray:
-    """Zeros of type uint32 that begin at a multiple of 64 bytes, so that no vector of sixteen straddles two lines."""
-    raw = np.zeros(n + 16, np.uint32)
-    offset = -raw.ctypes.data % 64 // 4
-    return raw[offset : offset + n]

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ._row_scan import LANES
+from ._vectors import LANES
 
 _TOPIC = np.uint32(0xFFFF)
 _HALF = np.uint32(16)

@@ -34,9 +34,7 @@ def normalize_topics(log_weights: np.ndarray, workers: Workers) -> LogTopics:
     """Topics of unnormalised log weights, ``(V, K)``: normalisers are logs of sums over words, in a fixed order."""
     blocks = split_range(len(log_weights), _BLOCK_ROWS)
     largest, sums = np.empty((2, len(blocks), log_weights.shape[1]))
-    workers.run(
-        _sum_block, [(start, stop, log_weights, largest[i], sums[i]) for i, (start, stop) in enumerate(blocks)]
-    )
+    workers.run(_sum_block, [(start, stop, log_weights, largest[i], sums[i]) for i, (start, stop) in enumerate(blocks)])
     top = largest.max(axis=0)
     total = np.zeros_like(top)
     for block_top, block_sum in zip(largest, sums, strict=True):

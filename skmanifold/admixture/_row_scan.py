@@ -21,34 +21,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
-
-_I16, _I32, _I64, _F32 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
-_FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
-_ZEROS = ir.Constant(_FLOATS, [0.0] * LANES)
-
-
-def _data(context, builder, array_type, array):
-    return context.make_array(array_type)(context, builder, array).data
-
-
-def _vector_at(builder, pointer, offset, vector_type):
-    return builder.bitcast(builder.gep(pointer, [offset]), vector_type.as_pointer())
-
-
-def _running_sum(builder, vector):
-    """Inclusive sums over the lanes in four steps: add the vector shifted by 1, 2, 4, 8 lanes."""
-    for shift in (1, 2, 4, 8):
-        lanes = [lane - shift if lane >= shift else LANES for lane in range(LANES)]
-        vector = builder.fadd(vector, builder.shuffle_vector(vector, _ZEROS, ir.Constant(_INTS, lanes)))
-    return vector
-
-
-def _splat(builder, value):
-    undefined = ir.Constant(_FLOATS, ir.Undefined)
-    return builder.shuffle_vector(
-        builder.insert_element(undefined, value, _I32(0)), undefined, ir.Constant(_INTS, [0] * LANES)
-    )
+from ._vectors import FLOATS, I32, I64, INTS, LANES, ZEROS, lane_of, pointer_to, prefetch_vector, sum_across, vector_at
 
 
 @intrinsic
@@ -56,31 +29,32 @@ def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out_sums
     signature = types.float32(entries, types.int64, types.int64, scores, out_sums, out_lanes)
 
     def codegen(context, builder, signature, arguments):
-        entries, scores, sums, lanes = (_data(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 4, 5))
+        kinds = signature.args
+        entries, scores, sums, lanes = (pointer_to(context, builder, kinds[i], arguments[i]) for i in (0, 3, 4, 5))
         start, n_vectors = arguments[1], arguments[2]
-        total = cgutils.alloca_once(builder, _FLOATS)
-        builder.store(_ZEROS, total)
+        total = cgutils.alloca_once(builder, FLOATS)
+        builder.store(ZEROS, total)
         with cgutils.for_range(builder, n_vectors) as loop:
-            offset = builder.mul(loop.index, _I64(LANES))
+            offset = builder.mul(loop.index, I64(LANES))
             row = builder.gep(entries, [builder.add(start, offset)])
             # Scalar loads of the scores are faster than the hardware's gather where there is one, and it need not be
             # there. Two topics come with each 64-bit load of entries; the lower half is the first (little endian).
-            pairs = builder.bitcast(row, _I64.as_pointer())
-            gathered = ir.Constant(_FLOATS, ir.Undefined)
+            pairs = builder.bitcast(row, I64.as_pointer())
+            gathered = ir.Constant(FLOATS, ir.Undefined)
             for lane in range(0, LANES, 2):
-                two = builder.load(builder.gep(pairs, [_I64(lane // 2)]), align=4)
+                two = builder.load(builder.gep(pairs, [I64(lane // 2)]), align=4)
                 for half in (0, 1):
-                    topic = builder.and_(builder.lshr(two, _I64(32 * half)), _I64(0xFFFF))
+                    topic = builder.and_(builder.lshr(two, I64(32 * half)), I64(0xFFFF))
                     score = builder.load(builder.gep(scores, [topic]))
-                    gathered = builder.insert_element(gathered, score, _I32(lane + half))
-            packed = builder.load(builder.bitcast(row, _INTS.as_pointer()), align=4)
-            counts = builder.uitofp(builder.lshr(packed, ir.Constant(_INTS, [16] * LANES)), _FLOATS)
+                    gathered = builder.insert_element(gathered, score, I32(lane + half))
+            packed = builder.load(builder.bitcast(row, INTS.as_pointer()), align=4)
+            counts = builder.uitofp(builder.lshr(packed, ir.Constant(INTS, [16] * LANES)), FLOATS)
             running = builder.fadd(builder.load(total), builder.fmul(counts, gathered))
-            builder.store(running, _vector_at(builder, sums, offset, _FLOATS), align=4)
+            builder.store(running, vector_at(builder, sums, offset, FLOATS), align=4)
             builder.store(running, total)
-        across = _running_sum(builder, builder.load(total))
-        builder.store(across, _vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
-        return builder.extract_element(across, _I32(LANES - 1))
+        across = sum_across(builder, builder.load(total))
+        builder.store(across, vector_at(builder, lanes, I64(0), FLOATS), align=4)
+        return builder.extract_element(across, I32(LANES - 1))
 
     return signature, codegen
 
@@ -90,39 +64,18 @@ def _find_in_scan_vector(typing_context, sums, lanes, n_vectors, value):
     signature = types.int64(sums, lanes, types.int64, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        sums, lanes = (_data(context, builder, signature.args[i], arguments[i]) for i in (0, 1))
+        sums, lanes = (pointer_to(context, builder, signature.args[i], arguments[i]) for i in (0, 1))
         n_vectors, value = arguments[2], arguments[3]
-        across = builder.load(_vector_at(builder, lanes, _I64(0), _FLOATS), align=4)
-        mask = builder.bitcast(builder.fcmp_ordered("<=", across, _splat(builder, value)), _I16)
-        count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I16, [_I16]), "llvm.ctpop.i16")
-        lane = builder.zext(builder.call(count_bits, [mask]), _I64)
-        lane = builder.select(builder.icmp_unsigned("<", lane, _I64(LANES)), lane, _I64(LANES - 1))
-        first = builder.icmp_unsigned("==", lane, _I64(0))
-        before = builder.load(builder.gep(lanes, [builder.select(first, _I64(0), builder.sub(lane, _I64(1)))]))
-        rest = builder.fsub(value, builder.select(first, _F32(0.0), before))
-        found = cgutils.alloca_once(builder, _I64)
+        across = builder.load(vector_at(builder, lanes, I64(0), FLOATS), align=4)
+        lane, rest = lane_of(builder, across, lanes, value)
+        found = cgutils.alloca_once(builder, I64)
         builder.store(lane, found)
-        with cgutils.for_range(builder, builder.sub(n_vectors, _I64(1))) as loop:
-            offset = builder.add(builder.mul(loop.index, _I64(LANES)), lane)
+        with cgutils.for_range(builder, builder.sub(n_vectors, I64(1))) as loop:
+            offset = builder.add(builder.mul(loop.index, I64(LANES)), lane)
             passed = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [offset])), rest)
-            step = builder.select(passed, _I64(LANES), _I64(0))
+            step = builder.select(passed, I64(LANES), I64(0))
             builder.store(builder.add(builder.load(found), step), found)
         return builder.load(found)
-
-    return signature, codegen
-
-
-@intrinsic
-def _prefetch_vector(typing_context, array, offset):
-    signature = types.void(array, types.int64)
-
-    def codegen(context, builder, signature, arguments):
-        pointer = builder.gep(_data(context, builder, signature.args[0], arguments[0]), [arguments[1]])
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [builder.bitcast(pointer, byte), _I32(0), _I32(3), _I32(1)])
-        return context.get_dummy_value()
 
     return signature, codegen
 
@@ -151,7 +104,7 @@ def _prefetch_nothing(array, offset):
     pass
 
 
-_VECTORS = (_scan_row_vector, _find_in_scan_vector, _prefetch_vector)
+_VECTORS = (_scan_row_vector, _find_in_scan_vector, prefetch_vector)
 _REFERENCES = (scan_row_reference, find_in_scan_reference, _prefetch_nothing)
 scan_row: Any
 find_in_scan: Any

@@ -75,6 +75,16 @@ def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
     return counts._replace(counts=counts.counts * float(factor), totals=counts.totals * float(factor))
 
 
+@njit(cache=True)
+def close_list(begin, end, topics, scratch, counts, totals):
+    """Move the counts of a word's listed topics from `scratch`, one cell a topic and zero again after, to its list."""
+    for j in range(begin, end):
+        topic = np.uint64(topics[j])
+        counts[j] = scratch[topic]
+        totals[topic] += np.int64(scratch[topic])
+        scratch[topic] = 0
+
+
 @njit(cache=True, nogil=True)
 def _merge_rows(
     left_indptr,

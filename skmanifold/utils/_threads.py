@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
+import numpy as np
 from joblib import effective_n_jobs
 
 
@@ -43,6 +45,12 @@ class Workers:
             for future in futures:
                 future.cancel()
             raise
+
+
+def split_by_task(task: np.ndarray) -> list[tuple[int, int]]:
+    """The (start, stop) of each run of equal numbers in `task`, which never falls; one empty one if it has none."""
+    cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
+    return list(pairwise([0, *cuts, len(task)]))
 
 
 def split_range(n: int, size: int) -> list[tuple[int, int]]:

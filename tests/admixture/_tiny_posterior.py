@@ -106,3 +106,10 @@ def summarize_batches(series, n_batches):
     length = len(series) // n_batches
     batches = series[: length * n_batches].reshape(n_batches, length, *series.shape[1:]).mean(axis=1)
     return summarize(batches.reshape(-1, series.shape[-1]))
+
+
+def counts_in_topics(topics, words=tiny.TOKEN_WORD):
+    """(..., 2, 3) counts of `topics` (..., n) of tokens of `words`, which may be as many."""
+    words = np.broadcast_to(words, topics.shape)
+    hits = (topics[..., None, None] == np.arange(2)[:, None]) & (words[..., None, None] == np.arange(3))
+    return hits.sum(axis=-3)

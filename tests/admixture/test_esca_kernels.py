@@ -5,7 +5,7 @@ import pytest
 
 from skmanifold.admixture import _lda_layout, _lda_model
 from skmanifold.admixture._lda_esca_kernels import _first_above
-from skmanifold.admixture._row_scan import LANES
+from skmanifold.admixture._vectors import LANES
 from skmanifold.models._topic_word import topic_word_from_array
 from skmanifold.utils._random import random_bits, subkey, uniform
 from skmanifold.utils._threads import Workers

@@ -3,13 +3,13 @@ import pytest
 from numba import njit
 
 from skmanifold.admixture._row_scan import (
-    LANES,
     find_in_scan,
     find_in_scan_reference,
     prefetch,
     scan_row,
     scan_row_reference,
 )
+from skmanifold.admixture._vectors import LANES
 
 
 @njit(cache=True)

@@ -1,0 +1,90 @@
+"""Vectors of sixteen in LLVM's own terms, for intrinsics that numba's loops cannot express.
+
+LLVM maps them to whatever the processor has. They use only IEEE operations in a stated order, so the bytes are the same
+everywhere; what each does is spelled out in numpy by the reference of its user.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 16
+I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+FLOATS, INTS = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES)
+DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+ZEROS = ir.Constant(FLOATS, [0.0] * LANES)
+
+
+def pointer_to(context, builder, array_type, array, offset=None):
+    """Where an array's data begin, or its item `offset`."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return data if offset is None else builder.gep(data, [offset])
+
+
+def vector_at(builder, pointer, offset, vector_type):
+    """Pointer to a vector that begins so many items on."""
+    return builder.bitcast(builder.gep(pointer, [offset]), vector_type.as_pointer())
+
+
+def splat(builder, value, vector_type):
+    """The vector all of whose lanes are `value`."""
+    undefined = ir.Constant(vector_type, ir.Undefined)
+    first = builder.insert_element(undefined, value, I32(0))
+    lanes = ir.Constant(ir.VectorType(I32, vector_type.count), [0] * vector_type.count)
+    return builder.shuffle_vector(first, undefined, lanes)
+
+
+def sum_across(builder, vector):
+    """Inclusive sums over sixteen lanes in four steps: add the vector shifted by 1, 2, 4, 8 lanes."""
+    zeros = ir.Constant(vector.type, [0.0] * LANES)
+    for shift in (1, 2, 4, 8):
+        source = [lane - shift if lane >= shift else LANES for lane in range(LANES)]
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, zeros, ir.Constant(INTS, source)))
+    return vector
+
+
+def count_passed(builder, sums, value):
+    """How many of a vector's sums are not above `value`."""
+    passed = builder.fcmp_ordered("<=", sums, splat(builder, value, sums.type))
+    mask = builder.zext(builder.bitcast(passed, ir.IntType(sums.type.count)), I64)
+    count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [I64]), "llvm.ctpop.i64")
+    return builder.call(count_bits, [mask])
+
+
+def lane_of(builder, across, lanes, value):
+    """The lane whose running sum, of those across sixteen, first exceeds `value`, and what of it is left in that lane.
+
+    `across` is the vector of these sums, `lanes` points to them in memory; the last lane if none exceeds it.
+    """
+    lane = count_passed(builder, across, value)
+    lane = builder.select(builder.icmp_unsigned("<", lane, I64(LANES)), lane, I64(LANES - 1))
+    first = builder.icmp_unsigned("==", lane, I64(0))
+    before = builder.load(builder.gep(lanes, [builder.select(first, I64(0), builder.sub(lane, I64(1)))]))
+    return lane, builder.fsub(value, builder.select(first, F32(0.0), before))
+
+
+@intrinsic
+def prefetch_vector(typing_context, array, offset):
+    """Tell the processor that an item will be read."""
+    signature = types.void(array, types.int64)
+
+    def codegen(context, builder, signature, arguments):
+        pointer = pointer_to(context, builder, signature.args[0], arguments[0], arguments[1])
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [builder.bitcast(pointer, byte), I32(0), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def zeros_by_cache_line(n: int, dtype) -> np.ndarray:
+    """Zeros of a type of four bytes that begin at a multiple of 64: no vector of sixteen straddles two cache lines."""
+    raw = np.zeros(n + LANES, dtype)
+    offset = -raw.ctypes.data % 64 // 4
+    return raw[offset : offset + n]
