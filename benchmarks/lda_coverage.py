@@ -97,7 +97,7 @@ def run(options):
                 row["predicted"].append(1 + on_top[large].mean())
         print(f"corpus {seed}: " + ", ".join(f"{name} {row['all'][-1]:.3f}" for name, row in table.items()), flush=True)
     print(f"\nmean and standard error over {options.n_corpora} corpora\n")
-    print("| sampler | coverage, all cells | cells of 5 tokens and more | variance / Gibbs | predicted | least cosine |")
+    print("| sampler | coverage, all cells | cells of 5 tokens or more | variance / Gibbs | predicted | least cosine |")
     print("|---|---|---|---|---|---|")
     for name, row in table.items():
         cells = [

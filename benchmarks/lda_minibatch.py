@@ -1,4 +1,4 @@
-"""What a minibatch costs: documents a second beside online variational Bayes, and how the time grows with the vocabulary.
+"""What a minibatch costs: documents a second beside online variational Bayes, and how time grows with the vocabulary.
 
 ``--peers``: one minibatch of `--batch` documents of Wikipedia through ``partial_fit`` (K=100, V=14,766), in turns with
 scikit-learn's and gensim's online variational Bayes on the same minibatch, one core each. ``--race``: held-out

@@ -131,7 +131,7 @@ def load(path):
 
 def print_tables(groups):
     for (corpus, n_components), methods in groups.items():
-        print(f"\n{corpus}, K={n_components}: median (range) over seeds of the perplexity; last column median seconds\n")
+        print(f"\n{corpus}, K={n_components}: median (range) over seeds of the perplexity; last median seconds\n")
         print("| method | " + " | ".join(f"{n:,}" for n in SEEN) + " | s |")
         print("|---|" + "---|" * (len(SEEN) + 1))
         for name, rows in methods.items():

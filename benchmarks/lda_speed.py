@@ -91,7 +91,7 @@ def compare(X, n_components, n_train, n_rounds):
         print(f"ours / {peer.name:17s} {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f}), one core each")
     for name in ("gibbs, one core", "gibbs, two cores", "collapsed gibbs, one core"):
         ratio = np.array(times[name]) / base.reshape(n_rounds, 2).mean(axis=1)
-        print(f"time of a pass, {name} / ESCA, one core: {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f})")
+        print(f"time of {name} / ESCA, one core: {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f})")
     few = X[: max(100, 40_000 // n_components)]
     for trainer in installed(["gensim", "sklearn"]):
         peer = trainer(few, n_components, alpha, beta)

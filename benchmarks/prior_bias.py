@@ -1,8 +1,8 @@
 """How wrong Langevin and Hamiltonian steps are below a prior of 1/2, on a word that a topic never takes.
 
-The weight of such a word has the law Ga(beta, 1) a posteriori. Printed for each sampler and beta: the Kolmogorov-Smirnov
-distance of the draws from that law, the ratio of their mean to the exact mean beta, and their median beside the exact
-one. The step sizes are those that the papers use for topics.
+The weight of such a word has the law Ga(beta, 1) a posteriori. Printed for each sampler and beta: the
+Kolmogorov-Smirnov distance of the draws from that law, the ratio of their mean to the exact mean beta, and their median
+beside the exact one. The step sizes are those that the papers use for topics.
 
     python benchmarks/prior_bias.py
 """

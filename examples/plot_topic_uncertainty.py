@@ -2,9 +2,9 @@
 Topics with error bars
 ======================
 
-A topic model answers with numbers: this topic gives that word a probability of two percent. How sure is it? And would it
-have found the same topics from another start? We draw a corpus from the model, so that the truth is known, fit it with
-four chains of Gibbs sampling, and look.
+A topic model answers with numbers: this topic gives that word a probability of two percent. How sure is it? And would
+it have found the same topics from another start? We draw a corpus from the model, so that the truth is known, fit it
+with four chains of Gibbs sampling, and look.
 """
 
 # %%
@@ -27,8 +27,8 @@ train, test = corpus.data[:480], corpus.data[480:]
 # %%
 # Four chains
 # -----------
-# With ``sampler="gibbs"`` the draws in ``posterior_`` are draws from the posterior. ``components_`` is the estimate of the
-# best chain; the topics of the others are in an order of their own, and are matched to it where chains are compared.
+# With ``sampler="gibbs"`` the draws in ``posterior_`` are draws from the posterior. ``components_`` is the estimate of
+# the best chain; the topics of the others are in an order of their own, and are matched to it where chains are compared.
 
 settings = {"doc_topic_prior": 0.2, "topic_word_prior": 0.1, "n_chains": 4, "max_iter": 400, "thin": 4}
 lda = StochasticLDA(8, sampler="gibbs", random_state=0, n_jobs=2, **settings).fit(train)
@@ -37,8 +37,8 @@ print(f"held-out perplexity: {lda.perplexity(test):.1f}; uniform words would be 
 # %%
 # Are they the truth?
 # -------------------
-# Each true topic is matched to one that was found. Nine out of ten true probabilities should lie within their 90 percent
-# credible intervals.
+# Each true topic is matched to one that was found. Nine out of ten true probabilities should lie within their 90
+# percent credible intervals.
 
 match = match_topics(corpus.components, lda.components_)
 low, high = lda.credible_intervals(0.9)[:, match.other]
@@ -48,8 +48,8 @@ print(f"true probabilities within their 90% intervals: {100 * inside.mean():.1f}
 # %%
 # Does every chain find them?
 # ---------------------------
-# Two topics too many leave the chains something to disagree about: what the surplus holds, or which true topic is split in
-# two, differs from chain to chain. A similarity below 0.8 calls such a topic unstable. R-hat tells more: a topic whose
+# Two topics too many leave the chains something to disagree about: what the surplus holds, or which true topic is split
+# in two, differs from chain to chain. A similarity below 0.8 calls such a topic unstable. R-hat tells more: a topic whose
 # words agree may still not have settled how much of the corpus it takes.
 
 larger = StochasticLDA(10, sampler="gibbs", random_state=0, n_jobs=2, **settings).fit(train)
@@ -73,7 +73,8 @@ axes[0].legend()
 for colour, (name, report) in enumerate(reports.items()):
     axes[2].scatter(report.similarity, report.rhat, color=f"C{colour}", label=name, alpha=0.8)
 axes[2].axvline(0.8, color="grey", linewidth=0.8, linestyle="--")
-axes[2].set(xlabel="least similarity to another chain's topic", ylabel="R-hat", yscale="log", title="is a topic stable?")
+axes[2].set(xlabel="least similarity to another chain's topic", ylabel="R-hat", yscale="log")
+axes[2].set(title="Is a topic stable?")
 axes[2].legend()
 figure.tight_layout()
 plt.show()
