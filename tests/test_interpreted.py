@@ -37,12 +37,17 @@ def _target_of(sampler):
 def print_figures():
     """What fits, streams and evaluations give on a small corpus; 20 topics fill more than one vector of sixteen."""
     X = make_lda_corpus(30, 20, 3, mean_length=12, random_state=0).data
-    for sampler in ("esca", "collapsed_gibbs", "cvb0"):
+    for sampler in ("esca", "gibbs", "collapsed_gibbs", "cvb0"):
         lda = StochasticLDA(20, sampler=sampler, max_iter=4, random_state=0).fit(X)
         figures = lda.topic_word_counts_.toarray().ravel().round(4), lda.transform(X).ravel().round(6)
         print(sampler, *[number for array in figures for number in array], round(lda.score(X), 9))
     lda = StochasticLDA(3, random_state=0).partial_fit(X[:5]).partial_fit(X[5:10])
     print("stream", *lda.topic_word_counts_.toarray().ravel().round(2))
+    for sampler in ("scir", "sgrld", "sghmc"):
+        drawn = StochasticLDA(20, sampler=sampler, topic_word_prior=0.5, batch_size=15, max_iter=2, random_state=0)
+        drawn.fit(X).partial_fit(X[:5])
+        figures = drawn.components_.ravel().round(5), drawn.transform(X[:5]).ravel().round(5)
+        print("by minibatches", sampler, *[number for array in figures for number in array])
     for sampler in SAMPLERS:
         draws = sample(_target_of(sampler), sampler, n_draws=3, burn_in=0, n_chains=2, random_state=0)
         print(sampler, *draws.position.ravel().round(9))
@@ -56,7 +61,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 5 + len(SAMPLERS)
+    assert here.count("\n") == 9 + len(SAMPLERS)
 
 
 if __name__ == "__main__":

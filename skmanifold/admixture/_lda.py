@@ -72,7 +72,7 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`):
           Riemannian, in the expanded mean; wrong where `topic_word_prior` is below 1/2, with a warning.
         - ``"sgld"``, ``"sghmc"`` (:class:`~skmanifold.samplers.SGLD`, :class:`~skmanifold.samplers.SGHMC`): the same
-          without a metric, mirrored at zero; for comparison.
+          without a metric, mirrored at zero; for comparison: rare words throw them off at any prior.
 
         A name stands for the settings of the sampler's paper, where it has any for topics.
     doc_topic_prior : float, array-like of shape (n_components,) or "auto", default=None

@@ -66,8 +66,9 @@ class SCIR(_ExactSampler):
         that grows with their number, and has no such approximation.
     control_variate : {"stored"} or None, default=None
         Targets with counts by rows only. "stored" keeps the assignments of all data, so that each step has the
-        counts of all and not scaled ones of the minibatch: nothing inflates the variance, and the stationary law is
-        exact for any step size (apart from `lazy`). Not for streams.
+        counts of all and not scaled ones of the minibatch: nothing inflates the variance. With ``lazy=False`` the
+        stationary law is the posterior for any step size; else up to a term of the order of one over a column's
+        count. Not for streams.
 
     Notes
     -----

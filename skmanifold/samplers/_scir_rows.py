@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
-from ..utils._random import Purpose, fold_in, subkey
+from ..utils._random import Purpose, fold_in, fold_in_each, subkey
+from ..utils._variates import log_gamma_variate
 from ._base import State
-from ._lazy_rows import add_counts, new_rows, read_rows
+from ._lazy_rows import LazyRows, add_counts, new_rows, read_rows
 from ._manifold_sampler import step_keys
 from ._schedule import step_size_at
 
 _FOR_EVER = 100.0  # e^-100 of what was is left
+_TINY = 1e-200
 
 
 def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
@@ -36,14 +39,37 @@ def step_rows(sampler: Any, model: Any, state: State) -> State:
     stored = state.latents is not None
     read = batch.words if sampler.lazy else np.arange(model.manifold.shape[0], dtype=np.int32)
     rows = _read(model, state, read, key)
-    arrays = rows.log_theta[batch.words], np.log(rows.totals), key
+    arrays = rows.log_theta[batch.words], _log_totals(rows), key
     if stored:
         counts, scale = model.recount_batch(batch, state.latents, *arrays), 1.0
+        if not sampler.lazy:
+            rows = _redraw_totals(rows, model, counts, key)
     else:
         counts, scale = model.count_batch(batch, *arrays), batch.scale
     h = step_size_at(sampler.step_size, state.n_steps)
     rows = add_counts(rows, batch.words, counts, h, model.row_prior, scale=scale, lasting=stored)
     return state._replace(memory=rows, n_steps=state.n_steps + 1)
+
+
+def _log_totals(rows: LazyRows) -> np.ndarray:
+    """Logarithms of the columns' sums; from logarithms where one is so small that it may have underflowed."""
+    if rows.totals.min() > _TINY:
+        return np.log(rows.totals)
+    return logsumexp(rows.log_theta.astype(np.float64), axis=0)
+
+
+def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> LazyRows:
+    """Draw each column's sum from its law given the counts as they are now, and scale the column to it.
+
+    The assignments were drawn given the columns' proportions alone, so the sums still belong to the counts before.
+    Given all counts a column's sum is a gamma, independent of its proportions.
+    """
+    shapes = model.row_prior.totals + rows.count_totals + changes.totals
+    keys = fold_in_each(subkey(key, Purpose.DRAW), np.arange(len(shapes)))
+    log_totals = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
+    rows.log_theta[...] += log_totals - _log_totals(rows)
+    rows.totals[...] = np.exp(log_totals)
+    return rows
 
 
 def settle(model: Any, state: State) -> State:

@@ -1,7 +1,7 @@
-"""Exact posterior of the topics and assignments of the tiny corpus, and many copies of it that one sampler runs at once.
+"""Exact posterior of the topics and assignments of the tiny corpus, and many copies of it run at once.
 
-Copy r has topics, words and documents of its own: the prior of its words in the others' topics is next to nothing. Given
-that all tokens are where they belong, the copies are independent, and each has the posterior of the corpus alone.
+Copy r has topics, words and documents of its own: the prior of its words in the others' topics is next to nothing.
+Given that all tokens are where they belong, the copies are independent, and each has the posterior of the corpus alone.
 """
 
 import numpy as np
@@ -10,13 +10,15 @@ from scipy.special import digamma
 
 from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.admixture._log_topics import LogTopics
+from skmanifold.admixture._topic_counts import TopicPrior, counts_from_dense
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 from . import _tiny_corpus as tiny
 
 KEY = np.uint64(20180512)
+R = 16  # copies: 32 topics
 NOTHING = 1e-12  # a prior that gives a topic no word
 TABLE = np.array([[2, 1, 0], [0, 1, 2]])
 PRIORS = {
@@ -113,3 +115,64 @@ def counts_in_topics(topics, words=tiny.TOKEN_WORD):
     words = np.broadcast_to(words, topics.shape)
     hits = (topics[..., None, None] == np.arange(2)[:, None]) & (words[..., None, None] == np.arange(3))
     return hits.sum(axis=-3)
+
+
+def copied_statistics(token_topics):
+    table = np.zeros((3 * R, 2 * R), int)
+    np.add.at(table, ((3 * np.arange(R)[:, None] + tiny.TOKEN_WORD).ravel(), token_topics), 1)
+    return counts_from_dense(table, table.sum(axis=0))
+
+
+class ScanInNumpy(LDAModel):
+    """The same sweep by rules written out, for all copies at once."""
+
+    counts_itself = False
+
+    def sample_rows(self, position, latents, key):
+        rng, alpha = np.random.default_rng(int(key)), self.doc_topic_prior[:2]
+        phi = of_copies(position.toarray(np.float64), R)
+        topics = latents.reshape(R, 6).astype(int) - 2 * np.arange(R)[:, None]
+        for site in range(6):
+            others = np.flatnonzero(tiny.TOKEN_ROW[site] == tiny.TOKEN_ROW)
+            if not self.counts_itself:
+                others = others[others != site]
+            ones = topics[:, others].sum(axis=1)
+            weights = (np.stack([len(others) - ones, ones], 1) + alpha) * phi[:, :, tiny.TOKEN_WORD[site]]
+            topics[:, site] = rng.random(R) * weights.sum(axis=1) > weights[:, 0]
+        table = np.zeros((3 * R, 2 * R), int)
+        copies = np.arange(R)[:, None]
+        np.add.at(table, (3 * copies + tiny.TOKEN_WORD, 2 * copies + topics), 1)
+        flat = (topics + 2 * copies).astype(np.uint16).ravel()
+        return flat, counts_from_dense(table, table.sum(axis=0)), np.nan
+
+
+class CountsItself(ScanInNumpy):
+    """A token is not taken out of its document's counts."""
+
+    counts_itself = True
+
+
+class SetsTopicsToTheirMean(LDAModel):
+    """Stochastic EM."""
+
+    def draw(self, statistics, key):
+        prior = np.broadcast_to(self.topic_prior.values, (2 * R, 3 * R)).T
+        weights = prior + statistics.tocsr().toarray()
+        return LogTopics(np.log(weights), np.log(weights.sum(axis=0)))
+
+
+class ForgetsThePrior(LDAModel):
+    """Draws topics from counts and half of the prior."""
+
+    def draw(self, statistics, key):
+        half = TopicPrior(self.topic_prior.values / 2, 2 * R, 3 * R)
+        return LDAModel(self.counts, self.doc_topic_prior, half, self.workers).draw(statistics, key)
+
+
+class Remembers(MinibatchLDA):
+    """Keeps the topics of the last tokens sampled."""
+
+    def _sample(self, *arguments):
+        sample = super()._sample(*arguments)
+        self.last[:] = [sample[0]]
+        return sample

@@ -25,10 +25,10 @@ BOTH = {"doc_topic_prior": "auto", "topic_word_prior": "auto"}
 def uneven_corpus():
     """Topics from four that half of all documents speak of to one in twenty."""
     return make_lda_corpus(
-        900,
+        700,
         80,
         4,
-        mean_length=60,
+        mean_length=120,
         doc_topic_prior=TRUE_ALPHA,
         topic_word_prior=TRUE_BETA,
         zipf_exponent=0.0,
@@ -38,9 +38,9 @@ def uneven_corpus():
 
 @cache
 def learned_fit(sampler):
-    """Both priors of the first 700 documents, of the best of two chains; never change it."""
-    lda = StochasticLDA(4, sampler=sampler, **BOTH, max_iter=100, burn_in=80, thin=5, n_chains=2, random_state=0)
-    return lda.fit(uneven_corpus().data[:700])
+    """Both priors of the first 500 documents, of the best of four chains; never change it."""
+    lda = StochasticLDA(4, sampler=sampler, **BOTH, max_iter=80, burn_in=65, thin=5, n_chains=4, random_state=0)
+    return lda.fit(uneven_corpus().data[:500])
 
 
 def left_by(lda):
@@ -56,18 +56,22 @@ def test_the_priors_of_the_corpus_are_found(sampler):
     assert isinstance(lda.topic_word_prior_, float)
     match = match_topics(uneven_corpus().components, lda.components_)
     assert match.similarity.min() > 0.9
-    # With 700 documents the relative standard error of an entry is some 5 to 10 percent; the samplers' estimates differ
-    # by more, as ESCA and CVB0 are not the posterior. From 1/4 each, the entries have to move by up to a factor of 5.
     ratio = lda.doc_topic_prior_[match.other] / TRUE_ALPHA
-    assert np.all((0.6 < ratio) & (ratio < 1.6))
-    assert 0.6 < lda.topic_word_prior_ / TRUE_BETA < 1.6
+    # With 500 documents the relative standard error of an entry is some 5 to 8 percent, and passes differ by as much.
+    # From 1/4 each, entries have to move by up to a factor of five. ESCA and CVB0 do not draw from the posterior: they
+    # spread tokens over more topics, which makes a small entry up to twice as large, and the words' prior larger.
+    exact = sampler in ("gibbs", "collapsed_gibbs")
+    assert ratio.min() > 0.7
+    assert ratio.max() < (1.4 if exact else 2.2)
+    assert np.all(np.diff(lda.doc_topic_prior_[match.other]) < 0)  # as the true ones
+    assert 0.75 < lda.topic_word_prior_ / TRUE_BETA < (1.35 if exact else 1.7)
 
 
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_learned_priors_predict_better_than_bad_ones(sampler):
-    train, test = uneven_corpus().data[:700], uneven_corpus().data[700:]
+    train, test = uneven_corpus().data[:500], uneven_corpus().data[500:]
     bad = StochasticLDA(
-        4, sampler=sampler, doc_topic_prior=20.0, topic_word_prior=20.0, max_iter=100, burn_in=80, random_state=0
+        4, sampler=sampler, doc_topic_prior=20.0, topic_word_prior=20.0, max_iter=80, burn_in=65, random_state=0
     ).fit(train)
     good = learned_fit(sampler)
     assert good.score(test) > bad.score(test) + 0.05

@@ -37,10 +37,20 @@ def stream(lda, batches=None):
     return lda
 
 
+def arrays_of(state):
+    """What a chain goes on with, without the buffers of a step."""
+    if state.position is None:
+        return [array.tobytes() for array in state.memory]
+    momentum = b"" if state.momentum is None else state.momentum.tobytes()
+    return [state.position.tobytes(), momentum]
+
+
 def left_by(lda):
     """All that is learned, and all that is to be gone on with, as bytes."""
     parts = {name: values.tobytes() for name, values in lda.posterior_.items()}
-    states = pickle.dumps([tuple(state) for state in lda._stream.states]) if lda._stream else b""
+    states = (
+        [(state.n_steps, state.key.tobytes(), *arrays_of(state)) for state in lda._stream.states] if lda._stream else []
+    )
     new = small_corpus()
     results = (lda.components_, lda.transform(new), lda.transform(new, average_draws=True), lda.score(new))
     return {**parts, "results": [np.asarray(result).tobytes() for result in results], "states": states}
@@ -125,15 +135,22 @@ def test_a_stream_learns(sampler):
     assert scores[-1] > one_topic + 0.1
 
 
-def test_a_larger_stream_weighs_its_minibatches_more():
-    """SCIR's rows are about prior plus total_samples / n times the counts after a long step."""
-    long = SCIR(step_size=50.0)
-
-    def spread(total_samples):
-        lda = stream(make_lda(long, total_samples=total_samples), minibatches(60) * 8)
-        return lda.posterior_["components"][0].std(axis=0).mean()
-
-    assert spread(60) > 2 * spread(60_000)
+@pytest.mark.parametrize("total_samples", [60, 600])
+def test_the_counts_of_a_minibatch_stand_for_the_whole_stream(total_samples):
+    """One topic and steps so long that nothing is left of the last: Dirichlet draws given the scaled counts."""
+    n, batch = 400, minibatches(20)[1]
+    lda = make_lda(SCIR(step_size=50.0), total_samples=total_samples, n_local_sweeps=2, n_local_burn_in=1)
+    stream(lda.set_params(n_components=1), [batch] * n)
+    shapes = 0.1 + total_samples / 20 * np.asarray(batch.sum(axis=0)).ravel()
+    mean, total = shapes / shapes.sum(), shapes.sum()
+    draws = lda.posterior_["components"][0, :, 0].astype(np.float64)
+    assert len(draws) == n // 2
+    variance = mean * (1 - mean) / (total + 1)
+    seen = mean * total > 1
+    z = (draws.mean(axis=0) - mean)[seen] / np.sqrt(variance[seen] / len(draws))
+    assert np.abs(z).max() < 4.5
+    # Of some 25 words, each with the standard error sqrt(2 / 200) = 0.1.
+    assert np.mean(draws[:, seen].var(axis=0) / variance[seen]) == pytest.approx(1, abs=4 * 0.1 / np.sqrt(seen.sum()))
 
 
 # Draws
@@ -177,7 +194,7 @@ def test_draws_that_would_be_too_many_are_thinned_evenly(sampler):
     for _ in range(3):
         stream(lda)
         stream(whole)
-    assert lda._stream.stores[0].times.tolist() == [8, 16]  # of 18; an interval of 4 would hold five at the 20th
+    assert lda._stream.stores[0].times.tolist() == [4, 8, 12, 16]  # of 18
     every = whole._stream.stores[0].times.tolist()
     assert every == list(range(1, 19))
     if sampler != "scir":  # whose lazy rows are drawn when a draw is taken

@@ -15,8 +15,8 @@ from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
 from skmanifold.admixture._lda_passes import MinibatchPasses, own, seen_by, topics_of
 from skmanifold.admixture._log_topics import LogTopics
-from skmanifold.admixture._topic_counts import TopicPrior, counts_from_dense
-from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, CollapsedGibbs, Gibbs
+from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, CollapsedGibbs, Gibbs, _scir_rows
 from skmanifold.samplers._base import State
 from skmanifold.samplers._scir_rows import settle
 from skmanifold.utils._random import subkey
@@ -27,9 +27,16 @@ from ._tiny_posterior import (
     KEY,
     N_OF_TOPICS,
     PRIORS,
+    CountsItself,
+    ForgetsThePrior,
+    R,
+    Remembers,
+    ScanInNumpy,
+    SetsTopicsToTheirMean,
     as_counts,
     copied_arguments,
     copied_model,
+    copied_statistics,
     counts_in_topics,
     exact_statistics,
     minibatch_model,
@@ -38,9 +45,6 @@ from ._tiny_posterior import (
     summarize_batches,
     topics_of_copies,
 )
-
-R = 16  # copies of the tiny corpus: 32 topics
-
 
 # --- what the tests stand on -----------------------------------------------------------------------------
 
@@ -67,56 +71,10 @@ def test_exact_moments_of_topics_are_those_of_draws():
 # --- Gibbs -----------------------------------------------------------------------------------------------
 
 
-class ScanInNumpy(LDAModel):
-    """The same sweep by rules written out, for all copies at once."""
-
-    counts_itself = False
-
-    def sample_rows(self, position, latents, key):
-        rng, alpha = np.random.default_rng(int(key)), self.doc_topic_prior[:2]
-        phi = of_copies(position.toarray(np.float64), R)
-        topics = latents.reshape(R, 6).astype(int) - 2 * np.arange(R)[:, None]
-        for site in range(6):
-            others = np.flatnonzero(tiny.TOKEN_ROW == tiny.TOKEN_ROW[site])
-            if not self.counts_itself:
-                others = others[others != site]
-            ones = topics[:, others].sum(axis=1)
-            weights = (np.stack([len(others) - ones, ones], 1) + alpha) * phi[:, :, tiny.TOKEN_WORD[site]]
-            topics[:, site] = rng.random(R) * weights.sum(axis=1) > weights[:, 0]
-        table = np.zeros((3 * R, 2 * R), int)
-        copies = np.arange(R)[:, None]
-        np.add.at(table, (3 * copies + tiny.TOKEN_WORD, 2 * copies + topics), 1)
-        flat = (topics + 2 * copies).astype(np.uint16).ravel()
-        return flat, counts_from_dense(table, table.sum(axis=0)), np.nan
-
-
-class CountsItself(ScanInNumpy):
-    """A token is not taken out of its document's counts."""
-
-    counts_itself = True
-
-
-class SetsTopicsToTheirMean(LDAModel):
-    """Stochastic EM."""
-
-    def draw(self, statistics, key):
-        prior = np.broadcast_to(self.topic_prior.values, (2 * R, 3 * R)).T
-        weights = prior + statistics.tocsr().toarray()
-        return LogTopics(np.log(weights), np.log(weights.sum(axis=0)))
-
-
-class ForgetsThePrior(LDAModel):
-    """Draws topics from counts and half of the prior."""
-
-    def draw(self, statistics, key):
-        half = TopicPrior(self.topic_prior.values / 2, 2 * R, 3 * R)
-        return LDAModel(self.counts, self.doc_topic_prior, half, self.workers).draw(statistics, key)
-
-
-def gibbs_estimate(prior, kind=LDAModel, sampler=None, n_sweeps=2000):
+def gibbs_estimate(prior, kind=LDAModel, sampler=None, n_sweeps=1300):
     sampler = sampler or Gibbs()
     model = copied_model(R, *PRIORS[prior], kind)
-    if kind is LDAModel or not issubclass(kind, ScanInNumpy):
+    if not issubclass(kind, ScanInNumpy):
         state = sampler.init(model, KEY)
     else:
         start = np.repeat(2 * np.arange(R), 6).astype(np.uint16)
@@ -132,27 +90,21 @@ def gibbs_estimate(prior, kind=LDAModel, sampler=None, n_sweeps=2000):
     return summarize_batches(series, 10)
 
 
-def copied_statistics(token_topics):
-    table = np.zeros((3 * R, 2 * R), int)
-    np.add.at(table, ((3 * np.arange(R)[:, None] + tiny.TOKEN_WORD).ravel(), token_topics), 1)
-    return counts_from_dense(table, table.sum(axis=0))
-
-
 @pytest.mark.parametrize("prior", PRIORS)
 def test_gibbs_draws_topics_and_assignments_from_the_posterior(prior):
     estimate = gibbs_estimate(prior)
-    assert estimate.error.max() < 0.04
+    assert estimate.error.max() < 0.05
     assert_agrees(estimate, exact_statistics(*PRIORS[prior]))
 
 
 def test_gibbs_is_right_with_two_topics_alone():
     model, sampler = copied_model(1, 0.5, 0.5), Gibbs()
     state, series = sampler.init(model, KEY), []
-    for _ in range(8000):
+    for _ in range(5000):
         state = sampler.step(model, state)
         phi = of_copies(state.position.toarray(np.float64), 1)
         series.append(statistics(topics_of_copies(state.latents, 1), phi))
-    assert_agrees(summarize_batches(series, 80), exact_statistics(0.5, 0.5))
+    assert_agrees(summarize_batches(series, 50), exact_statistics(0.5, 0.5))
 
 
 @pytest.mark.parametrize("kind", [SetsTopicsToTheirMean, ForgetsThePrior, CountsItself])
@@ -170,7 +122,7 @@ def test_the_rules_written_out_are_right():
 
 @pytest.mark.parametrize("prior", ["scalar", "both"])
 def test_collapsed_gibbs_draws_topics_from_the_posterior(prior):
-    assert_agrees(gibbs_estimate(prior, sampler=CollapsedGibbs(), n_sweeps=1200), exact_statistics(*PRIORS[prior]))
+    assert_agrees(gibbs_estimate(prior, sampler=CollapsedGibbs(), n_sweeps=1000), exact_statistics(*PRIORS[prior]))
 
 
 # --- Gibbs, with data drawn anew -------------------------------------------------------------------------
@@ -205,7 +157,7 @@ def joint_statistics(phi, topics, words):
     return np.concatenate([*parts, own_phi[:, None], (flat_z == 0).mean(axis=1)[:, None]], axis=1)
 
 
-def joint_estimate(kind, n_steps=2500):
+def joint_estimate(kind, n_steps=1800):
     """Geweke's successive-conditional simulator: a step of Gibbs, then words given topics and assignments."""
     rng, sampler = np.random.default_rng(3), Gibbs()
     _, alpha, prior, workers = copied_arguments(R, ALPHA, BETA)
@@ -216,16 +168,16 @@ def joint_estimate(kind, n_steps=2500):
         of_token = np.cumsum(phi[copies, topics], axis=-1)
         words = (rng.random(topics.shape)[..., None] > of_token[..., :2]).sum(axis=-1)
         series.append(joint_statistics(phi, topics, words))
-        order = np.argsort(words, axis=-1)
+        # Ties in any order: one that the words before decided would not be exchangeable.
+        order = np.argsort(words + rng.random(words.shape), axis=-1)
         words, topics = np.take_along_axis(words, order, -1), np.take_along_axis(topics, order, -1)
         table = np.zeros((R * N_DOCS, 3 * R))
         rows = (N_DOCS * copies + np.arange(N_DOCS)[:, None]).repeat(N_TOKENS, 2)
         np.add.at(table, (rows, 3 * copies + words), 1)
         model = kind(as_counts(table), alpha, prior, workers)
         if position is None:
-            position = LogTopics(
-                np.log(np.kron(np.eye(R), np.ones((2, 3))) * np.tile(phi.reshape(-1, 3), R) + 1e-300).T, np.zeros(2 * R)
-            )
+            sparse = np.kron(np.eye(R), np.ones((2, 3))) * np.tile(phi.reshape(-1, 3), R)
+            position = LogTopics(np.log(sparse + 1e-300).T, np.zeros(2 * R))
         latents = (topics + 2 * copies).astype(np.uint16).ravel()
         state = sampler.step(model, State(position, KEY, n, latents=latents))
         position = state.position
@@ -245,35 +197,17 @@ def test_the_joint_law_finds_a_wrong_prior():
 # --- SCIR ------------------------------------------------------------------------------------------------
 
 
-class Remembers(MinibatchLDA):
-    """Keeps the topics of the last tokens sampled."""
-
-    def _sample(self, *arguments):
-        sample = super()._sample(*arguments)
-        self.last[:] = [sample[0]]
-        return sample
-
-
-def redraw_totals(state, topics, beta, rng):
-    """Give each topic a column sum that belongs to its counts now; the proportions stay."""
-    shapes = (counts_in_topics(topics) + np.broadcast_to(beta, 3)).sum(axis=-1).ravel()
-    log_theta = state.memory.log_theta
-    log_theta += np.log(rng.gamma(shapes) / np.exp(log_theta.astype(float)).sum(axis=0)).astype(np.float32)
-
-
-def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_in=20, n_steps=1, redraw=False):
+def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_in=20, n_steps=1):
     """After every `n_steps` steps; statistics of topics alone where the sampler keeps no assignments."""
     alpha, beta = PRIORS[prior]
     model = own(minibatch_model(R, alpha, beta, batch_size, n_burn_in + n_kept, n_burn_in, Remembers))
     model.last = []
-    passes, rng, series = MinibatchPasses(sampler), np.random.default_rng(1), []
+    passes, series = MinibatchPasses(sampler), []
     state = passes.init(model, KEY)
     stored = sampler.control_variate is not None
-    for n in range(1600):
+    for n in range(1000):
         for _ in range(n_steps):
             state = passes.step_batch(model, state)
-            if redraw and n >= 100:
-                redraw_totals(state, topics_of_copies(state.latents, R), beta, rng)
         state, components = topics_of(sampler, model, state)
         if n < 100:
             continue
@@ -288,7 +222,8 @@ def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_
 
 @pytest.mark.parametrize(("h", "prior"), [(6.0, "scalar"), (6.0, "both"), (1.0, "scalar")])
 def test_scir_with_fresh_topics_of_all_tokens_draws_from_the_posterior(h, prior):
-    assert_agrees(scir_estimate(SCIR(h), prior), exact_statistics(*PRIORS[prior]))
+    exact = exact_statistics(*PRIORS[prior])
+    assert_agrees(scir_estimate(SCIR(h), prior), exact, 0.0 if h > 5 else 0.01 * np.abs(exact))
 
 
 def test_means_of_sweeps_take_variance_from_the_topics():
@@ -300,39 +235,41 @@ def test_means_of_sweeps_take_variance_from_the_topics():
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_scir_with_stored_counts_draws_from_the_posterior(lazy):
-    """Exact where a step forgets the sums of columns; at small ones what these keep of old counts is a small bias."""
+    """Exact at any step size; lazily what the sums of columns keep of old counts is a small bias at small steps."""
     exact = exact_statistics(0.5, 0.5)
     options = {"batch_size": R, "n_burn_in": 1}
     assert_agrees(scir_estimate(SCIR(6.0, lazy, "stored"), **options), exact)
-    small = scir_estimate(SCIR(0.3, lazy, "stored"), **options, n_steps=4)
-    assert_agrees(small, exact, 0.01 * np.abs(exact))
-    scaled = scir_estimate(SCIR(0.3, lazy), **options, n_steps=4)  # counts of the minibatch in place of all
-    assert_disagrees(scaled, exact[:N_OF_TOPICS], 0.01 * np.abs(exact[:N_OF_TOPICS]))
+    small = scir_estimate(SCIR(0.3, lazy, "stored"), **options, n_steps=3)
+    assert_agrees(small, exact, 0.01 * np.abs(exact) if lazy else 0.0)
 
 
-def test_the_sums_of_columns_are_what_stored_counts_at_small_steps_lack():
-    """Given all counts theta is gamma: so it is if each step's sums are drawn for the counts as they are then."""
+def test_the_same_minibatches_without_stored_counts_do_not():
+    exact = exact_statistics(0.5, 0.5)[:N_OF_TOPICS]
+    scaled = scir_estimate(SCIR(0.3), batch_size=R, n_burn_in=1, n_steps=3)
+    assert_disagrees(scaled, exact, 0.01 * np.abs(exact))
 
-    def excess(redraw):
+
+def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
+    """Given all counts theta is gamma; where the sums stay those of the counts before, it is not."""
+
+    def excess():
         alpha, beta = PRIORS["scalar"]
         model = own(minibatch_model(R, alpha, beta, R, 2, 1))
-        passes, rng, series = MinibatchPasses(SCIR(0.3, False, "stored")), np.random.default_rng(1), []
+        passes, series = MinibatchPasses(SCIR(0.3, False, "stored")), []
         state = passes.init(model, KEY)
-        for n in range(3000):
+        for n in range(2000):
             state = passes.step_batch(model, state)
             if n < 200:
                 continue
-            topics = topics_of_copies(state.latents, R)
-            if redraw:
-                redraw_totals(state, topics, beta, rng)
-            counts = counts_in_topics(topics)
+            counts = counts_in_topics(topics_of_copies(state.latents, R))
             log_theta = of_copies(state.memory.log_theta.T.copy(), R)
             cells = [np.where(counts == c, log_theta - digamma(beta + c), 0).sum(axis=(1, 2)) for c in range(3)]
             series.append(np.stack(cells, axis=-1))
         return summarize_batches(series, 10)
 
-    assert_agrees(excess(redraw=True), 0.0)
-    assert_disagrees(excess(redraw=False), 0.0)
+    assert_agrees(excess(), 0.0)
+    monkeypatch.setattr(_scir_rows, "_redraw_totals", lambda rows, *rest: rows)
+    assert_disagrees(excess(), 0.0)
 
 
 PATTERN = np.array([6, 4, 3, 2, 2, 1, 1, 1] + 12 * [0.0])  # of a word's counts in 20 documents
@@ -384,7 +321,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
     def of_each(array):
         return array.reshape(n_copies, 3, n_copies, n_words)[copies, :, copies].astype(float)
 
-    for n in range(900):
+    for n in range(700):
         for _ in range(5):
             state = passes.step_batch(model, state)
         state, components = topics_of(passes.sampler, model, state)
@@ -485,7 +422,7 @@ def test_momenta_turn_round_at_the_wall():
 
 def test_mirrored_forces_on_rare_words_throw_flat_samplers_far_away():
     """Known limit: (shape - 1) / theta is not bounded, and a step of it from near the wall leads anywhere."""
-    estimate, exact = standardized(SGLD(0.01), one_topic(2.0, FEW), 1000)
+    estimate, exact = standardized(SGLD(0.02), one_topic(2.0, FEW))
     assert_disagrees(estimate, exact, 0.5)
 
 
