@@ -28,7 +28,7 @@ train, test = corpus.data[:480], corpus.data[480:]
 # Four chains
 # -----------
 # With ``sampler="gibbs"`` the draws in ``posterior_`` are draws from the posterior. ``components_`` is the estimate of
-# the best chain; the topics of the others are in an order of their own, and are matched to it where chains are compared.
+# the best chain; the topics of the others are in an order of their own, and are matched to it to be compared.
 
 settings = {"doc_topic_prior": 0.2, "topic_word_prior": 0.1, "n_chains": 4, "max_iter": 400, "thin": 4}
 lda = StochasticLDA(8, sampler="gibbs", random_state=0, n_jobs=2, **settings).fit(train)
@@ -49,8 +49,8 @@ print(f"true probabilities within their 90% intervals: {100 * inside.mean():.1f}
 # Does every chain find them?
 # ---------------------------
 # Two topics too many leave the chains something to disagree about: what the surplus holds, or which true topic is split
-# in two, differs from chain to chain. A similarity below 0.8 calls such a topic unstable. R-hat tells more: a topic whose
-# words agree may still not have settled how much of the corpus it takes.
+# in two, differs from chain to chain. A similarity below 0.8 calls such a topic unstable. R-hat tells more: a topic
+# whose words agree may still not have settled how much of the corpus it takes.
 
 larger = StochasticLDA(10, sampler="gibbs", random_state=0, n_jobs=2, **settings).fit(train)
 reports = {"8 topics": lda.topic_diagnostics(), "10 topics": larger.topic_diagnostics()}
