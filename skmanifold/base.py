@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 
 from .inference._driver import Chain, best_chain, run_chains
@@ -61,7 +61,10 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         return resolve_sampler(self.sampler, self._by_name(), self._whose, wanted)
 
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
-        return {name: partial(kind, **self._settings.get(name, {})) for name, kind in self._samplers.items()}
+        return {name: partial(self._named, name) for name in self._samplers}
+
+    def _named(self, name: str) -> BaseSampler:
+        return clone(self._samplers[name](**self._settings.get(name, {})))  # no schedule of steps is shared
 
     @property
     def _whose(self) -> str:
@@ -171,9 +174,10 @@ def _traces(sampler: BaseSampler, chains: list[Chain], record: Callable[[Chain],
     examples = {**record(chains[0])} if not drawn else {k: v for draw in chains[0].draws for k, v in draw.items()}
     for name, value in examples.items():
         draws = np.array([[draw[name] for draw in chain.draws if name in draw] for chain in chains], dtype=value.dtype)
-        posterior[name] = draws.reshape(n_chains, -1, *value.shape) if drawn else np.empty((n_chains, 0, *value.shape))
+        posterior[name] = draws.reshape(n_chains, draws.shape[1], *value.shape)
     return {
         "_posterior": posterior,
+        "_component_draws": np.array([i for i, draw in enumerate(chains[0].draws) if "components" in draw], np.int64),
         "log_density_trace_": trace,
         "n_iter_": n_iter,
     }

@@ -36,7 +36,7 @@ from ..utils._threads import Workers
 from ._lda_adapt import adapter
 from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
-from ._lda_passes import MinibatchPasses, add_topics, seen_by
+from ._lda_passes import MinibatchPasses, add_topics, record_topics, seen_by
 from ._lda_streams import DrawStream, advance_counts
 from ._topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
 from ._topic_uncertainty import TopicUncertainty
@@ -324,7 +324,7 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
                 X,
                 counts.n_rows,
                 add=add_topics if by_minibatch else add_counts,
-                record=lambda chain: _record(chain, stride),
+                record=lambda chain: record_topics(chain, stride),
                 adapt=adapter(*auto, schedule.burn_in),
                 estimate=lambda chains: {**_estimate(chains), "_key": key, "sampler_": sampler},
                 workers=chain_workers,
@@ -407,8 +407,10 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
         return {**counted, "_estimate": state.position, "_stream": None}
 
     def _advance_draws(self, sampler: ManifoldSampler, counts: Counts, priors: Priors, key: np.uint64, t: int) -> dict:
-        if getattr(sampler, "control_variate", None) == "stored":
-            raise ValueError("control_variate='stored' keeps the topics of all documents: it is not for streams.")
+        if getattr(sampler, "control_variate", None) is not None:
+            raise ValueError(f"control_variate={sampler.control_variate!r} needs all documents: it is not for streams.")
+        if self._stream and any(state.latents is not None for state in self._stream.states):
+            raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
         with self._open_workers() as (chain_workers, kernel_workers):
             model = self._make_minibatches(sampler, counts, priors, kernel_workers)
             stream = self._stream or DrawStream.begin(sampler, model, key, self.n_chains)
@@ -456,7 +458,8 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
             n_burn_in=self.n_local_burn_in,
         )
         check_compatible(sampler, seen_by(sampler, model), self._samplers.values())
-        if isinstance(sampler, (SGRLD, SGRHMC)) and topic_prior.values.min() < 0.5 and not self._stream:
+        begins = total_samples or not self._stream
+        if begins and isinstance(sampler, (SGRLD, SGRHMC)) and topic_prior.values.min() < 0.5:
             warnings.warn(
                 f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "
                 "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
@@ -475,16 +478,6 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
 def _prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> dict:
     values = topic_prior.values
     return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
-
-
-def _record(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
-    totals = chain.state.statistics.totals
-    draw = {"topic_weights": totals / totals.sum()}
-    if stride and (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
-        topics = chain.sampler.parameters(chain.model, chain.state)
-        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
-    return draw
 
 
 def _estimate(chains: list[Chain]) -> dict:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..inference._driver import Chain
 from ..models import Mirror, is_compatible
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows
@@ -84,3 +85,13 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: State) -> tu
         return state, normalize_topics(state.memory.log_theta, model.workers).toarray()
     theta = np.abs(state.position[0])
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
+
+
+def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
+    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
+    totals = chain.state.statistics.totals
+    draw = {"topic_weights": totals / totals.sum()}
+    if stride and (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
+        topics = chain.sampler.parameters(chain.model, chain.state)
+        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
+    return draw

@@ -137,9 +137,10 @@ class DrawStream:
 def _detached(state: State) -> State:
     """The state with arrays of its own, so that a step that fails leaves the old ones alone.
 
-    Rows that are read lazily are shared: they are too many to copy for one minibatch, and a step that is interrupted
-    leaves some of them drawn later, which changes no law.
+    Rows that are read lazily are shared: they are too many to copy for one minibatch. A step that is interrupted may
+    leave some of them drawn later, or count its minibatch once more when it is tried again.
     """
     if isinstance(state.memory, LazyRows):
         return state
-    return state._replace(position=state.position.copy(), momentum=copy.copy(state.momentum))
+    position, momentum, thermostat = (copy.copy(moves) for moves in (state.position, state.momentum, state.thermostat))
+    return state._replace(position=position, momentum=momentum, thermostat=thermostat)

@@ -39,12 +39,6 @@ class TopicUncertainty(TopicInference):
     def _draws_topics(self) -> bool:
         return isinstance(self.sampler_, ManifoldSampler) or self.sampler_.draws_parameters
 
-    @property
-    def _component_draws(self) -> np.ndarray:
-        """Which of the draws have components: every so many, the last among them."""
-        n_draws, n_kept = (self.posterior_[name].shape[1] for name in ("topic_weights", "components"))
-        return np.arange(n_draws)[::-1][:: -(-n_draws // max(1, n_kept))][::-1]
-
     def _posterior_topics(self) -> Any:
         if not self._draws_topics:
             return []
@@ -124,7 +118,8 @@ class TopicUncertainty(TopicInference):
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
         n_draws = self.posterior_["topic_weights"].shape[1]
-        thinned = self._component_draws if len(self._component_draws) < n_draws else None
+        kept = self._component_draws if hasattr(self, "_posterior") else range(n_draws)
+        thinned = kept if len(kept) < n_draws else None
         names = getattr(self, "feature_names_in_", None)
         return to_arviz(self.posterior_, match.permutations, names, component_draws=thinned)
 

@@ -88,6 +88,14 @@ class GradientSampler(ManifoldSampler):
     step_size: Any
     friction: Any
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls._get_param_names()
+        if "__init__" in cls.__dict__:
+            cls._parameter_constraints = {
+                name: rule for name, rule in cls._parameter_constraints.items() if name in own
+            }
+
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         momentum = self._start_momentum(model, position, keys) if self._has_momentum else None
         thermostat = np.full(len(keys), float(self.friction)) if self._has_thermostat else None
@@ -172,7 +180,7 @@ class GradientSampler(ManifoldSampler):
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
             _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
-        elif memory.anchor is not None:
+        elif memory.anchor is not None and self._control_variate is not None:
             if t % self._control_variate.period == 0:
                 memory.anchor[...] = x
                 model.grad_log_density(x, None, memory.anchor_gradient)
