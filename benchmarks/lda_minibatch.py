@@ -23,7 +23,7 @@ from skmanifold.metrics import document_completion
 from skmanifold.samplers import SCIR, PolynomialDecay
 
 ALPHA, BETA = 0.1, 0.1
-SCHEDULE = PolynomialDecay(0.5, 10.0, 0.33)
+SCHEDULE = PolynomialDecay(0.5, 10.0, 0.6)
 
 
 def make_ours(n_components, total, sampler="scir", **settings):

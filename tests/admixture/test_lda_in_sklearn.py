@@ -82,10 +82,10 @@ def test_a_samplers_settings_for_topics_are_kept_when_one_is_set():
     lda = make_lda(sampler="sghmc").set_params(sampler__friction=2.0)
     assert (lda.sampler.friction, lda.sampler.step_size, lda.sampler.scheme) == (2.0, 0.1, "euler")
     lda = make_lda(sampler="scir").set_params(sampler__step_size__a=0.2)
-    assert lda.sampler.step_size.get_params() == {"a": 0.2, "b": 10.0, "c": 0.33}
+    assert lda.sampler.step_size.get_params() == {"a": 0.2, "b": 10.0, "c": 0.6}
     # What is set here is set nowhere else.
     fresh = make_lda(sampler="scir").fit(small_corpus())
-    assert fresh.sampler_.step_size.get_params() == {"a": 0.5, "b": 10.0, "c": 0.33}
+    assert fresh.sampler_.step_size.get_params() == {"a": 0.5, "b": 10.0, "c": 0.6}
     fresh.sampler_.step_size.set_params(a=0.1)
     assert make_lda(sampler="scir").fit(small_corpus()).sampler_.step_size.a == 0.5
     assert make_lda(sampler=SCIR()).fit(small_corpus()).sampler_.step_size == 0.5
