@@ -176,7 +176,7 @@ def draw(groups, path):
         axes[0, column].set_ylim(0.95 * best, min(worst, 5 * best))
     axes[0, 0].set_ylabel("held-out perplexity")
     axes[1, 0].set_ylabel("held-out perplexity")
-    axes[0, 0].legend(fontsize=8)
+    axes[0, -1].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
