@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..utils._random import fold_in, uniform
-from ._row_scan import prefetch
+from ._row_scan import first_above, prefetch
 from ._vectors import (
     DOUBLES,
     F32,
@@ -158,7 +158,7 @@ def _find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, valu
     place is `n_listed`.
     """
     across = lanes[first_lane : first_lane + LANES]
-    lane = min(int(np.count_nonzero(across <= value)), LANES - 1)
+    lane = first_above(across, value)
     rest = value - (across[lane - 1] if lane else np.float32(0))
     column = sums[first_sum + lane : first_sum + LANES * n_listed : LANES]
     return lane + LANES * int(np.count_nonzero(column <= rest))

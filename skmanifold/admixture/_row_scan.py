@@ -93,9 +93,15 @@ def scan_row_reference(entries, start, n_vectors, scores, out_sums, out_lanes):
     return total[-1]
 
 
+def first_above(sums, value):
+    """The first of sixteen sums that exceeds `value`; the last if none does."""
+    above = sums > value
+    return int(np.argmax(above)) if above.any() else LANES - 1
+
+
 def find_in_scan_reference(sums, lanes, n_vectors, value):
     """The operations of ``find_in_scan``, in numpy."""
-    lane = min(int(np.count_nonzero(lanes <= value)), LANES - 1)
+    lane = first_above(lanes, value)
     rest = value - (lanes[lane - 1] if lane else np.float32(0))
     return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 

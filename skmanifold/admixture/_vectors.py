@@ -58,10 +58,16 @@ def count_passed(builder, sums, value):
 def lane_of(builder, across, lanes, value):
     """The lane whose running sum, of those across sixteen, first exceeds `value`, and what of it is left in that lane.
 
-    `across` is the vector of these sums, `lanes` points to them in memory; the last lane if none exceeds it.
+    `across` is the vector of these sums, `lanes` points to them in memory; the last lane if none exceeds it. The sums
+    are added in different orders, so that rounding may let one fall below the one before: the first that exceeds the
+    value is asked for, not how many do not, and what is left is never negative.
     """
-    lane = count_passed(builder, across, value)
-    lane = builder.select(builder.icmp_unsigned("<", lane, I64(LANES)), lane, I64(LANES - 1))
+    above = builder.fcmp_ordered(">", across, splat(builder, value, across.type))
+    mask = builder.zext(builder.bitcast(above, ir.IntType(LANES)), I64)
+    stopped = builder.or_(mask, I64(1 << (LANES - 1)))
+    flag = ir.IntType(1)
+    first_bit = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [I64, flag]), "llvm.cttz.i64")
+    lane = builder.call(first_bit, [stopped, flag(1)])
     first = builder.icmp_unsigned("==", lane, I64(0))
     before = builder.load(builder.gep(lanes, [builder.select(first, I64(0), builder.sub(lane, I64(1)))]))
     return lane, builder.fsub(value, builder.select(first, F32(0.0), before))

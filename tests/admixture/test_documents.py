@@ -382,3 +382,23 @@ def test_vectors_do_the_operations_of_their_references(n_listed):
     alpha = rng.random(64)
     for value in rng.random(300) * 5:
         assert _find_one(alpha, 5, scores, 9, value) == kernels._find_in_block_reference(alpha, 5, scores, 9, value)
+
+
+def test_rounding_never_draws_a_topic_without_weight():
+    """The sums across lanes are added in different orders and may fall: every value beside one of them is tried."""
+    rng = np.random.default_rng(3)
+    falls = 0
+    for _ in range(400):
+        counts = rng.integers(1, 1000, size=16).astype(np.int32)
+        counts[10:] = 0  # ten topics of sixteen
+        counts[rng.random(16) < 0.3] = 0
+        scores = (rng.random(16) ** 3).astype(np.float32)
+        sums, lanes = np.full(8 * 16, np.inf, np.float32), np.empty(16, np.float32)
+        _scan(counts, 0, np.zeros(1, np.int32), 0, 1, scores, 0, sums, 0, lanes, 0)
+        falls += np.any(np.diff(lanes) < 0)
+        for edge in lanes:
+            for value in (np.nextafter(edge, np.float32(0)), edge, np.nextafter(edge, np.float32(np.inf))):
+                found = _find(sums, 0, 1, lanes, 0, value)
+                assert found >> 4 >= 1 or counts[found & 15] > 0
+                assert found == kernels._find_in_blocks_reference(sums, 0, 1, lanes, 0, value)
+    assert falls > 20
