@@ -110,12 +110,12 @@ def run(options):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n-corpora", type=int, default=14)
+    parser.add_argument("--n-corpora", type=int, default=12)
     parser.add_argument("--n-documents", type=int, default=400)
     parser.add_argument("--n-words", type=int, default=50)
     parser.add_argument("--n-topics", type=int, default=4)
     parser.add_argument("--mean-length", type=int, default=60)
-    parser.add_argument("--max-iter", type=int, default=300)
+    parser.add_argument("--max-iter", type=int, default=200)
     parser.add_argument("--h", type=float, nargs="+", default=[0.5, 0.1, 0.05])
     parser.add_argument("--n-jobs", type=int, default=2)
     run(parser.parse_args())
