@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, takes_minibatches
+from ..inference._draw_store import DrawStore
 from ..inference._driver import Chain, best_chain
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
@@ -307,7 +308,7 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
         counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
         priors = self._priors(counts.n_features)
         by_minibatch = isinstance(sampler, ManifoldSampler)
-        max_draws = self._max_draws(counts.n_features)
+        max_draws = self._draw_store(counts.n_features).max_draws
         stride = max(1, -(-schedule.n_draws // max_draws)) if max_draws else 0
         with self._open_workers() as (chain_workers, kernel_workers):
             model: Any
@@ -371,7 +372,7 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
     def _partial_fit(self, X):
         begins = not self.__sklearn_is_fitted__()
         sampler = self._resolve_sampler()
-        if begins and "auto" in (str(self.doc_topic_prior), str(self.topic_word_prior)):
+        if begins and any(self._auto()):
             raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
         if not begins and self.n_components != self._n_features_out:
             raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
@@ -415,13 +416,16 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
             model = self._make_minibatches(sampler, counts, priors, kernel_workers)
             stream = self._stream or DrawStream.begin(sampler, model, key, self.n_chains)
             if t == 0:
-                stream = stream.storing(self._max_draws(counts.n_features), self.thin)
+                stream = stream.storing(self._draw_store(counts.n_features))
             stream = stream.advanced(sampler, model, chain_workers)
         return {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
 
+    def _auto(self) -> tuple[bool, bool]:
+        return isinstance(self.doc_topic_prior, str), isinstance(self.topic_word_prior, str)
+
     def _learned_priors(self, sampler: BaseSampler, schedule: Schedule) -> tuple[bool, bool]:
-        """Which of the priors are "auto"."""
-        auto = isinstance(self.doc_topic_prior, str), isinstance(self.topic_word_prior, str)
+        """Which of the priors are "auto", if they can be."""
+        auto = self._auto()
         if any(auto) and isinstance(sampler, ManifoldSampler):
             raise ValueError(f"'auto' priors need a sampler by passes, which keeps counts, not {self.sampler!r}.")
         if any(auto) and schedule.burn_in == 0:
@@ -467,9 +471,9 @@ class StochasticLDA(TopicUncertainty, BaseSampledEstimator):
             )
         return model
 
-    def _max_draws(self, n_features: int) -> int:
-        """How many draws of a chain's topics fit into `max_draws_bytes`."""
-        return self.max_draws_bytes // (4 * self.n_components * n_features * self.n_chains)
+    def _draw_store(self, n_features: int) -> DrawStore:
+        """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
+        return DrawStore.within(self.max_draws_bytes, 4 * self.n_components * n_features * self.n_chains, self.thin)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "doc_topic_prior_")

@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..utils._random import fold_in, uniform
-from ._row_scan import first_above, prefetch
+from ._row_scan import prefetch
 from ._vectors import (
     DOUBLES,
     F32,
@@ -31,10 +31,14 @@ from ._vectors import (
     INTS,
     LANES,
     ZEROS,
+    add_running,
+    close_running,
     count_passed,
     lane_of,
+    lane_of_reference,
     pointer_to,
     sum_across,
+    sum_across_reference,
     vector_at,
 )
 
@@ -79,13 +83,9 @@ def _scan_blocks_vector(
             cell = builder.mul(block, I64(LANES))
             number = builder.sitofp(builder.load(vector_at(builder, counts, cell, INTS), align=4), FLOATS)
             score = builder.load(vector_at(builder, scores, cell, FLOATS), align=4)
-            running = builder.fadd(builder.load(total), builder.fmul(number, score))
             place = builder.mul(loop.index, I64(LANES))
-            builder.store(running, vector_at(builder, sums, place, FLOATS), align=4)
-            builder.store(running, total)
-        across = sum_across(builder, builder.load(total))
-        builder.store(across, vector_at(builder, lanes, I64(0), FLOATS), align=4)
-        return builder.extract_element(across, I32(LANES - 1))
+            add_running(builder, total, builder.fmul(number, score), sums, place)
+        return close_running(builder, total, lanes)
 
     return signature, codegen
 
@@ -145,8 +145,7 @@ def _scan_blocks_reference(
         number = counts[first_cell + cell : first_cell + cell + LANES].astype(np.float32)
         total = total + number * scores[first_score + cell : first_score + cell + LANES]
         out_sums[first_sum + i * LANES : first_sum + (i + 1) * LANES] = total
-    for shift in (1, 2, 4, 8):
-        total = total + np.concatenate((np.zeros(shift, np.float32), total[:-shift]))
+    total = sum_across_reference(total)
     out_lanes[first_lane : first_lane + LANES] = total
     return total[-1]
 
@@ -158,8 +157,7 @@ def _find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, valu
     place is `n_listed`.
     """
     across = lanes[first_lane : first_lane + LANES]
-    lane = first_above(across, value)
-    rest = value - (across[lane - 1] if lane else np.float32(0))
+    lane, rest = lane_of_reference(across, value)
     column = sums[first_sum + lane : first_sum + LANES * n_listed : LANES]
     return lane + LANES * int(np.count_nonzero(column <= rest))
 
@@ -167,9 +165,7 @@ def _find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, valu
 def _find_in_block_reference(alpha, first_alpha, scores, first_score, value):
     """How many running sums of alpha times the scores, over sixteen topics, `value` has reached."""
     sums = alpha[first_alpha : first_alpha + LANES] * scores[first_score : first_score + LANES].astype(np.float64)
-    for shift in (1, 2, 4, 8):
-        sums = sums + np.concatenate((np.zeros(shift), sums[:-shift]))
-    return int(np.count_nonzero(sums <= value))
+    return int(np.count_nonzero(sum_across_reference(sums) <= value))
 
 
 _VECTORS = (_scan_blocks_vector, _find_in_blocks_vector, _find_in_block_vector)

@@ -61,9 +61,8 @@ class DocumentSample(NamedTuple):
 
 def all_documents(counts: Counts) -> Documents:
     """The whole corpus; its words are the vocabulary."""
-    pair_start = np.concatenate(([0], np.cumsum(counts.counts, dtype=np.int64)))
     words = np.arange(counts.n_features, dtype=np.int32)
-    return _documents(counts.indptr, counts.indices, counts.counts, words, pair_start)
+    return _documents(counts.indptr, counts.indices, counts.counts, words, counts.pair_start())
 
 
 def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Documents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,6 @@ class MinibatchLDA(MinibatchTarget):
         self.manifold = PositiveOrthant((counts.n_features, len(doc_topic_prior)))
         self._strides = topic_prior.strides(len(doc_topic_prior), counts.n_features)
         self.row_prior = make_row_prior(*self._strides, *self.manifold.shape)
-        self._token_start = np.concatenate(([0], np.cumsum(counts.counts, dtype=np.int64)))[counts.indptr]
         self.forget()
 
     def forget(self) -> None:
@@ -104,6 +104,10 @@ class MinibatchLDA(MinibatchTarget):
         self.n_scored = 0
         self.topic_tokens = np.zeros(len(self.doc_topic_prior))
         self._slots = np.full(self.counts.n_features, -1, np.int32)
+
+    @cached_property
+    def _token_start(self) -> np.ndarray:
+        return self.counts.token_start()
 
     @property
     def n_components(self) -> int:

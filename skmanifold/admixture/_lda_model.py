@@ -248,8 +248,7 @@ class LDAModel:
     @cached_property
     def token_start(self) -> np.ndarray:
         """Where each row's tokens begin, in CSR order."""
-        ends = np.concatenate(([0], np.cumsum(self.counts.counts, dtype=np.int64)))
-        return ends[self.counts.indptr]
+        return self.counts.token_start()
 
     @cached_property
     def _prior_strides(self):

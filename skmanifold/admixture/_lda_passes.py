@@ -11,9 +11,9 @@ from ..inference._driver import Chain
 from ..models import Mirror, is_compatible
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows
-from ..samplers._scir_rows import settle
+from ..samplers._scir_rows import log_totals, settle
 from ._lda_minibatch import MinibatchLDA
-from ._log_topics import normalize_topics
+from ._log_topics import LogTopics
 
 
 class TopicSums(NamedTuple):
@@ -49,8 +49,9 @@ class MinibatchPasses(BaseSampler):
     def step(self, model: MinibatchLDA, state: State) -> State:
         """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
         model = own(model)
+        target = seen_by(self.sampler, model)
         for _ in range(model.n_batches):
-            state = self.step_batch(model, state)
+            state = self.sampler.step(target, state)
         state, components = topics_of(self.sampler, model, state)
         log_likelihood = model.log_likelihood * (model.n_samples / model.n_scored)
         return state._replace(log_density=log_likelihood, statistics=TopicSums(components, model.topic_tokens))
@@ -82,7 +83,7 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: State) -> tu
     """The state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
     if isinstance(state.memory, LazyRows):
         state = settle(model, state)
-        return state, normalize_topics(state.memory.log_theta, model.workers).toarray()
+        return state, LogTopics(state.memory.log_theta, log_totals(state.memory)).toarray()
     theta = np.abs(state.position[0])
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
 

@@ -43,7 +43,7 @@ def advance_counts(
 class DrawStream:
     """Chains of a sampler that draws the topics, on a stream.
 
-    Draws are kept every `interval` minibatches, and where they would be too many every second one is dropped and the
+    Draws are kept every so many minibatches, and where they would be too many every second one is dropped and the
     interval doubled. Those of the first half of the stream are burn-in.
 
     Parameters
@@ -69,10 +69,10 @@ class DrawStream:
         states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
         return cls(sampler, states)
 
-    def storing(self, max_draws: int, interval: int) -> DrawStream:
-        """The stream with room for so many draws of each chain, one every `interval` minibatches at first."""
+    def storing(self, store: DrawStore) -> DrawStream:
+        """The stream with a store like this, which is empty, for each chain."""
         after = copy.copy(self)
-        after.stores = [DrawStore(max_draws, interval) for _ in self.states]
+        after.stores = [copy.copy(store) for _ in self.states]
         return after
 
     def advanced(self, sampler: ManifoldSampler, model: MinibatchLDA, workers: Workers) -> DrawStream:

@@ -21,7 +21,22 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ._vectors import FLOATS, I32, I64, INTS, LANES, ZEROS, lane_of, pointer_to, prefetch_vector, sum_across, vector_at
+from ._vectors import (
+    FLOATS,
+    I32,
+    I64,
+    INTS,
+    LANES,
+    ZEROS,
+    add_running,
+    close_running,
+    lane_of,
+    lane_of_reference,
+    pointer_to,
+    prefetch_vector,
+    sum_across_reference,
+    vector_at,
+)
 
 
 @intrinsic
@@ -49,12 +64,8 @@ def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out_sums
                     gathered = builder.insert_element(gathered, score, I32(lane + half))
             packed = builder.load(builder.bitcast(row, INTS.as_pointer()), align=4)
             counts = builder.uitofp(builder.lshr(packed, ir.Constant(INTS, [16] * LANES)), FLOATS)
-            running = builder.fadd(builder.load(total), builder.fmul(counts, gathered))
-            builder.store(running, vector_at(builder, sums, offset, FLOATS), align=4)
-            builder.store(running, total)
-        across = sum_across(builder, builder.load(total))
-        builder.store(across, vector_at(builder, lanes, I64(0), FLOATS), align=4)
-        return builder.extract_element(across, I32(LANES - 1))
+            add_running(builder, total, builder.fmul(counts, gathered), sums, offset)
+        return close_running(builder, total, lanes)
 
     return signature, codegen
 
@@ -87,22 +98,13 @@ def scan_row_reference(entries, start, n_vectors, scores, out_sums, out_lanes):
         packed = entries[start + vector * LANES : start + (vector + 1) * LANES]
         total = total + (packed >> np.uint32(16)).astype(np.float32) * scores[packed & np.uint32(0xFFFF)]
         out_sums[vector * LANES : (vector + 1) * LANES] = total
-    for shift in (1, 2, 4, 8):
-        total = total + np.concatenate((np.zeros(shift, np.float32), total[:-shift]))
-    out_lanes[:] = total
-    return total[-1]
-
-
-def first_above(sums, value):
-    """The first of sixteen sums that exceeds `value`; the last if none does."""
-    above = sums > value
-    return int(np.argmax(above)) if above.any() else LANES - 1
+    out_lanes[:] = sum_across_reference(total)
+    return out_lanes[-1]
 
 
 def find_in_scan_reference(sums, lanes, n_vectors, value):
     """The operations of ``find_in_scan``, in numpy."""
-    lane = first_above(lanes, value)
-    rest = value - (lanes[lane - 1] if lane else np.float32(0))
+    lane, rest = lane_of_reference(lanes, value)
     return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_non_neg
 from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
 from ..models._topic_word import TopicWord, as_topic_word
-from ..samplers import BaseSampler
+from ..samplers import BaseSampler, ManifoldSampler
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
@@ -37,10 +37,20 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _estimate: TopicWord | None  # None: a stream of draws has it
     _topic_counts: TopicCounts | None = None
     _stream: DrawStream | None = None
+    _posterior: dict[str, np.ndarray]  # of a fit
+    best_chain_: int
+
+    @property
+    def _draws_topics(self) -> bool:
+        return isinstance(self.sampler_, ManifoldSampler) or self.sampler_.draws_parameters
 
     def _posterior_topics(self) -> Any:
         """The best chain's draws of the topics; none if the sampler makes none, or they were not kept."""
-        raise NotImplementedError
+        if not self._draws_topics:
+            return []
+        if hasattr(self, "_posterior"):
+            return self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
+        return [draw["components"] for draw in self._stream.draws(self.best_chain_)] if self._stream else []
 
     @property
     def _topic_word(self) -> TopicWord:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..samplers import ManifoldSampler
 from ._topic_inference import TopicInference
 from ._topic_posterior import (
     STABLE_SIMILARITY,
@@ -21,9 +20,6 @@ from ._topic_posterior import (
 class TopicUncertainty(TopicInference):
     """Methods of an estimator with posterior draws of topics; not public."""
 
-    best_chain_: int
-    _posterior: dict[str, np.ndarray]  # of a fit
-
     @property
     def posterior_(self):
         """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
@@ -34,17 +30,6 @@ class TopicUncertainty(TopicInference):
             name = type(self.sampler_).__name__
             raise AttributeError(f"{name} makes no draws of a stream: posterior_ comes from fit.")
         return self._stream.posterior()
-
-    @property
-    def _draws_topics(self) -> bool:
-        return isinstance(self.sampler_, ManifoldSampler) or self.sampler_.draws_parameters
-
-    def _posterior_topics(self) -> Any:
-        if not self._draws_topics:
-            return []
-        if hasattr(self, "_posterior"):
-            return self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
-        return [draw["components"] for draw in self._stream.draws(self.best_chain_)] if self._stream else []
 
     def credible_intervals(self, level=0.9):
         """Equal-tailed credible intervals of the topics' word probabilities, in the order of ``components_``.

@@ -47,6 +47,20 @@ def sum_across(builder, vector):
     return vector
 
 
+def add_running(builder, total, product, sums, offset):
+    """Add a vector to the running sums down the lanes, held at `total`, and store them in `sums` so many items on."""
+    running = builder.fadd(builder.load(total), product)
+    builder.store(running, vector_at(builder, sums, offset, FLOATS), align=4)
+    builder.store(running, total)
+
+
+def close_running(builder, total, lanes):
+    """Store the sums across the lanes of the running sums at `total`; the last of them, the sum of all."""
+    across = sum_across(builder, builder.load(total))
+    builder.store(across, vector_at(builder, lanes, I64(0), FLOATS), align=4)
+    return builder.extract_element(across, I32(LANES - 1))
+
+
 def count_passed(builder, sums, value):
     """How many of a vector's sums are not above `value`."""
     passed = builder.fcmp_ordered("<=", sums, splat(builder, value, sums.type))
@@ -71,6 +85,20 @@ def lane_of(builder, across, lanes, value):
     first = builder.icmp_unsigned("==", lane, I64(0))
     before = builder.load(builder.gep(lanes, [builder.select(first, I64(0), builder.sub(lane, I64(1)))]))
     return lane, builder.fsub(value, builder.select(first, F32(0.0), before))
+
+
+def sum_across_reference(vector):
+    """The operations of ``sum_across``, in numpy."""
+    for shift in (1, 2, 4, 8):
+        vector = vector + np.concatenate((np.zeros(shift, vector.dtype), vector[:-shift]))
+    return vector
+
+
+def lane_of_reference(across, value):
+    """The operations of ``lane_of``, in numpy."""
+    above = across > value
+    lane = int(np.argmax(above)) if above.any() else LANES - 1
+    return lane, value - (across[lane - 1] if lane else np.float32(0))
 
 
 @intrinsic

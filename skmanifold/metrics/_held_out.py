@@ -241,7 +241,7 @@ def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
 
 
 def _row_sums(counts):
-    return np.diff(np.concatenate(([0], np.cumsum(counts.counts, dtype=np.int64)))[counts.indptr])
+    return np.diff(counts.token_start())
 
 
 def _take_rows(counts, start, stop):

@@ -75,7 +75,10 @@ def make_row_prior(values, word_step: int, topic_step: int, n_rows: int, n_colum
     full = np.lib.stride_tricks.as_strided(
         values, (n_rows, n_columns), (word_step * size, topic_step * size), writeable=False
     )
-    totals = full.sum(axis=0) if word_step else n_rows * full[0]
+    if word_step and topic_step:
+        totals = full.sum(axis=0)
+    else:  # of a prior by words all columns have one sum, of one by columns or none each row is the same
+        totals = np.full(n_columns, full[:, 0].sum()) if word_step else n_rows * full[0]
     found, how_often = np.unique(values[:: max(1, len(values) // 10_000)], return_counts=True)
     return RowPrior(values, word_step, topic_step, totals, gamma_tables(float(found[np.argmax(how_often)])))
 

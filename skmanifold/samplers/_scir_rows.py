@@ -25,7 +25,7 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
     if sampler.control_variate is None:
         return state
     latents, counts = model.init_rows(subkey(keys[0], Purpose.INITIAL_LATENTS))
-    words = np.arange(n_rows, dtype=np.int32)
+    words = _all_rows(model)
     state = state._replace(latents=latents)
     rows = _read(model, state, words, keys[0])
     rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=1.0, lasting=True)
@@ -37,9 +37,8 @@ def step_rows(sampler: Any, model: Any, state: State) -> State:
     key = fold_in(state.key[0], state.n_steps)
     batch = model.choose_batch(key)
     stored = state.latents is not None
-    read = batch.words if sampler.lazy else np.arange(model.manifold.shape[0], dtype=np.int32)
-    rows = _read(model, state, read, key)
-    arrays = rows.log_theta[batch.words], _log_totals(rows), key
+    rows = _read(model, state, batch.words if sampler.lazy else _all_rows(model), key)
+    arrays = rows.log_theta[batch.words], log_totals(rows), key
     if stored:
         counts, scale = model.recount_batch(batch, state.latents, *arrays), 1.0
         if not sampler.lazy:
@@ -51,7 +50,7 @@ def step_rows(sampler: Any, model: Any, state: State) -> State:
     return state._replace(memory=rows, n_steps=state.n_steps + 1)
 
 
-def _log_totals(rows: LazyRows) -> np.ndarray:
+def log_totals(rows: LazyRows) -> np.ndarray:
     """Logarithms of the columns' sums; from logarithms where one is so small that it may have underflowed."""
     if rows.totals.min() > _TINY:
         return np.log(rows.totals)
@@ -66,17 +65,20 @@ def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> 
     """
     shapes = model.row_prior.totals + rows.count_totals + changes.totals
     keys = fold_in_each(subkey(key, Purpose.DRAW), np.arange(len(shapes)))
-    log_totals = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
-    rows.log_theta[...] += log_totals - _log_totals(rows)
-    rows.totals[...] = np.exp(log_totals)
+    drawn = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
+    rows.log_theta[...] += drawn - log_totals(rows)
+    rows.totals[...] = np.exp(drawn)
     return rows
 
 
 def settle(model: Any, state: State) -> State:
-    """Draw every row up to now."""
-    words = np.arange(model.manifold.shape[0], dtype=np.int32)
+    """Draw every row up to now; the columns' totals are then their sums."""
     key = subkey(state.key[0], Purpose.DRAW, state.n_steps)
-    return state._replace(memory=_read(model, state, words, key))
+    return state._replace(memory=_read(model, state, _all_rows(model), key))
+
+
+def _all_rows(model: Any) -> np.ndarray:
+    return np.arange(model.manifold.shape[0], dtype=np.int32)
 
 
 def _read(model: Any, state: State, words: np.ndarray, key: np.uint64):

@@ -29,6 +29,14 @@ class Counts(NamedTuple):
         """Sum of all counts."""
         return int(self.counts.sum(dtype=np.int64))
 
+    def pair_start(self) -> np.ndarray:
+        """Where each pair's tokens begin, in CSR order, and the number of all: (nnz + 1,) int64, made anew."""
+        return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
+
+    def token_start(self) -> np.ndarray:
+        """Where each row's tokens begin, in CSR order, and the number of all: (n_rows + 1,) int64, made anew."""
+        return self.pair_start()[self.indptr]
+
 
 _INT32_MAX = np.iinfo(np.int32).max
 COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
