@@ -3,5 +3,6 @@
 from ._version import __version__
 from .admixture import StochasticLDA
 from .inference import Draws, sample
+from .mixture import DPCategoricalMixture
 
-__all__ = ["Draws", "StochasticLDA", "__version__", "sample"]
+__all__ = ["DPCategoricalMixture", "Draws", "StochasticLDA", "__version__", "sample"]

@@ -168,16 +168,30 @@ def takes_minibatches(estimator: BaseSampledEstimator) -> bool:
 def _traces(sampler: BaseSampler, chains: list[Chain], record: Callable[[Chain], dict[str, np.ndarray]]) -> dict:
     """What is left of the run: ``_posterior``, ``log_density_trace_`` and ``n_iter_``."""
     trace = np.array([chain.log_density for chain in chains])
-    n_chains, n_iter = trace.shape
+    n_iter = trace.shape[1]
     drawn = [iteration - 1 for iteration in range(1, n_iter + 1) if chains[0].schedule.is_draw(iteration)]
     posterior = {sampler.log_density_name: trace[:, drawn]}
     examples = {**record(chains[0])} if not drawn else {k: v for draw in chains[0].draws for k, v in draw.items()}
     for name, value in examples.items():
-        draws = np.array([[draw[name] for draw in chain.draws if name in draw] for chain in chains], dtype=value.dtype)
-        posterior[name] = draws.reshape(n_chains, draws.shape[1], *value.shape)
+        if not name.startswith("_"):
+            posterior[name] = stack_draws([[draw[name] for draw in chain.draws if name in draw] for chain in chains], value)
     return {
         "_posterior": posterior,
         "_component_draws": np.array([i for i, draw in enumerate(chains[0].draws) if "components" in draw], np.int64),
         "log_density_trace_": trace,
         "n_iter_": n_iter,
     }
+
+
+def stack_draws(draws: list[list[np.ndarray]], example: np.ndarray) -> np.ndarray:
+    """Draws of all chains as one array; where they differ in shape, padded with NaN."""
+    shapes = {draw.shape for chain in draws for draw in chain} or {example.shape}
+    if len(shapes) == 1:
+        stacked = np.array(draws, dtype=example.dtype)
+        return stacked.reshape(len(draws), stacked.shape[1], *shapes.pop())
+    largest = tuple(max(lengths) for lengths in zip(*shapes, strict=True))
+    padded = np.full((len(draws), len(draws[0]), *largest), np.nan)
+    for chain, of_chain in enumerate(draws):
+        for i, draw in enumerate(of_chain):
+            padded[(chain, i, *map(slice, draw.shape))] = draw
+    return padded

@@ -16,6 +16,7 @@ from ._protocols import (
     HasRowCounts,
     LatentModel,
     PartiallyCollapsedModel,
+    StickBreakingModel,
     StreamModel,
 )
 from ._reference import banana, circle, dirichlet, double_well, gamma, standard_normal, vmf_mixture_posterior
@@ -42,6 +43,7 @@ __all__ = [
     "PartiallyCollapsedModel",
     "Softmax",
     "SquareRoot",
+    "StickBreakingModel",
     "StreamModel",
     "banana",
     "check_compatible",

@@ -206,3 +206,67 @@ class HasLogNormalMean(Protocol):
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Write an unbiased estimate of the mean of the logarithms to `out`, shaped like `position`."""
         ...
+
+
+@runtime_checkable
+class StickBreakingModel(Protocol):
+    """A mixture over sticks (`samplers._sticks`): rows with labels, components that can be drawn given their rows.
+
+    *Latents* are one label a row, *statistics* their counts with ``sizes`` by label.
+    """
+
+    n_rows: int
+    concentration: float | None  # None: learned, with a gamma prior
+    concentration_prior: tuple[float, float]
+
+    def init_concentration(self) -> float:
+        """The concentration to begin with."""
+        ...
+
+    def init_labels(self, key: np.uint64) -> np.ndarray:
+        """Labels to begin with."""
+        ...
+
+    def count(self, labels: np.ndarray) -> Any:
+        """The statistics of the labels."""
+        ...
+
+    def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
+        """Every row once, in minibatches."""
+        ...
+
+    def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
+        """The least of the slices of `rows`, each uniform below the weight of its label."""
+        ...
+
+    def draw_components(self, counts: Any, components: np.ndarray, key: np.uint64) -> Any:
+        """The components of these labels from their posterior given the statistics, as the kernels read them."""
+        ...
+
+    def sample_labels(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        counts: Any,
+        drawn: Any,
+        weights: np.ndarray,
+        components: np.ndarray,
+        weight_of: np.ndarray,
+        key: np.uint64,
+    ) -> Any:
+        """Redraw the labels of `rows`, in place, among the components above their slices; returns the statistics."""
+        ...
+
+    def split_merge(
+        self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
+    ) -> Any:
+        """Metropolis-Hastings moves of the partition, in place; returns the statistics."""
+        ...
+
+    def log_joint(self, counts: Any, concentration: float) -> float:
+        """log p(data, partition | concentration)."""
+        ...
+
+    def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:
+        """Weights and components from their posterior given the partition."""
+        ...

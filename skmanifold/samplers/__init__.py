@@ -13,6 +13,7 @@ from ._recover_curl import recover_curl
 from ._riemannian import SGRHMC
 from ._schedule import PolynomialDecay
 from ._scir import SCIR, GeometricBrownian
+from ._slice import Slice
 from ._sweep import CVB0, ESCA, CollapsedGibbs, Gibbs
 
 # Samplers of any density on a manifold; the others belong to models with statistics of their own.
@@ -55,6 +56,7 @@ __all__ = [
     "PolynomialDecay",
     "Recipe",
     "RecipeReport",
+    "Slice",
     "State",
     "check_recipe",
     "recover_curl",

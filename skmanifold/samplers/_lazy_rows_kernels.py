@@ -70,6 +70,16 @@ def _draw_by_rejection(bits, key, shape, left_share, edges, heights):
         counter += 2
 
 
+@njit(cache=True, nogil=True)
+def prior_log_gamma(key, levels, edges, heights):
+    """A draw of log Ga(shape, 1) for the first shape of `GammaTables`."""
+    bits = random_bits(key, 0)
+    layer, z = _layer_and_place(bits, edges[0])
+    if not _is_sure(layer, z, edges[0]):
+        z = _draw_by_rejection(bits, fold_in(key, 0), levels[0, 0], levels[0, 2], edges[0], heights[0])
+    return levels[0, 1] + z
+
+
 # Exponentials and logarithms of whole arrays. Each has its loops apart for floats and for bits, which vectorises.
 
 _LOG2_E = 1.4426950408889634

@@ -39,6 +39,13 @@ class Purpose:
     GRADIENT_NOISE = 12
     DRAW = 13
     READ = 14
+    STICKS = 15
+    CONCENTRATION = 16
+    SLICE = 17
+    LABELS = 18
+    SPLIT_MERGE = 19
+    RELABEL = 20
+    COMPONENTS = 21
 
 
 def root_key(random_state) -> np.uint64:

@@ -1,0 +1,407 @@
+"""Summaries of draws of a partition: variation of information, a point partition, and how often rows are together.
+
+Labels are names: only which rows have the same label matters.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import check_scalar
+
+from ..utils._random import Purpose, fold_in_each, root_key, subkey
+from ..utils._threads import Workers
+from ._partition_kernels import (
+    LEAST_GAIN,
+    count_agreements,
+    count_items,
+    find_groups,
+    name_by_first_row,
+    sweep,
+    variations,
+)
+
+_MAX_DENSE_BYTES = 4 << 30
+_MAX_START_LABELS = 1 << 30  # labels read to choose the draw that the search starts from
+_N_ALLOCATIONS = 4  # searches that start from nothing
+_N_TRIAL_SWEEPS = 6  # of each search, before all but the best are given up
+_NEW_COLUMNS = 4  # of a search's tables, at least, when there is no empty one left
+
+
+class _Draws(NamedTuple):
+    """Draws of a partition of items, each of which is one or more rows."""
+
+    codes: np.ndarray  # (n_items, n_draws), labels 0, 1, ... by first row
+    weights: np.ndarray  # (n_items,) int64, rows of each item
+    offsets: np.ndarray  # (n_draws + 1,) int64, numbers of the draws' first clusters
+    sizes: np.ndarray  # (n_clusters,) int64, rows of the clusters of all draws
+    logs: np.ndarray  # (n_rows + 1,) logarithms of whole numbers; of 0, which has no use, 0
+
+
+class _End(NamedTuple):
+    """Where a search stopped."""
+
+    labels: np.ndarray  # (n_items,) int64, with gaps
+    variation: float  # expected variation of information
+    settled: bool  # no item would move
+
+
+def variation_of_information(labels_a, labels_b) -> float:
+    r"""Variation of information between two partitions of the same rows, in nats.
+
+    It is what remains to be told of each partition once the other is known,
+
+    .. math::
+        VI(a, b) = H(a) + H(b) - 2 I(a, b)
+                 = \sum_{kl} \frac{n_{kl}}{n} \Bigl(\log\frac{n_{k\cdot}}{n_{kl}} + \log\frac{n_{\cdot l}}{n_{kl}}\Bigr)
+
+    with :math:`n_{kl}` the rows that a puts into cluster k and b into l. A metric on partitions (Meila, 2007), from 0
+    for equal ones to at most log n. It is summed by the right-hand side, so that equal partitions get 0 exactly.
+
+    Parameters
+    ----------
+    labels_a, labels_b : array-like of shape (n_rows,)
+        Labels: integers that are not negative, with gaps or without.
+
+    Returns
+    -------
+    float
+        The distance in nats; divide by log 2 for bits.
+
+    Raises
+    ------
+    ValueError
+        If labels are not whole numbers from 0, are of no rows, or are of different numbers of rows.
+
+    References
+    ----------
+    Meila, M. (2007). Comparing clusterings: an information based distance. Journal of Multivariate Analysis 98.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import variation_of_information
+    >>> variation_of_information([0, 0, 1, 1], [7, 7, 3, 3])
+    0.0
+    >>> round(variation_of_information([0, 0, 1, 1], [0, 1, 0, 1]), 4)  # 2 log 2: neither tells of the other
+    1.3863
+    """
+    labels_b = _check_labels(labels_b, "labels_b", "n_rows")
+    return float(_variations(_check_labels(labels_a, "labels_a", "n_rows"), _encode(labels_b[np.newaxis]))[0])
+
+
+def expected_variation_of_information(labels, draws):
+    r"""Mean over draws of the variation of information between a partition and each of them, in nats.
+
+    .. math::
+        \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
+
+    This is the Monte Carlo estimate of the posterior expected loss of the partition c, and not the lower bound by
+    Jensen's inequality that Wade and Ghahramani (2018) minimise, for which co-clustering probabilities suffice. The
+    time goes with draws times rows, whatever the number of clusters.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_rows,) or (n_candidates, n_rows)
+        One partition, or several: integers that are not negative.
+    draws : array-like of shape (n_draws, n_rows)
+        Draws of the partition, labels as above. A cluster need not have the same label in two draws.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_candidates,), float64
+        The expected variation of information of each partition, in nats.
+
+    Raises
+    ------
+    ValueError
+        If labels are not whole numbers from 0, there are no draws or rows, or the numbers of rows differ.
+
+    References
+    ----------
+    Wade, S. and Ghahramani, Z. (2018). Bayesian cluster analysis: point estimation and credible balls. Bayesian
+    Analysis 13.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import expected_variation_of_information
+    >>> draws = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 1]]
+    >>> expected_variation_of_information([[0, 0, 1, 1], [0, 0, 0, 0]], draws).round(4).tolist()
+    [0.2746, 0.6495]
+    """
+    encoded = _encode(_check_labels(draws, "draws", "n_draws", "n_rows"))
+    if np.ndim(labels) == 1:
+        return float(_variations(_check_labels(labels, "labels", "n_rows"), encoded).mean())
+    candidates = _check_labels(labels, "labels", "n_candidates", "n_rows")
+    return np.array([_variations(candidate, encoded).mean() for candidate in candidates])
+
+
+def point_partition(draws, *, max_components=None, max_sweeps=100, random_state=0, n_jobs=None) -> np.ndarray:
+    r"""The partition that is nearest to all draws: least expected variation of information.
+
+    .. math::
+        \hat c = \arg\min_c \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
+
+    The Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018), searched for by sweeps as in SALSO
+    (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, perhaps a new one, with the least expected
+    variation given the other rows, until no row moves. One search starts from the best of the draws; four others put
+    the rows one by one, in random order, into clusters that are empty at first. The one that is best after a few sweeps
+    goes on to its end, the first in a tie. Such an end is a minimum with respect to moves of single rows, and not
+    certain to be the least of all; it is never worse than the draw that the first search started from.
+
+    That draw is the best of all, if that takes reading no more than some 10^9 labels (draws squared times distinct
+    rows); of more draws the best of as many of them, evenly spaced, as this allows.
+
+    Parameters
+    ----------
+    draws : array-like of shape (n_draws, n_rows)
+        Draws of the partition, such as labels kept by a mixture's chain: integers that are not negative. A cluster
+        need not have the same label in two draws.
+    max_components : int, optional
+        The greatest number of clusters. Draws with more are no starting points. If all have more, the largest clusters
+        of the best one are kept, and the other rows are put into these one by one.
+    max_sweeps : int, default=100
+        The greatest number of sweeps of a search.
+    random_state : None, int or RandomState, default=0
+        Of the order in which rows are visited by the searches that start from nothing. With an int the result is the
+        same each time.
+    n_jobs : int, optional
+        Threads, as in joblib. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+        Labels 0, 1, ... in the order of falling size of the clusters, of equal ones in the order of their first rows.
+
+    Raises
+    ------
+    ValueError
+        If labels are not whole numbers from 0, there are no draws or rows, or the tables of clusters by clusters of
+        all draws would take more than 4 GiB.
+
+    References
+    ----------
+    Wade, S. and Ghahramani, Z. (2018). Bayesian cluster analysis: point estimation and credible balls. Bayesian
+    Analysis 13.
+
+    Dahl, D. B., Johnson, D. J. and Mueller, P. (2022). Search algorithms and loss functions for Bayesian clustering.
+    Journal of Computational and Graphical Statistics 31.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import point_partition
+    >>> point_partition([[0, 0, 0, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]]).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    draws = _check_labels(draws, "draws", "n_draws", "n_rows")
+    if max_components is not None:
+        check_scalar(max_components, "max_components", Integral, min_val=1)
+    check_scalar(max_sweeps, "max_sweeps", Integral, min_val=1)
+    key = subkey(root_key(random_state), Purpose.START)
+    items, item_of_row = _group(_encode(draws))
+    n_items = len(items.weights)
+    limit = n_items if max_components is None else min(int(max_components), n_items)
+    nothing = np.full(n_items, -1, np.int64)
+    with Workers(n_jobs) as workers:
+        start = _best_draw(items, limit, workers)
+        how = start.max() + 1, limit, min(max_sweeps, _N_TRIAL_SWEEPS)
+        searches = [(items, start, np.arange(n_items), *how)]
+        for number in range(_N_ALLOCATIONS):
+            order = np.argsort(fold_in_each(subkey(key, number), np.arange(n_items)))
+            searches.append((items, nothing, order, *how))
+        ends = workers.run(_search, searches)
+    best = 0
+    for number, end in enumerate(ends):
+        if end.variation < ends[best].variation - LEAST_GAIN:
+            best = number
+    labels = ends[best].labels
+    if not ends[best].settled and max_sweeps > _N_TRIAL_SWEEPS:
+        order = searches[best][2]
+        labels = _search(items, labels, order, labels.max() + 1, limit, max_sweeps - _N_TRIAL_SWEEPS).labels
+    return compact_labels(labels[item_of_row])
+
+
+def co_clustering(draws, rows=None) -> np.ndarray:
+    r"""How often two rows are in the same cluster: the posterior similarity matrix.
+
+    .. math::
+        \hat\pi_{ij} = \frac{1}{T} \sum_{t=1}^T 1(z_{ti} = z_{tj})
+
+    Parameters
+    ----------
+    draws : array-like of shape (n_draws, n_rows)
+        Draws of the partition: integers that are not negative. A cluster need not have the same label in two draws.
+    rows : array-like of shape (n_selected,), optional
+        Which rows, as numpy indexes them; None takes all.
+
+    Returns
+    -------
+    ndarray of shape (n_selected, n_selected), float64
+        Symmetric, probabilities, with a diagonal of 1.
+
+    Raises
+    ------
+    ValueError
+        If labels are not whole numbers from 0, there are no draws or rows, or the matrix would take more than 4 GiB.
+
+    Examples
+    --------
+    >>> from skmanifold.metrics import co_clustering
+    >>> co_clustering([[0, 0, 1], [2, 2, 2]]).tolist()
+    [[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    """
+    draws = _check_labels(draws, "draws", "n_draws", "n_rows")
+    if rows is not None:
+        draws = _check_labels(draws[:, rows], "draws[:, rows]", "n_draws", "n_selected")
+    n_rows = draws.shape[1]
+    if 8 * n_rows**2 > _MAX_DENSE_BYTES:
+        raise ValueError(
+            f"Co-clustering of {n_rows} rows would take {8 * n_rows**2 / 2**30:.1f} GiB, more than "
+            f"{_MAX_DENSE_BYTES / 2**30:.1f}: choose fewer rows."
+        )
+    out = np.empty((n_rows, n_rows))
+    count_agreements(_encode(draws).codes, out)
+    return out
+
+
+def compact_labels(labels) -> np.ndarray:
+    """The same partition with labels 0, 1, ... by falling size of the clusters, equal ones by their first rows.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_rows,)
+        Integers that are not negative.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+        The new labels.
+    """
+    names, _ = _name(_check_labels(labels, "labels", "n_rows"))
+    largest_first = np.argsort(-np.bincount(names), kind="stable")  # names are in the order of first rows
+    rank = np.empty_like(largest_first)
+    rank[largest_first] = np.arange(len(rank))
+    return rank[names]
+
+
+def _check_labels(labels, name, *axes):
+    """`labels` as an array of integers that are not negative, with the stated axes and not empty."""
+    labels = np.asarray(labels)
+    if labels.ndim != len(axes) or labels.size == 0:
+        shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
+        raise ValueError(f"{name} must be of shape {shape} and not empty; got shape {labels.shape}.")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers; got dtype {labels.dtype}.")
+    if labels.min() < 0:
+        raise ValueError(f"{name} must not be negative; got {labels.min()}.")
+    return labels
+
+
+def _name(labels):
+    """Labels 0, 1, ... by first row, int64, and how many there are."""
+    n_names = int(labels.max()) + 1
+    if n_names > 4 * len(labels) + 1024:  # no table of names where most do not occur
+        uniques, labels = np.unique(labels, return_inverse=True)
+        n_names = len(uniques)
+    names = np.empty(len(labels), np.int64)
+    n_labels = name_by_first_row(labels.astype(np.int64, copy=False), n_names, names)
+    return names, n_labels
+
+
+def _encode(draws) -> _Draws:
+    n_draws, n_rows = draws.shape
+    codes = np.empty((n_draws, n_rows), np.min_scalar_type(min(int(draws.max()), n_rows - 1)))
+    sizes = []
+    for t in range(n_draws):
+        names, _ = _name(draws[t])
+        codes[t] = names
+        sizes.append(np.bincount(names))
+    offsets = np.zeros(n_draws + 1, np.int64)
+    np.cumsum([len(each) for each in sizes], out=offsets[1:])
+    logs = np.log(np.maximum(np.arange(n_rows + 1), 1))
+    return _Draws(np.ascontiguousarray(codes.T), np.ones(n_rows, np.int64), offsets, np.concatenate(sizes), logs)
+
+
+def _variations(labels, draws):
+    """Variation of information between `labels` and each draw, (n_draws,)."""
+    if len(labels) != len(draws.codes):
+        raise ValueError(f"The partitions are of different numbers of rows, {len(labels)} and {len(draws.codes)}.")
+    out = np.empty(draws.codes.shape[1])
+    variations(*_name(labels), draws.weights, draws.codes, draws.offsets, draws.sizes, draws.logs, out)
+    return out
+
+
+def _group(draws):
+    """Rows that are together in every draw as one item, and each row's item.
+
+    Such rows are together in every optimum too, so nothing is lost: n times the expected variation, as a function of
+    how many rows x of an item are in one of two clusters and not in the other, has the second derivative
+    1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at + x) + 1 / (n_bt + w - x)]. With n_at <= a, n_bt <= b this
+    is negative, so the least value is at an end.
+    """
+    n_rows = len(draws.codes)
+    item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    n_items = find_groups(draws.codes, item_of_row, first)
+    codes = draws.codes if n_items == n_rows else draws.codes[first[:n_items]]
+    return draws._replace(codes=codes, weights=np.bincount(item_of_row)), item_of_row
+
+
+def _best_draw(items, limit, workers):
+    """Labels of the draw to start from, by falling size; -1 for rows beyond its `limit` largest clusters."""
+    n_items, n_draws = items.codes.shape
+    n_labels = np.diff(items.offsets)
+    candidates = np.flatnonzero(n_labels <= limit)
+    if not len(candidates):
+        candidates = np.arange(n_draws)
+    n_candidates = min(len(candidates), max(1, _MAX_START_LABELS // (n_items * n_draws)))
+    candidates = candidates[np.arange(n_candidates) * len(candidates) // n_candidates]
+    each = workers.run(lambda t: _variations(items.codes[:, t], items).mean(), [(t,) for t in candidates])
+    best = candidates[np.argmin(each)]
+    start, stop = items.offsets[best], items.offsets[best + 1]
+    largest_first = np.argsort(-items.sizes[start:stop], kind="stable")
+    rank = np.full(stop - start, -1, np.int64)
+    rank[largest_first[:limit]] = np.arange(min(limit, stop - start))
+    return rank[items.codes[:, best]]
+
+
+def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
+    """Sweep from `labels` until no item moves.
+
+    The first sweep makes do with `n_columns` clusters. Rows that are put one by one where others are few would open far
+    too many: two of them are together only if they are so in most of the draws.
+    """
+    n_rows = len(items.logs) - 1
+    whole = np.arange(n_rows + items.weights.max() + 1, dtype=np.float64)
+    xlogx = whole * np.log(np.maximum(whole, 1))
+    labels = labels.copy()
+    tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
+    for number in range(max_sweeps):
+        moved, position = False, 0
+        while position < len(order):
+            may_grow = number > 0 and n_columns < limit
+            position, n_moves = sweep(
+                order, position, labels, items.weights, items.codes, items.offsets, xlogx, may_grow, *tables
+            )
+            moved |= n_moves > 0
+            if position < len(order):
+                n_columns += n_columns // 4 + _NEW_COLUMNS
+                tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
+        settled = not moved and number > 0
+        if settled:
+            break
+    return _End(labels, _variations(labels, items).mean(), settled)
+
+
+def _fill_tables(items, labels, xlogx, n_columns):
+    """What `sweep` keeps: sizes, counts and gains."""
+    shape = len(items.sizes), int(n_columns)
+    n_bytes = 12 * shape[0] * shape[1]
+    if n_bytes > _MAX_DENSE_BYTES:
+        raise ValueError(
+            f"Tables of {shape[1]} clusters by the {shape[0]} of all draws would take {n_bytes / 2**30:.1f} GiB, more "
+            f"than {_MAX_DENSE_BYTES / 2**30:.1f}: give fewer draws or max_components."
+        )
+    sizes, counts, gains = np.zeros(n_columns, np.int64), np.zeros(shape, np.int32), np.empty(shape)
+    count_items(labels, items.weights, items.codes, items.offsets, xlogx, sizes, counts, gains)
+    return sizes, counts, gains

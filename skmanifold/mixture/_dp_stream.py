@@ -1,0 +1,92 @@
+"""Chains of a mixture on a stream of minibatches, and the draws kept of them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..base import stack_draws
+from ..inference._draw_store import DrawStore
+from ..samplers import State
+from ..utils._random import Purpose, subkey
+from ..utils._threads import Workers
+from ._dp_model import DPModel
+from ._mixture_draws import CountedDraw, ParameterDraw
+from ._stochastic_slice import StochasticSlice
+
+_LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is expected to have
+
+
+class MixtureStream:
+    """Chains that learn from one minibatch after the other; their rows are not kept.
+
+    Draws are kept every so many minibatches, and where they would be too many every second one is dropped and the
+    interval doubled. Those of the first half of the stream are burn-in.
+
+    Parameters
+    ----------
+    states : list of State
+        One a chain, as `StochasticSlice.step_stream` takes them.
+    store : DrawStore
+        Empty; each chain gets one like it.
+    """
+
+    def __init__(self, states: list[State], store: DrawStore):
+        self.states = states
+        self.stores = [copy.copy(store) for _ in states]
+        self.n_batches = 0
+
+    @classmethod
+    def begin(
+        cls, mover: StochasticSlice, model: DPModel, key: np.uint64, scale: float, store: DrawStore, workers: Workers, n: int
+    ) -> MixtureStream:
+        """`n` chains after their first minibatch, of which each row stands for `scale`."""
+        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n)]
+        stream = cls(workers.run(mover.init_stream, [(model, chain_key, scale) for chain_key in keys]), store)
+        return stream._counted(mover, model)
+
+    def advanced(
+        self, mover: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
+    ) -> MixtureStream:
+        """The stream after one more minibatch, the rows of `model`."""
+        after = copy.copy(self)
+        after.states = workers.run(mover.step_stream, [(model, copy.deepcopy(s), rate, scale) for s in self.states])
+        after.stores = [copy.copy(store) for store in self.stores]
+        return after._counted(mover, model)
+
+    def _counted(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
+        self.n_batches += 1
+        for state, store in zip(self.states, self.stores, strict=True):
+            if store.wants(self.n_batches):
+                store.add(self.n_batches, (mover.parameters(model, state), _n_components(state)))
+        self._last = [mover.parameters(model, state) for state in self.states]
+        return self
+
+    def draws(self) -> list[ParameterDraw]:
+        """All chains' draws of the second half of the stream; before there are any, where the chains stand."""
+        kept = [draw for store in self.stores for draw, _ in store.after(self.n_batches // 2)[1]]
+        return kept or self._last
+
+    def summary(self) -> CountedDraw:
+        """The first chain's expected counts."""
+        state = self.states[0]
+        sizes, categories = state.statistics
+        order = np.argsort(-sizes, kind="stable")[: _n_components(state)]
+        return CountedDraw(sizes[order], categories[order].T, self._last[0].concentration)
+
+    def posterior(self) -> dict[str, np.ndarray]:
+        """All chains' draws of the second half, ``(n_chains, n_draws, ...)``."""
+        chains = [store.after(self.n_batches // 2)[1] for store in self.stores]
+        parts: dict[str, Any] = {
+            "n_components": [[np.array(n) for _, n in chain] for chain in chains],
+            "concentration": [[np.array(draw.concentration) for draw, _ in chain] for chain in chains],
+            "weights": [[np.exp(draw.log_weights[:-1]) for draw, _ in chain] for chain in chains],
+            "components": [[np.exp(draw.log_components.T) for draw, _ in chain] for chain in chains],
+        }
+        return {name: stack_draws(draws, draws[0][0]) for name, draws in parts.items() if draws[0]}
+
+
+def _n_components(state: State) -> int:
+    return max(1, int(np.count_nonzero(state.statistics.sizes >= _LEAST_ROWS)))

@@ -1,0 +1,102 @@
+"""Kernels of prediction: log densities of rows given a mixture's counts or its parameters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ..samplers._lazy_rows_kernels import fill_exp
+
+_SHORT = 16  # factors that are multiplied before a logarithm is taken: (1e12)^16 is far from overflow
+
+
+@njit(cache=True, nogil=True)
+def _log_rising(x, n):
+    """log x (x + 1) ... (x + n - 1)."""
+    if n > _SHORT:
+        return math.lgamma(x + n) - math.lgamma(x)
+    product = 1.0
+    for t in range(n):
+        product *= x + t
+    return math.log(product)
+
+
+@njit(cache=True, nogil=True)
+def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log_cells, totals, log_totals, out):
+    """Add rows' log densities given components of which the counts are known, their parameters integrated out.
+
+    Dirichlet-multinomial: rising factorials of ``cells`` = prior + counts over those of ``totals``, their sums by
+    column, without multinomial coefficients.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows of the table.
+    indptr, indices, counts, column_of
+        The table.
+    cells, log_cells : (n_categories, K)
+    totals, log_totals : (n_columns, K)
+    out : (n_rows, K)
+    """
+    n_components = cells.shape[1]
+    for row in range(first, stop):
+        scores = out[row]
+        tokens, column = np.int64(0), np.int64(-1)
+        for e in range(indptr[row], indptr[row + 1]):
+            f, count = indices[e], np.int64(counts[e])
+            if column_of[f] != column:
+                if tokens > 0:
+                    _subtract_total(tokens, totals[column], log_totals[column], scores)
+                tokens, column = np.int64(0), np.int64(column_of[f])
+            tokens += count
+            if count == 1:
+                logs = log_cells[f]
+                for k in range(n_components):
+                    scores[k] += logs[k]
+            else:
+                for k in range(n_components):
+                    scores[k] += _log_rising(cells[f, k], count)
+        if tokens > 0:
+            _subtract_total(tokens, totals[column], log_totals[column], scores)
+
+
+@njit(cache=True, nogil=True)
+def _subtract_total(tokens, totals, log_totals, scores):
+    if tokens == 1:
+        for k in range(len(scores)):
+            scores[k] -= log_totals[k]
+    else:
+        for k in range(len(scores)):
+            scores[k] -= _log_rising(totals[k], tokens)
+
+
+@njit(cache=True, nogil=True)
+def add_given_parameters(first, stop, indptr, indices, counts, log_table, out):
+    """Add rows' log densities given log probabilities of the categories, (n_categories, K), to `out`."""
+    n_components = log_table.shape[1]
+    for row in range(first, stop):
+        scores = out[row]
+        for e in range(indptr[row], indptr[row + 1]):
+            count, logs = counts[e], log_table[indices[e]]
+            for k in range(n_components):
+                scores[k] += count * logs[k]
+
+
+@njit(cache=True, nogil=True)
+def log_sums(first, stop, terms, out):
+    """Log of the sum of each row's exponentials."""
+    n = terms.shape[1]
+    scratch = np.empty((2, n))
+    for row in range(first, stop):
+        largest = -np.inf
+        for k in range(n):
+            largest = max(largest, terms[row, k])
+        for k in range(n):
+            scratch[0, k] = terms[row, k] - largest
+        fill_exp(n, scratch[0], scratch[1], scratch[0])
+        total = 0.0
+        for k in range(n):
+            total += scratch[0, k]
+        out[row] = largest + math.log(total)

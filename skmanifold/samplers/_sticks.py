@@ -1,0 +1,145 @@
+"""Stick-breaking weights of a Dirichlet process: drawn given counts, lengthened from the prior, put in a new order.
+
+Stick j is the share v_j of what the sticks before it left, v_j ~ Beta(1, concentration); it weighs
+v_j (1 - v_1) ... (1 - v_{j-1}). Logarithms of v and of 1 - v come from gammas, v = X / (X + Y): where v rounds to one,
+log(1 - v) still has all its digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..utils._random import Purpose, fold_in, subkey
+from ..utils._variates import exponential, gamma_variate, log_gamma_variate, open_uniform
+
+_STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
+
+
+class Sticks(NamedTuple):
+    """Sticks in the order in which they are broken."""
+
+    log_shares: np.ndarray  # (n,): log v
+    log_rests: np.ndarray  # (n,): log(1 - v)
+
+    def weights(self) -> tuple[np.ndarray, float]:
+        """The weight of each stick, and of all that come after."""
+        left = np.concatenate(([0.0], np.cumsum(self.log_rests)))
+        return np.exp(self.log_shares + left[:-1]), math.exp(left[-1])
+
+
+def draw_sticks(sizes: np.ndarray, concentration: float, key: np.uint64) -> Sticks:
+    """The first ``len(sizes)`` sticks given how many rows each has: v_j ~ Beta(1 + m_j, concentration + m_{>j})."""
+    out = np.empty((2, len(sizes)))
+    _fill_sticks(subkey(key, _STICKS), sizes, concentration, out)
+    return Sticks(*out)
+
+
+def lengthen_sticks(sticks: Sticks, concentration: float, least: float, key: np.uint64) -> Sticks:
+    """Break sticks off the prior until less than `least` is left: none that comes later weighs as much.
+
+    Stick j is a function of the key and j.
+    """
+    n_old = len(sticks.log_rests)
+    more = _prior_sticks(subkey(key, _STICKS), n_old, sticks.log_rests.sum(), concentration, math.log(least))
+    return Sticks(np.concatenate((sticks.log_shares, more[0])), np.concatenate((sticks.log_rests, more[1])))
+
+
+def draw_concentration(sticks: Sticks, prior: tuple[float, float], key: np.uint64) -> float:
+    r"""The concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), n their number.
+
+    Given labels of sticks this is its conditional, and not that given the number of clusters (Escobar and West, 1995),
+    which holds where labels are forgotten.
+    """
+    shape, rate = prior
+    return math.exp(log_gamma_variate(key, shape + len(sticks.log_rests))) / (rate - float(sticks.log_rests.sum()))
+
+
+def order_above(weights: np.ndarray, least: float) -> np.ndarray:
+    """The sticks that weigh more than `least`, from the heaviest down."""
+    order = np.argsort(-weights, kind="stable")
+    return order[weights[order] > least]
+
+
+def redraw_order(sizes: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
+    """New stick numbers for the components with rows, (n,) int32, given the partition alone; -1 where there are none.
+
+    Given the partition, the components' weights and that of all others are Dirichlet with parameters `sizes` and
+    `concentration`, the others divide theirs as the prior does, and the order of the sticks is a size-biased
+    permutation of all of them, whatever the data.
+    """
+    occupied = np.flatnonzero(sizes)
+    places = np.full(len(sizes), -1, np.int32)
+    places[occupied] = _size_biased_places(subkey(key, _RELABEL), sizes[occupied], concentration)
+    return places
+
+
+@njit(cache=True, nogil=True)
+def _log_sum(x, y):
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
+
+
+@njit(cache=True, nogil=True)
+def _fill_sticks(key, sizes, concentration, out):
+    beyond = 0
+    for j in range(len(sizes) - 1, -1, -1):
+        child = fold_in(key, j)
+        share = log_gamma_variate(fold_in(child, 0), 1.0 + sizes[j])
+        rest = log_gamma_variate(fold_in(child, 1), concentration + beyond)
+        total = _log_sum(share, rest)
+        out[0, j], out[1, j] = share - total, rest - total
+        beyond += sizes[j]
+
+
+@njit(cache=True, nogil=True)
+def _prior_sticks(key, first, log_left, concentration, log_least):
+    out = np.empty((2, 16))
+    n = 0
+    while log_left >= log_least:
+        if n == out.shape[1]:
+            longer = np.empty((2, 2 * n))
+            longer[:, :n] = out
+            out = longer
+        rest = -exponential(fold_in(key, first + n), 0) / concentration  # 1 - v is uniform to this power
+        out[0, n], out[1, n] = math.log(-math.expm1(rest)), rest
+        log_left += rest
+        n += 1
+    return out[:, :n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _size_biased_places(key, sizes, concentration):
+    n = len(sizes)
+    weights = np.empty(n)
+    for k in range(n):
+        weights[k] = gamma_variate(fold_in(key, k), sizes[k])
+    others = gamma_variate(fold_in(key, n), concentration)
+    stream = fold_in(key, n + 1)
+    places = np.full(n, -1, np.int32)
+    place = counter = n_placed = 0
+    while n_placed < n:
+        total = others
+        for k in range(n):
+            if places[k] < 0:
+                total += weights[k]
+        at = open_uniform(stream, counter) * total - others
+        counter += 1
+        if at < 0.0:  # a stick without rows, chosen by its size among those of the prior
+            others *= open_uniform(stream, counter) ** (1.0 / concentration)
+            counter += 1
+            place += 1
+            continue
+        chosen = -1
+        for k in range(n):
+            if places[k] < 0:
+                chosen = k
+                at -= weights[k]
+                if at < 0.0:
+                    break
+        places[chosen] = place
+        place += 1
+        n_placed += 1
+    return places

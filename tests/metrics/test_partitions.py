@@ -1,0 +1,318 @@
+import numpy as np
+import pytest
+from scipy.stats import entropy
+from sklearn.metrics import mutual_info_score
+
+from skmanifold.metrics import _partitions
+from skmanifold.metrics._partition_kernels import find_groups
+from skmanifold.metrics._partitions import (
+    co_clustering,
+    compact_labels,
+    expected_variation_of_information,
+    point_partition,
+    variation_of_information,
+)
+
+
+def _all_partitions(n_rows):
+    """Every partition once, labels in the order of first rows."""
+    partitions = [[0]]
+    for _ in range(n_rows - 1):
+        partitions = [[*labels, k] for labels in partitions for k in range(max(labels) + 2)]
+    return np.array(partitions)
+
+
+def _slow_variation(a, b):
+    table = np.zeros((max(a) + 1, max(b) + 1))
+    np.add.at(table, (a, b), 1)
+    joint, left, right = (entropy(part.ravel()) for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    return 2 * joint - left - right
+
+
+def _slow_expectation(labels, draws):
+    return np.mean([_slow_variation(labels, draw) for draw in draws])
+
+
+def _rename(draws, seed):
+    """Other names for the clusters of each draw, with gaps."""
+    generator = np.random.default_rng(seed)
+    return np.stack([generator.permutation(3 * draws.max() + 3)[draw] for draw in draws])
+
+
+def _noisy_draws(n_rows, n_draws, n_clusters, noise, seed):
+    """A partition, and draws in which each row is elsewhere with probability `noise`."""
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(n_clusters, size=n_rows)
+    away = generator.random((n_draws, n_rows)) < noise
+    return truth, np.where(away, generator.integers(n_clusters, size=(n_draws, n_rows)), truth)
+
+
+# Variation of information
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 5), (40, 3), (300, 300)])
+def test_variation_of_information_is_that_of_entropies(sizes):
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(size, size=200) for size in sizes)
+    found = variation_of_information(a, b)
+    assert found == pytest.approx(_slow_variation(a, b), abs=1e-12)
+    entropies = [entropy(np.bincount(labels)) for labels in (a, b)]
+    assert found == pytest.approx(sum(entropies) - 2 * mutual_info_score(a, b), abs=1e-12)
+
+
+def test_variation_of_information_is_a_metric():
+    partitions = _all_partitions(5)
+    table = np.array([[variation_of_information(a, b) for b in partitions] for a in partitions])
+    np.testing.assert_allclose(table, table.T, rtol=0, atol=1e-15)
+    assert not np.diagonal(table).any()
+    assert table[~np.eye(len(table), dtype=bool)].min() > 0.3
+    through = table[:, :, np.newaxis] + table[np.newaxis]
+    assert (table[:, np.newaxis] <= through + 1e-12).all()
+    assert table.max() == pytest.approx(np.log(5))
+
+
+def test_names_of_clusters_mean_nothing():
+    a, b = np.random.default_rng(0).integers(4, size=(2, 50))
+    names = np.array([2**62, 0, 7, 10**6])
+    assert variation_of_information(names[a], a) == 0
+    assert variation_of_information(names[a].astype(np.uint64), b) == variation_of_information(a, b)
+    assert variation_of_information(a.astype(np.uint8), b) == variation_of_information(a, b)
+
+
+@pytest.mark.parametrize("n_clusters", [3, 30, 400])  # of few clusters and of many, other ways of clearing the counts
+def test_expectation_is_the_mean_over_draws(n_clusters):
+    generator = np.random.default_rng(1)
+    draws = generator.integers(n_clusters, size=(7, 120))
+    candidates = np.stack([*generator.integers([[2], [50]], size=(2, 120)), np.zeros(120, int), np.arange(120)])
+    expected = [_slow_expectation(labels, draws) for labels in candidates]
+    found = expected_variation_of_information(candidates, draws)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    each = [expected_variation_of_information(labels, draws) for labels in candidates]
+    assert all(type(value) is float for value in each)
+    np.testing.assert_array_equal(found, each)
+
+
+# The point partition
+
+
+@pytest.mark.parametrize(("n_rows", "n_draws", "n_failures"), [(5, 3, 2), (6, 5, 3), (6, 20, 3)])
+def test_the_least_of_all_partitions_is_nearly_always_found(n_rows, n_draws, n_failures):
+    partitions = _all_partitions(n_rows)
+    table = np.array([expected_variation_of_information(partitions, labels[np.newaxis]) for labels in partitions])
+    place = {tuple(compact_labels(labels)): number for number, labels in enumerate(partitions)}
+    generator = np.random.default_rng(0)
+    misses = 0
+    for _ in range(100):
+        chosen = generator.integers(len(partitions), size=n_draws)
+        objective = table[:, chosen].mean(axis=1)
+        found = objective[place[tuple(point_partition(partitions[chosen]))]]
+        assert found <= objective[chosen].min() + 1e-12
+        misses += found > objective.min() + 1e-9
+    assert misses <= n_failures
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_move_of_a_row_lowers_the_expected_variation(seed):
+    _, draws = _noisy_draws(25, 6, 4, 0.5, seed)
+    labels = point_partition(np.concatenate([draws, draws], axis=1))  # every row twice: items of weight two
+    np.testing.assert_array_equal(labels[:25], labels[25:])
+    for partition, data in ((labels[:25], draws), (labels, np.concatenate([draws, draws], axis=1))):
+        least = _slow_expectation(partition, data)
+        for row in range(len(partition)):
+            for label in range(partition.max() + 2):
+                moved = partition.copy()
+                moved[row] = label
+                assert _slow_expectation(moved, data) >= least - 1e-10
+
+
+def test_a_search_ends_where_no_item_moves_and_not_before(monkeypatch):
+    sweeps = []
+    sweep = _partitions.sweep
+    monkeypatch.setattr(_partitions, "sweep", lambda *args: sweeps.append(sweep(*args)) or sweeps[-1])
+    monkeypatch.setattr(_partitions, "_N_ALLOCATIONS", 0)
+    monkeypatch.setattr(_partitions, "_N_TRIAL_SWEEPS", 1)
+    _, draws = _noisy_draws(300, 20, 5, 0.7, 0)
+    ends = {}
+    for max_sweeps in (1, 2, 100):
+        sweeps.clear()
+        ends[max_sweeps] = expected_variation_of_information(point_partition(draws, max_sweeps=max_sweeps), draws)
+        assert max_sweeps == 100 or sum(position == 300 for position, _ in sweeps) == max_sweeps
+    assert sweeps[-1] == (300, 0)
+    assert all(n_moves for position, n_moves in sweeps[:-1] if position == 300)
+    assert ends[1] > ends[2] > ends[100]
+
+
+def test_a_partition_seen_through_noise_is_found_again():
+    truth, draws = _noisy_draws(2000, 30, 8, 0.4, 0)
+    labels = point_partition(draws)
+    assert variation_of_information(labels, truth) < 0.01
+    assert min(variation_of_information(draw, truth) for draw in draws) > 1
+    assert expected_variation_of_information(labels, draws) <= expected_variation_of_information(truth, draws)
+
+
+def test_labels_are_in_the_order_of_size_then_of_first_rows():
+    np.testing.assert_array_equal(compact_labels([9, 4, 4, 0, 9, 7, 7, 7]), [1, 2, 2, 3, 1, 0, 0, 0])
+    labels = point_partition(_noisy_draws(500, 20, 6, 0.3, 1)[1])
+    assert labels.dtype == np.int64
+    np.testing.assert_array_equal(labels, compact_labels(labels))
+    assert np.all(np.diff(np.bincount(labels)) <= 0)
+
+
+def test_names_of_the_draws_clusters_do_not_change_the_result():
+    _, draws = _noisy_draws(200, 9, 5, 0.6, 2)
+    renamed = _rename(draws, 0)
+    np.testing.assert_array_equal(point_partition(renamed), point_partition(draws))
+    np.testing.assert_array_equal(co_clustering(renamed), co_clustering(draws))
+    assert expected_variation_of_information(draws[0], renamed) == expected_variation_of_information(draws[0], draws)
+
+
+def test_rows_that_are_always_together_are_moved_as_one_and_lose_nothing(monkeypatch):
+    _, few = _noisy_draws(60, 8, 4, 0.5, 3)
+    draws = few[:, np.random.default_rng(0).integers(60, size=400)]
+    together = point_partition(draws)
+    items, item_of_row = _partitions._group(_partitions._encode(draws))
+    assert len(items.weights) <= 60
+    assert items.weights.sum() == 400
+    np.testing.assert_array_equal(items.codes[item_of_row], _partitions._encode(draws).codes)
+    monkeypatch.setattr(_partitions, "_group", lambda draws: (draws, np.arange(len(draws.codes))))
+    apart = point_partition(draws)
+    found = expected_variation_of_information(np.stack([together, apart]), draws)
+    assert found[0] == pytest.approx(found[1], abs=1e-10)
+
+
+def test_no_optimum_parts_rows_that_are_always_together():
+    partitions = _all_partitions(6)
+    generator = np.random.default_rng(4)
+    for _ in range(30):
+        draws = generator.integers(3, size=(4, 6))
+        draws[:, 5] = draws[:, 0]
+        objective = expected_variation_of_information(partitions, draws)
+        optima = partitions[objective < objective.min() + 1e-10]
+        assert np.all(optima[:, 0] == optima[:, 5])
+
+
+def test_rows_whose_hashes_meet_are_told_apart(monkeypatch):
+    monkeypatch.setattr("skmanifold.metrics._partition_kernels.fold_in", lambda key, value: np.uint64(5))
+    codes = np.random.default_rng(0).integers(2, size=(30, 3)).astype(np.uint8)
+    group_of, first = np.empty(30, np.int64), np.empty(30, np.int64)
+    n_groups = getattr(find_groups, "py_func", find_groups)(codes, group_of, first)
+    rows, inverse = np.unique(codes, axis=0, return_inverse=True)
+    assert n_groups == len(rows)
+    assert variation_of_information(group_of, inverse) == 0
+    np.testing.assert_array_equal(codes[first[:n_groups]][group_of], codes)
+
+
+@pytest.mark.parametrize("max_components", [1, 2, 4])
+def test_there_are_no_more_clusters_than_allowed(max_components):
+    partitions = _all_partitions(6)
+    allowed = partitions[partitions.max(axis=1) < max_components]
+    generator = np.random.default_rng(5)
+    n_optimal = 0
+    for _ in range(20):
+        draws = partitions[generator.integers(len(partitions), size=5)]
+        labels = point_partition(draws, max_components=max_components)
+        assert labels.max() < max_components
+        least = expected_variation_of_information(allowed, draws).min()
+        n_optimal += expected_variation_of_information(labels, draws) < least + 1e-10
+    assert n_optimal >= 18
+
+
+def test_more_clusters_are_opened_than_any_draw_has():
+    generator = np.random.default_rng(6)
+    corner = np.repeat(np.arange(16), 5)  # each draw shows a pair of sides: together they show sixteen corners
+    bits = (corner[:, np.newaxis] >> np.arange(4)) & 1
+    draws = np.stack([2 * bits[:, i] + bits[:, j] for i in range(4) for j in range(4) if i < j for _ in range(3)])
+    away = generator.random(draws.shape) < 0.02
+    draws[away] = generator.integers(4, size=away.sum())
+    labels = point_partition(draws)
+    assert labels.max() + 1 > 4
+    assert expected_variation_of_information(labels, draws) < expected_variation_of_information(draws, draws).min()
+
+
+def test_the_start_is_the_best_of_the_draws_or_of_evenly_spaced_ones(monkeypatch):
+    _, draws = _noisy_draws(100, 12, 4, 0.5, 7)
+    items, item_of_row = _partitions._group(_partitions._encode(draws))
+    each = expected_variation_of_information(draws, draws)
+    with _partitions.Workers() as workers:
+        start = _partitions._best_draw(items, 100, workers)[item_of_row]
+        assert variation_of_information(start, draws[each.argmin()]) == 0
+        monkeypatch.setattr(_partitions, "_MAX_START_LABELS", 4 * items.codes.size)
+        start = _partitions._best_draw(items, 100, workers)[item_of_row]
+        assert variation_of_information(start, draws[3 * each[::3].argmin()]) == 0
+
+
+def test_the_same_seed_gives_the_same_bytes_for_any_number_of_threads():
+    _, draws = _noisy_draws(400, 12, 6, 0.8, 8)
+    labels = point_partition(draws)
+    for n_jobs in (1, 2, 5):
+        np.testing.assert_array_equal(point_partition(draws, n_jobs=n_jobs), labels)
+    others = [point_partition(draws, random_state=seed) for seed in range(1, 6)]
+    assert any(variation_of_information(other, labels) > 0 for other in others)  # the seed has its say
+
+
+# Pairs of rows
+
+
+def test_co_clustering_counts_draws():
+    draws = np.random.default_rng(0).integers(3, size=(9, 20))
+    expected = np.mean(draws[:, :, np.newaxis] == draws[:, np.newaxis], axis=0)
+    found = co_clustering(draws)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+    rows = [4, 0, 4, -1]
+    np.testing.assert_array_equal(co_clustering(draws, rows), found[np.ix_(rows, rows)])
+
+
+def test_tables_that_fill_the_memory_are_refused():
+    draws = np.zeros((1, 40_000), np.uint8)
+    with pytest.raises(ValueError, match=r"of 40000 rows would take 11\.9 GiB, more than 4\.0: choose fewer rows"):
+        co_clustering(draws)
+    with pytest.raises(ValueError, match=r"Tables of 30000 clusters .* GiB, more than 4\.0: give fewer draws or max"):
+        point_partition(np.arange(30_000)[np.newaxis])
+
+
+# Edges
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [[[5]], [[0], [3]], [[2, 0, 2]], np.zeros((4, 6), int), np.tile(np.arange(6), (3, 1)), [[0, 0, 1], [1, 1, 0]]],
+)
+def test_draws_that_agree_are_their_own_summary(draws):
+    labels = point_partition(draws)
+    assert expected_variation_of_information(labels, draws) == 0
+    np.testing.assert_array_equal(labels, compact_labels(draws[0]))
+    np.testing.assert_array_equal(co_clustering(draws), np.equal.outer(labels, labels))
+
+
+@pytest.mark.parametrize(
+    ("draws", "message"),
+    [
+        (np.zeros((0, 3), int), r"draws must be of shape \(n_draws, n_rows\) and not empty; got shape \(0, 3\)"),
+        (np.zeros((3, 0), int), r"draws must be of shape \(n_draws, n_rows\) and not empty; got shape \(3, 0\)"),
+        ([0, 1], r"draws must be of shape \(n_draws, n_rows\) and not empty; got shape \(2,\)"),
+        ([[0, -1]], "draws must not be negative; got -1"),
+        ([[0.0, 1.0]], "draws must be integers; got dtype float64"),
+    ],
+)
+@pytest.mark.parametrize(
+    "function", [point_partition, co_clustering, lambda draws: expected_variation_of_information([0, 1], draws)]
+)
+def test_bad_draws_are_refused(function, draws, message):
+    with pytest.raises(ValueError, match=message):
+        function(draws)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="The partitions are of different numbers of rows, 2 and 3"):
+        variation_of_information([0, 1], [0, 1, 1])
+    with pytest.raises(ValueError, match=r"labels_a must be of shape \(n_rows,\) and not empty; got shape \(1, 2\)"):
+        variation_of_information([[0, 1]], [0, 1])
+    with pytest.raises(ValueError, match="labels must not be negative"):
+        expected_variation_of_information([[0, -2]], [[0, 1]])
+    with pytest.raises(ValueError, match="max_components == 0, must be >= 1"):
+        point_partition([[0, 1]], max_components=0)
+    with pytest.raises(ValueError, match="max_sweeps == 0, must be >= 1"):
+        point_partition([[0, 1]], max_sweeps=0)
+    with pytest.raises(ValueError, match=r"draws\[:, rows\] must be of shape \(n_draws, n_selected\)"):
+        co_clustering([[0, 1]], [])

@@ -1,0 +1,400 @@
+from functools import cache
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from samplers._evidence import Estimate, assert_agrees, assert_disagrees
+from scipy.special import gammaln, logsumexp
+
+from skmanifold.mixture._split_merge import log_joint, split_merge
+from skmanifold.mixture._split_merge_kernels import _deal, _gain_of_two, log_marginal_of_counts
+from skmanifold.utils._random import fold_in
+
+from . import _tiny_partitions as tiny
+
+TABLES = {"multinomial": tiny.TABLE, "categorical": tiny.CATEGORICAL}
+CONCENTRATION = {"multinomial": 1.0, "categorical": 0.7}
+FAULTS = ("anchors", "proposal", "sizes", "side")
+SCANS = (0, 1, 3)
+
+
+# The move as a matrix of transition probabilities, by enumeration of all that a move draws
+
+
+class Reference:
+    """What a move does, slowly: `fault` names a part of the acceptance ratio that is forgotten.
+
+    "anchors": how many rows the second anchor is one of; "proposal": the probability of the sides; "sizes": the
+    gammas of the sizes in the partition's prior; "side": the merge's rows are those outside of j's cluster, not of i's.
+    """
+
+    def __init__(self, table, concentration, n_scans, fault=None):
+        self.table, self.concentration, self.n_scans, self.fault = table, concentration, n_scans, fault
+        self.log_marginal = cache(lambda rows: tiny.log_marginal(rows, table))
+        self.proposals = cache(self._proposals)
+
+    def p_of_side_1(self, row, sides):
+        """Probability that the row joins side 1, given the side of each row already there."""
+        log_weights = []
+        for side in (0, 1):
+            rows = frozenset(r for r, s in sides.items() if s == side and r != row)
+            predictive = self.log_marginal(rows | {row}) - self.log_marginal(rows)
+            log_weights.append(np.log(len(rows)) + predictive)
+        return np.exp(log_weights[1] - logsumexp(log_weights))
+
+    def scan(self, launch, order, outcome):
+        """Probability that a scan over `order` leads from the sides `launch` to those of `outcome`."""
+        sides, probability = dict(launch), 1.0
+        for row, side in zip(order, outcome, strict=True):
+            p = self.p_of_side_1(row, sides)
+            probability *= p if side == 1 else 1 - p
+            sides[row] = side
+        return probability
+
+    def _proposals(self, rows, i, j):
+        """For each order and launch state of equal standing: sides of the others, and their probabilities."""
+        others = sorted(rows - {i, j})
+        result = []
+        for order in permutations(others):
+            outcomes = list(product((0, 1), repeat=len(order)))
+            anchors = {i: 0, j: 1}
+            launches = np.array([self.scan(anchors, order, outcome) for outcome in outcomes])
+            states = [anchors | dict(zip(order, outcome, strict=True)) for outcome in outcomes]
+            if self.n_scans == 0:
+                result.append((1.0, states, launches))
+                continue
+            kernel = np.array([[self.scan(state, order, outcome) for outcome in outcomes] for state in states])
+            for _ in range(self.n_scans - 1):
+                launches = launches @ kernel
+            result += [(p, states, q) for p, q in zip(launches, kernel, strict=True)]
+        total = sum(p for p, _, _ in result)
+        return [(p / total, states, q) for p, states, q in result]
+
+    def log_ratio(self, part_0, part_1, q):
+        """Log acceptance ratio of the split into these parts, dealt with probability `q`."""
+        union, n = part_0 | part_1, self.table.n_rows
+        result = np.log(self.concentration)
+        result += self.log_marginal(part_0) + self.log_marginal(part_1) - self.log_marginal(union)
+        if self.fault != "sizes":
+            result += gammaln(len(part_0)) + gammaln(len(part_1)) - gammaln(len(union))
+        if self.fault != "anchors":
+            outside = n - len(part_1 if self.fault == "side" else part_0)
+            result += np.log((len(union) - 1) / outside)
+        if self.fault != "proposal":
+            result -= np.log(q)
+        return result
+
+    def moves(self, labels):
+        """Where a move may lead from a partition, and with which probabilities."""
+        labels, n = np.array(labels), self.table.n_rows
+        for i, j in permutations(range(n), 2):
+            of_i, of_j = (frozenset(np.flatnonzero(labels == labels[row]).tolist()) for row in (i, j))
+            choice = 0.5 / n / (len(of_i) - 1 if j in of_i else n - len(of_i))
+            for p, states, q in self.proposals(of_i | of_j, i, j):
+                for sides, q_sides in zip(states, q, strict=True):
+                    part_1 = frozenset(row for row, side in sides.items() if side == 1)
+                    log_ratio = self.log_ratio((of_i | of_j) - part_1, part_1, q_sides)
+                    after = labels.copy()
+                    if j in of_i:
+                        after[list(part_1)] = n
+                        yield after, choice * p * q_sides * np.exp(min(log_ratio, 0.0))
+                    elif part_1 == of_j:
+                        after[list(part_1)] = labels[i]
+                        yield after, choice * p * np.exp(min(-log_ratio, 0.0))
+
+    def transitions(self):
+        states = tiny.partitions(self.table.n_rows)
+        matrix = np.zeros((len(states), len(states)))
+        for place, labels in enumerate(states):
+            for after, probability in self.moves(labels):
+                matrix[place, tiny.index_of(after)] += probability
+        matrix[np.diag_indices(len(states))] += 1 - matrix.sum(axis=1)
+        return matrix
+
+
+@cache
+def transitions(name, n_scans, fault=None):
+    return Reference(TABLES[name], CONCENTRATION[name], n_scans, fault).transitions()
+
+
+def stationary(matrix):
+    return np.linalg.matrix_power(matrix, 2**14)[0]
+
+
+def frequencies(places, law):
+    """How often each place of `law` is found, with the errors that this law gives, rare places taken as one."""
+    n = len(places)
+    common = n * law >= 20
+    found = np.bincount(places, minlength=len(law)) / n
+    found, law = (np.append(x[common], x[~common].sum()) for x in (found, law))
+    return Estimate(found, np.sqrt(law * (1 - law) / n) + 1e-12), law
+
+
+def walk(name, starts, n_moves, n_scans, seed=0):
+    """Places of the partitions that chains reach."""
+    table, alpha = TABLES[name], CONCENTRATION[name]
+    states = tiny.partitions(table.n_rows)
+    places = np.empty(len(starts), int)
+    for chain, start in enumerate(starts):
+        labels = np.array(states[start], np.int32)
+        split_merge(table, labels, alpha, tiny.PRIOR, n_moves, n_scans, fold_in(np.uint64(seed), chain))
+        places[chain] = tiny.index_of(labels)
+    return places
+
+
+def law_of(name):
+    return tiny.exact_law(concentration=CONCENTRATION[name], table=TABLES[name])
+
+
+# Laws
+
+
+def test_enumeration_gives_the_published_figures():
+    law = tiny.exact_law()
+    np.testing.assert_allclose(tiny.n_components_law(law), tiny.P_COMPONENTS, atol=6e-6)
+    assert abs(tiny.together(law) - tiny.P_TOGETHER) < 6e-6
+    law = tiny.exact_law(concentration=(1.0, 1.0))
+    np.testing.assert_allclose(tiny.n_components_law(law), tiny.GAMMA_P_COMPONENTS, atol=6e-6)
+    assert abs(tiny.together(law) - tiny.GAMMA_P_TOGETHER) < 6e-6
+    assert abs(tiny.mean_concentration(concentration=(1.0, 1.0)) - tiny.GAMMA_MEAN_CONCENTRATION) < 6e-6
+
+
+@pytest.mark.parametrize(("name", "n_scans"), [*((name, n) for name in TABLES for n in SCANS[:2]), ("multinomial", 3)])
+def test_reference_move_is_reversible_and_its_faults_are_not(name, n_scans):
+    law = law_of(name)
+
+    def imbalance(fault):
+        flow = law[:, None] * transitions(name, n_scans, fault)
+        return np.abs(flow - flow.T).max()
+
+    assert imbalance(None) < 1e-14
+    for fault in FAULTS:
+        assert imbalance(fault) > 1e-5
+
+
+@pytest.mark.parametrize("n_scans", SCANS)
+@pytest.mark.parametrize("name", TABLES)
+def test_one_move_has_the_reference_move_s_transition_probabilities(name, n_scans):
+    n_states = len(transitions(name, 0))
+    starts = np.tile(np.arange(n_states), 30_000 // n_states)
+    ends = walk(name, starts, 1, n_scans)
+
+    def compare(fault):
+        return frequencies(starts * n_states + ends, transitions(name, n_scans, fault).ravel() / n_states)
+
+    assert_agrees(*compare(None))
+    for fault in ("anchors", "proposal"):
+        assert_disagrees(*compare(fault))
+
+
+@pytest.mark.parametrize("n_scans", SCANS)
+@pytest.mark.parametrize("name", TABLES)
+def test_exact_draws_stay_exact(name, n_scans):
+    law = law_of(name)
+    starts = np.random.default_rng(0).choice(len(law), 15_000, p=law)
+    assert_agrees(*frequencies(walk(name, starts, 4, n_scans, seed=1), law))
+
+
+@pytest.mark.parametrize("n_scans", SCANS)
+def test_long_runs_reach_the_posterior_which_faulty_moves_miss(n_scans):
+    exact = np.append(tiny.P_COMPONENTS, tiny.P_TOGETHER)
+    places = walk("multinomial", np.zeros(15_000, int), 50, n_scans, seed=2)
+    found = np.bincount(places, minlength=len(tiny.PARTITIONS)) / len(places)
+
+    def figures(law):
+        return np.append(tiny.n_components_law(law), tiny.together(law))
+
+    estimate = Estimate(figures(found), np.sqrt(exact * (1 - exact) / len(places)))
+    assert_agrees(estimate, exact)
+    for fault in FAULTS:
+        assert_disagrees(estimate, figures(stationary(transitions("multinomial", n_scans, fault))))
+
+
+# Arithmetic
+
+
+def random_table(rng, n_rows, sizes, largest, missing=0.2):
+    """Rows of columns with these numbers of categories, counts up to `largest`."""
+    n_categories = sum(sizes)
+    rows = np.floor(np.exp(rng.uniform(0, np.log(largest + 1), (n_rows, n_categories)))).astype(int)
+    rows[rng.random(rows.shape) < 0.4] = 0
+    column_start = np.concatenate(([0], np.cumsum(sizes)))
+    for start, stop in zip(column_start[:-1], column_start[1:], strict=True):
+        rows[rng.random(n_rows) < missing, start:stop] = 0
+    return tiny.table_of(rows, column_start)
+
+
+def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
+    """Sides, log of the probability, and log gain in the marginal."""
+    side = np.zeros(len(members), np.int8)
+    sub_counts, sub_totals = np.zeros((table.n_categories, 2)), np.zeros((table.n_columns, 2))
+    touched = np.empty(table.n_categories, np.int64)
+    follow = wanted is not None
+    log_q, n_touched = _deal(
+        *table,
+        table.column_of(),
+        prior,
+        members,
+        len(members),
+        n_scans,
+        floor,
+        follow,
+        np.asarray(wanted if follow else side, np.int8),
+        np.uint64(key),
+        side,
+        sub_counts,
+        sub_totals,
+        touched,
+    )
+    gain = _gain_of_two(table.column_start, table.column_of(), prior, touched, n_touched, sub_counts, sub_totals)
+    assert not sub_counts.any()
+    assert not sub_totals.any()
+    return side, log_q, gain
+
+
+def log_probability_of_sides(table, prior, members, side):
+    """What `deal` gives without scans, out of marginals."""
+    sides = ([members[0]], [members[1]])
+    result = 0.0
+    for row, s in zip(members[2:], side[2:], strict=True):
+        log_weights = [
+            np.log(len(rows)) + tiny.log_marginal([*rows, row], table, prior) - tiny.log_marginal(rows, table, prior)
+            for rows in sides
+        ]
+        result += log_weights[s] - logsumexp(log_weights)
+        sides[s].append(row)
+    gain = sum(tiny.log_marginal(rows, table, prior) for rows in sides) - tiny.log_marginal(members, table, prior)
+    return result, gain
+
+
+@pytest.mark.parametrize(
+    ("sizes", "largest", "prior"),
+    [
+        ((6,), 3, 0.5),
+        ((4, 3, 5), 12, 0.1),
+        ((40,) * 60, 100_000, 0.5),
+        ((2,) * 60, 1, 1e-12),
+        ((300,), 100_000, 1e-9),
+        ((3,) * 60, 2, 1e5),
+    ],
+)
+def test_probabilities_and_marginals_are_those_of_gamma_functions_at_any_scale(sizes, largest, prior):
+    rng = np.random.default_rng(0)
+    table = random_table(rng, 12, sizes, largest)
+    members = rng.permutation(12)
+    drawn = deal(table, prior, members, 0)
+    contrary = 1 - drawn[0]
+    contrary[:2] = 0, 1
+    followed = deal(table, prior, members, 2, wanted=contrary)  # the last scan ends where it was told to
+    np.testing.assert_array_equal(followed[0], contrary)
+    for side, log_q, gain in (drawn, deal(table, prior, members, 0, wanted=contrary)):
+        expected, expected_gain = log_probability_of_sides(table, prior, members, side)
+        tolerance = 1e-10 * np.abs(tiny.log_marginal(members, table, prior))
+        np.testing.assert_allclose(log_q, expected, rtol=1e-9, atol=1e-9 + tolerance)
+        np.testing.assert_allclose(gain, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
+    for _, log_q, gain in (drawn, followed):
+        assert np.isfinite(log_q)
+        assert np.isfinite(gain)
+
+
+def test_dealing_stops_only_where_the_probability_is_below_the_floor():
+    rng = np.random.default_rng(1)
+    for largest in (2, 300):
+        table = random_table(rng, 40, (5, 4), largest)
+        members = rng.permutation(40)
+        wanted = np.concatenate(([0, 1], rng.integers(0, 2, 38)))
+        log_q = deal(table, 0.5, members, 0, wanted)[1]
+        assert deal(table, 0.5, members, 0, wanted, floor=log_q + 1e-6)[1] == -np.inf
+        assert deal(table, 0.5, members, 0, wanted, floor=log_q - 1e-6)[1] == log_q
+
+
+def test_joint_probability_is_that_of_gamma_functions():
+    rng = np.random.default_rng(2)
+    table, labels = random_table(rng, 30, (4, 7, 2), 20), rng.integers(0, 6, 30).astype(np.int32) * 3
+    clusters = tiny.clusters_of(labels)
+    expected = gammaln(1.7) - gammaln(1.7 + 30) + len(clusters) * np.log(1.7)
+    expected += sum(gammaln(len(rows)) + tiny.log_marginal(rows, table, 0.3) for rows in clusters)
+    np.testing.assert_allclose(log_joint(table, labels, 1.7, 0.3), expected, rtol=1e-12)
+    counts = np.zeros(table.n_categories, np.int64)
+    np.add.at(counts, table.indices, table.counts)
+    np.testing.assert_allclose(
+        log_marginal_of_counts(counts, table.column_start, 0.3), tiny.log_marginal(range(30), table, 0.3), rtol=1e-12
+    )
+
+
+def test_joint_probability_sums_over_partitions_to_the_exact_law():
+    joint = np.exp([log_joint(tiny.TABLE, np.array(labels), 1.0, tiny.PRIOR) for labels in tiny.PARTITIONS])
+    np.testing.assert_allclose(joint / joint.sum(), tiny.exact_law(), rtol=1e-12)
+
+
+# State
+
+
+def test_big_counts_and_many_columns_move_without_overflow():
+    rng = np.random.default_rng(3)
+    table = random_table(rng, 60, (8,) * 60, 100_000)
+    halves = random_table(rng, 60, (2,) * 60, 1)
+    for case in (table, halves):
+        labels = np.zeros(60, np.int32)
+        n_splits, n_merges = split_merge(case, labels, 1.0, 0.5, 300, 1, np.uint64(0))
+        assert len(np.unique(labels)) == 1 + n_splits - n_merges
+        assert np.isfinite(log_joint(case, labels, 1.0, 0.5))
+
+
+def test_clearly_different_groups_are_split_from_one_cluster_and_merged_from_singletons():
+    rng = np.random.default_rng(4)
+    group = np.repeat(np.arange(3), 30)
+    rows = np.array([rng.multinomial(15, np.where(np.arange(9) // 3 == g, 0.3, 1 / 60)) for g in group])
+    for start in (np.zeros(90, np.int32), np.arange(90, dtype=np.int32)):
+        labels = start.copy()
+        split_merge(tiny.table_of(rows), labels, 1.0, 0.5, 6000, 0, np.uint64(0))
+        assert sorted(map(len, tiny.clusters_of(labels)))[-3:] == [30, 30, 30]
+
+
+def test_labels_stay_but_for_the_smallest_free_one():
+    labels = np.array([7, 7, 7, 2, 2, 0], np.int32)
+    seen = set()
+    for move in range(60):
+        before = labels.copy()
+        n_splits, n_merges = split_merge(tiny.CATEGORICAL, labels, 5.0, 0.5, 1, 0, np.uint64(move))
+        moved = labels != before
+        assert bool(moved.any()) == bool(n_splits + n_merges)
+        if n_splits:
+            free = min(set(range(8)) - set(before.tolist()))
+            assert set(labels[moved].tolist()) == {free}
+            assert len(set(before[moved].tolist())) == 1
+        if n_merges:
+            assert len(set(labels.tolist())) == len(set(before.tolist())) - 1
+            assert set(labels[moved].tolist()) < set(before.tolist())
+        seen.add((n_splits, n_merges))
+    assert seen == {(0, 0), (1, 0), (0, 1)}
+
+
+def test_calls_in_a_row_forget_nothing_that_one_call_remembers():
+    """A move on a table that others have moved before gives back scratch and cycles in order."""
+    rng = np.random.default_rng(5)
+    table = random_table(rng, 40, (4, 3), 3)
+    for n_scans in SCANS:
+        labels = rng.integers(0, 5, 40).astype(np.int32)
+        n_before = len(np.unique(labels))
+        n_splits, n_merges = split_merge(table, labels, 3.0, 0.5, 2000, n_scans, np.uint64(1))
+        assert min(n_splits, n_merges) > 5
+        assert len(np.unique(labels)) == n_before + n_splits - n_merges
+
+
+def test_same_key_gives_the_same_labels():
+    table = random_table(np.random.default_rng(6), 50, (5, 3), 4)
+    results = []
+    for key in (0, 0, 1):
+        labels = np.zeros(50, np.int32)
+        results.append((split_merge(table, labels, 1.0, 0.5, 100, 1, np.uint64(key)), labels.tobytes()))
+    assert results[0] == results[1] != results[2]
+
+
+@pytest.mark.parametrize("rows", [[[2, 1]], [[0, 0], [0, 0], [0, 0]], [[3, 0], [0, 0]]])
+@pytest.mark.parametrize("n_scans", SCANS)
+def test_single_rows_and_empty_rows_are_moved_like_others(rows, n_scans):
+    labels = np.zeros(len(rows), np.int32)
+    n_splits, n_merges = split_merge(tiny.table_of(rows), labels, 1.0, 0.5, 50, n_scans, np.uint64(0))
+    assert len(np.unique(labels)) == 1 + n_splits - n_merges
+    assert (n_splits > 0) == (len(rows) > 1)
