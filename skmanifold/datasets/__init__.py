@@ -1,7 +1,8 @@
-"""Corpora: generators that know the truth, a real one that is on every machine, and readers of the field's files."""
+"""Corpora and tables: generators that know the truth, a real corpus on every machine, readers of the field's files."""
 
 from ._docstrings import load_docstrings
 from ._formats import dump_ldac, dump_uci_docword, dump_vocabulary, load_ldac, load_uci_docword, load_vocabulary
+from ._mixtures import make_categorical_mixture
 from ._synthetic import make_lda_corpus
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "load_ldac",
     "load_uci_docword",
     "load_vocabulary",
+    "make_categorical_mixture",
     "make_lda_corpus",
 ]

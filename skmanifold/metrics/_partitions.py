@@ -18,6 +18,7 @@ from ._partition_kernels import (
     count_agreements,
     count_items,
     find_groups,
+    merge_clusters,
     name_by_first_row,
     sweep,
     variations,
@@ -25,7 +26,7 @@ from ._partition_kernels import (
 
 _MAX_DENSE_BYTES = 4 << 30
 _MAX_START_LABELS = 1 << 30  # labels read to choose the draw that the search starts from
-_N_ALLOCATIONS = 4  # searches that start from nothing
+_N_ALLOCATIONS = 3  # searches that start from nothing
 _N_TRIAL_SWEEPS = 6  # of each search, before all but the best are given up
 _NEW_COLUMNS = 4  # of a search's tables, at least, when there is no empty one left
 
@@ -45,7 +46,7 @@ class _End(NamedTuple):
 
     labels: np.ndarray  # (n_items,) int64, with gaps
     variation: float  # expected variation of information
-    settled: bool  # no item would move
+    settled: bool  # no item would move, and no two clusters merge
 
 
 def variation_of_information(labels_a, labels_b) -> float:
@@ -145,10 +146,14 @@ def point_partition(draws, *, max_components=None, max_sweeps=100, random_state=
 
     The Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018), searched for by sweeps as in SALSO
     (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, perhaps a new one, with the least expected
-    variation given the other rows, until no row moves. One search starts from the best of the draws; four others put
-    the rows one by one, in random order, into clusters that are empty at first. The one that is best after a few sweeps
-    goes on to its end, the first in a tie. Such an end is a minimum with respect to moves of single rows, and not
-    certain to be the least of all; it is never worse than the draw that the first search started from.
+    variation given the other rows. After a sweep, clusters are merged where that lowers it. This goes on until no row
+    moves and no two clusters merge. One search starts from the best of the draws, one from a single cluster, and three
+    put the rows one by one, in random order, into clusters that are empty at first. The one that is best after a few
+    sweeps goes on to its end, the first in a tie. Such an end is a minimum with respect to these moves, and not certain
+    to be the least of all; it is never worse than the draw that the first search started from, or than one cluster.
+
+    Where draws are so unsure of single rows that two of them share little, one cluster may be nearer to all of them
+    than any partition that looks like them: such is this distance, and its minimum is no count of clusters.
 
     That draw is the best of all, if that takes reading no more than some 10^9 labels (draws squared times distinct
     rows); of more draws the best of as many of them, evenly spaced, as this allows.
@@ -206,7 +211,7 @@ def point_partition(draws, *, max_components=None, max_sweeps=100, random_state=
     with Workers(n_jobs) as workers:
         start = _best_draw(items, limit, workers)
         how = start.max() + 1, limit, min(max_sweeps, _N_TRIAL_SWEEPS)
-        searches = [(items, start, np.arange(n_items), *how)]
+        searches = [(items, labels, np.arange(n_items), *how) for labels in (start, np.zeros(n_items, np.int64))]
         for number in range(_N_ALLOCATIONS):
             order = np.argsort(fold_in_each(subkey(key, number), np.arange(n_items)))
             searches.append((items, nothing, order, *how))
@@ -366,7 +371,7 @@ def _best_draw(items, limit, workers):
 
 
 def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
-    """Sweep from `labels` until no item moves.
+    """Sweep from `labels`, and merge clusters, until neither is of use.
 
     The first sweep makes do with `n_columns` clusters. Rows that are put one by one where others are few would open far
     too many: two of them are together only if they are so in most of the draws.
@@ -376,6 +381,7 @@ def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
     xlogx = whole * np.log(np.maximum(whole, 1))
     labels = labels.copy()
     tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
+    settled = False
     for number in range(max_sweeps):
         moved, position = False, 0
         while position < len(order):
@@ -387,9 +393,11 @@ def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
             if position < len(order):
                 n_columns += n_columns // 4 + _NEW_COLUMNS
                 tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
-        settled = not moved and number > 0
-        if settled:
-            break
+        if number > 0:
+            n_merges = merge_clusters(labels, xlogx, items.codes.shape[1], *tables)
+            settled = not moved and n_merges == 0
+            if settled:
+                break
     return _End(labels, _variations(labels, items).mean(), settled)
 
 

@@ -7,9 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ..samplers._lazy_rows_kernels import fill_exp, prior_log_gamma
+from ..samplers._lazy_rows_kernels import fill_exp, fill_log_gammas
 from ..utils._random import fold_in
-from ..utils._variates import log_gamma_variate
 
 
 @njit(cache=True, nogil=True)
@@ -28,18 +27,23 @@ def draw_columns(first, stop, column_start, counts, components, prior, levels, e
     levels, edges, heights
         `GammaTables` of the prior.
     key
-        The draw of a cell belongs to (key, category, label).
+        The draw of a cell belongs to (key, category, place among `components`).
     out : (n_categories, K) float64
     """
     n_components = len(components)
     largest, total = np.empty(n_components), np.empty(n_components)
-    scratch = np.empty((2, n_components))
+    scratch, shapes = np.empty((2, n_components)), np.empty(n_components)
+    bits, cells = np.empty(n_components, np.uint64), np.empty(n_components + 1, np.int64)
+    capacity = counts.shape[1]
     for column in range(first, stop):
         begin, end = column_start[column], column_start[column + 1]
         largest[:] = -np.inf
         total[:] = 0.0
         for f in range(begin, end):
-            _draw_row(fold_in(key, f), counts[f], components, prior, levels, edges, heights, out[f])
+            for k in range(n_components):
+                label = components[k]
+                shapes[k] = prior + (counts[f, label] if label < capacity else 0)
+            fill_log_gammas(fold_in(key, f), shapes, levels, edges[0], heights[0], bits, cells, out[f])
             for k in range(n_components):
                 largest[k] = max(largest[k], out[f, k])
         for f in range(begin, end):
@@ -53,15 +57,3 @@ def draw_columns(first, stop, column_start, counts, components, prior, levels, e
         for f in range(begin, end):
             for k in range(n_components):
                 out[f, k] -= total[k]
-
-
-@njit(cache=True, nogil=True)
-def _draw_row(key, counts, components, prior, levels, edges, heights, out):
-    """Logs of Ga(prior + count, 1) draws: cells without tokens, most of them, by the prior's ziggurat."""
-    for k in range(len(components)):
-        label = components[k]
-        child = fold_in(key, label)
-        if label < len(counts) and counts[label] > 0:
-            out[k] = log_gamma_variate(child, prior + counts[label])
-        else:
-            out[k] = prior_log_gamma(child, levels, edges, heights)

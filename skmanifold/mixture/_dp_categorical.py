@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,30 +13,196 @@ from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, takes_minibatches
 from ..inference._draw_store import DrawStore
-from ..inference._driver import Chain, best_chain
 from ..inference._schedule import Schedule
-from ..metrics._partitions import compact_labels, point_partition
+from ..metrics._partitions import compact_labels
 from ..models import check_compatible
-from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice, State
+from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
 from ..samplers._resolve import resolve_sampler
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
 from ._dp_inference import MixtureInference
 from ._dp_model import DPModel
+from ._dp_posterior import estimate_mixture, point_estimate, record_mixture, summarise
 from ._dp_stream import MixtureStream
 from ._encoding import category_table, count_table, fit_categories, validate_codes
-from ._mixture_counts import MixtureCounts
-from ._mixture_draws import CountedDraw, counted
 from ._stochastic_slice import StochasticSlice
 from ._table import Table
 
 _AUTO_CLUSTERS = 100
 _EXPECTED_COMPONENTS = 50  # for how much memory a draw may take
-_MAX_PARTITIONS = 200  # draws of the labels that the point partition is near to
 
 
 class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator):
+    r"""Dirichlet-process mixture of counts or of categorical tables: it finds the number of components itself.
+
+    Each row belongs to one of infinitely many components, of which the data use as many as they need:
+
+    .. math::
+
+        \omega_j = v_j \prod_{l<j} (1 - v_l), \; v_j \sim \mathrm{Beta}(1, \alpha), \quad
+        \theta_{jc} \sim \mathrm{Dir}(a, \dots, a), \quad z_i \sim \omega, \quad
+        x_{ic} \sim \mathrm{Multi}(n_{ic}, \theta_{z_i c}),
+
+    where c runs over the columns of a table, each with one token a row, or is one for counts.
+
+    Parameters
+    ----------
+    emission : {"multinomial", "categorical"}, default="multinomial"
+        What X holds. "multinomial": counts of things in each row (visits of pages, words), dense or sparse.
+        "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
+        scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out.
+    sampler : str or BaseSampler instance, default="slice"
+        How the components are found:
+
+        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`): exact, by minibatches, with split-merge moves.
+        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): the stochastic slice sampler of [1]_, sticks and
+          components by Cox-Ingersoll-Ross steps towards scaled counts of a minibatch; also for streams.
+        - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`): the
+          same by Riemannian steps, which are wrong where `category_prior` is small; for comparison.
+
+        A name stands for the step sizes of [1]_, table 3, where it has any.
+    weights_sampler : str, BaseSampler instance or None, default=None
+        Moves the sticks, where `sampler` does not draw them itself. None is a sampler like `sampler`.
+    concentration : float or None, default=None
+        Concentration :math:`\alpha`: the larger, the more components. None learns it.
+    concentration_prior : (float, float), default=(1.0, 1.0)
+        Shape and rate of the gamma prior of a concentration that is learned.
+    category_prior : float, default=0.5
+        Dirichlet parameter a of the components' category probabilities.
+    init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
+        Number of clusters that the rows are first dealt out to at random, or labels to begin with. "auto" is 100 (fewer
+        rows: their number): chains lose clusters that they do not need sooner than they find new ones.
+    min_categories : int, array-like of shape (n_features,) or None, default=None
+        Categorical tables: least number of categories of each column, where there may be more than the rows show.
+    handle_unknown : {"error", "ignore"}, default="error"
+        Categorical tables: what happens to a code that `fit` has not seen. "ignore" takes it as missing.
+    max_iter : int, default=200
+        Passes over the rows, burn-in included.
+    batch_size : int, "auto" or None, default="auto"
+        Rows of a minibatch, after which components and weights are drawn anew. "auto" has so many rows that drawing
+        components takes a fifth of the time. None is all rows. It decides nothing about what `Slice` converges to.
+    burn_in : int, default=None
+        Passes thrown away; None is half of them.
+    thin : int, default=2
+        After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
+    n_chains : int, default=1
+        Independent chains; the draws of all are used.
+    total_samples : int, default=1_000_000
+        `partial_fit` only: number of rows in the whole stream.
+    learning_decay : float, default=0.7
+        `partial_fit` only: minibatch t has weight ``(learning_offset + t) ** -learning_decay`` in the statistics.
+    learning_offset : float, default=10.0
+        `partial_fit` only: larger values make the first minibatches count less.
+    max_draws_bytes : int, default=2**28
+        About how much memory draws of labels and components may take; where they would need more, fewer are kept whole,
+        evenly spaced.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The result is the same, bit for bit, for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all cores. Chains take them first.
+    verbose : int, default=0
+        Print the log density every `verbose` passes.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The point partition: of all partitions the one (as far as the search finds) with the least expected variation
+        of information to the draws [3]_. Components are numbered from the largest. Not set by `partial_fit`.
+    n_components_ : int
+        Number of components of the point partition. Of a stream, those expected to have at least half a row.
+    weights_ : ndarray of shape (n_components_,)
+        Shares of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1: the rest is for
+        components that no fitted row has.
+    components_ : ndarray of shape (n_components_, n_features) or list of ndarray
+        Posterior means of the category probabilities given the point partition; for categorical tables an array
+        (n_components_, n_categories) for each column.
+    concentration_ : float
+        Posterior mean of the concentration, or as given.
+    n_components_posterior_ : ndarray
+        Posterior probabilities of 0, 1, 2, ... components with rows.
+    posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
+        ``"concentration"``; and for as many as `max_draws_bytes` allows ``"weights"`` and ``"components"`` (padded
+        with NaN, the largest component first; categories of all columns side by side) and ``"labels"``, whose numbers
+        mean nothing from one draw to the next.
+    log_density_trace_ : ndarray of shape (n_chains, n_iter_)
+        The log joint of every pass. Flat it is in every mode, and it may be higher in a worse one: `score` on rows
+        held out tells more. Not set by `partial_fit`.
+    n_categories_ : ndarray of shape (n_features,)
+        Categorical tables: number of categories of each column.
+    sampler_ : BaseSampler
+        The sampler that ran.
+    n_iter_ : int
+        Passes over the rows; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+    n_batch_iter_ : int
+        Minibatches seen by `partial_fit` since the last `fit`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X has them.
+
+    See Also
+    --------
+    sklearn.mixture.BayesianGaussianMixture : Variational mixture of Gaussians, truncated.
+
+    Notes
+    -----
+    Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out everywhere.
+    Fractional counts are rounded at random, up with the probability of their fraction, from a stream keyed by row and
+    column in `fit` and by the row's content elsewhere.
+
+    References
+    ----------
+    .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018, section 5.2 and appendix D.
+    .. [2] D. B. Dunson and C. Xing, "Nonparametric Bayes modeling of multivariate categorical data", Journal of the
+       American Statistical Association 104, 2009.
+    .. [3] S. Wade and Z. Ghahramani, "Bayesian cluster analysis: point estimation and credible balls", Bayesian
+       Analysis 13, 2018.
+
+    Examples
+    --------
+    >>> from skmanifold import DPCategoricalMixture
+    >>> from skmanifold.datasets import make_categorical_mixture
+    >>> X = make_categorical_mixture(500, 10, 3, weights=[0.5, 0.3, 0.2], random_state=0).data
+    >>> mixture = DPCategoricalMixture("categorical", random_state=0).fit(X)
+    >>> mixture.n_components_
+    3
+    >>> mixture.predict(X[:5]).shape
+    (5,)
+    """
+
+    _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
+    _settings = {  # of table 3 of [1]  # noqa: RUF012
+        "scir": {"step_size": 0.1},
+        "sgrld": {"step_size": 0.001},
+        "sgrhmc": {"step_size": 0.02},
+    }
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "emission": [StrOptions({"multinomial", "categorical"})],
+        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
+        "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
+        "concentration": [None, Interval(Real, 0, None, closed="neither")],
+        "concentration_prior": ["array-like"],
+        "category_prior": [Interval(Real, 0, None, closed="neither")],
+        "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
+        "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "handle_unknown": [StrOptions({"error", "ignore"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "total_samples": [Interval(Integral, 1, None, closed="left")],
+        "learning_decay": [Interval(Real, 0, 1, closed="both")],
+        "learning_offset": [Interval(Real, 0, None, closed="left")],
+        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
         emission="multinomial",
@@ -49,7 +216,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         min_categories=None,
         handle_unknown="error",
         max_iter=200,
-        batch_size=1000,
+        batch_size="auto",
         burn_in=None,
         thin=2,
         n_chains=1,
@@ -83,35 +250,30 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
-    _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions({"multinomial", "categorical"})],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
-        "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
-        "concentration": [None, Interval(Real, 0, None, closed="neither")],
-        "concentration_prior": ["array-like"],
-        "category_prior": [Interval(Real, 0, None, closed="neither")],
-        "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
-        "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
-        "handle_unknown": [StrOptions({"error", "ignore"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-    }
-
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
+        """Find the components of a table.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or codes of categories.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DPCategoricalMixture
+
+        Raises
+        ------
+        ValueError
+            If X has negative or infinite values, codes that are no whole numbers, or a parameter does not fit it.
+        IncompatibleError
+            If the sampler asks what this model cannot answer.
+        """
         with self._all_or_nothing():
             return self._fit(X)
 
@@ -121,10 +283,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         key = root_key(self.random_state)
         table = self._fitted_table(X, subkey(key, Purpose.ROUNDING), begins=True)
         init = self._initial_labels(table.n_rows)
+        common = {**self._inference(key, table, X), "sampler_": sampler}
         stride = max(1, -(-schedule.n_draws // max(1, self._draw_store(table).max_draws)))
         with self._open_workers() as (chain_workers, kernel_workers):
             model = self._model(table, init, kernel_workers)
-            check_compatible(sampler, model, self._samplers.values())
+            if mover is sampler:  # others are asked what they need of sticks and components when they begin
+                check_compatible(sampler, model, self._samplers.values())
             fitted = self._run_chains(
                 mover,
                 model,
@@ -133,18 +297,40 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
                 X,
                 table.n_rows,
                 add=lambda left, right: right,
-                record=lambda chain: _record(chain, stride),
+                record=lambda chain: record_mixture(chain, stride),
                 adapt=lambda model, state: model,
-                estimate=lambda chains: {**_estimate(chains), **self._inference(key, table, X), "sampler_": sampler},
+                estimate=lambda chains: {**estimate_mixture(chains), **common},
                 workers=chain_workers,
             )
-            fitted.update(_point_estimate(fitted, model, kernel_workers))
+            fitted.update(point_estimate(fitted, model, kernel_workers))
         self.__dict__.update(fitted)
         return self
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
+        """Learn from one more minibatch of rows, of which nothing but its share in the statistics is kept.
+
+        The first minibatch is fitted by the exact sampler: let it be large enough to show every kind of row. After
+        `fit`, the chains go on from where they stood. Statistics and steps are those of
+        :class:`~skmanifold.mixture._stochastic_slice.StochasticSlice`. There only for samplers that take minibatches.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or codes of categories: those of the first minibatch, and `min_categories`, say which there are.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DPCategoricalMixture
+
+        Raises
+        ------
+        ValueError
+            As `fit`; or if its width or the sampler is not what it was when fitting began.
+        """
         with self._all_or_nothing():
             return self._partial_fit(X)
 
@@ -163,7 +349,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
             model = self._model(table, self._initial_labels(table.n_rows) if begins else 1, kernel_workers)
             if begins:
                 store = self._draw_store(table)
-                stream = MixtureStream.begin(mover, model, key, scale, store, chain_workers, self.n_chains)
+                stream = MixtureStream.begin(mover, model, key, self.n_chains, scale, store, chain_workers)
             else:
                 stream = self._stream or self._leave_rows(mover, model)
                 stream = stream.advanced(mover, model, rate, scale, chain_workers)
@@ -172,7 +358,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         if begins:
             self.__dict__.update(self._inference(key, table, X))
         summary = stream.summary()
-        self.__dict__.update(_stream=stream, sampler_=sampler, n_batch_iter_=t + 1, **_summarise(summary))
+        self.__dict__.update(_stream=stream, sampler_=sampler, n_batch_iter_=t + 1, **summarise(summary))
         return self
 
     def _leave_rows(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
@@ -181,6 +367,20 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         return MixtureStream(states, self._draw_store(model.table))
 
     def fit_predict(self, X, y=None):
+        """Fit, and return the point partition.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or codes of categories.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            ``labels_``.
+        """
         return self.fit(X).labels_
 
     def _resolve_movers(self) -> tuple[BaseSampler, BaseSampler]:
@@ -188,14 +388,14 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         sampler = self._resolve_sampler()
         if not isinstance(sampler, ManifoldSampler):
             if self.weights_sampler is not None:
-                name = type(sampler).__name__
-                raise ValueError(f"{name} draws the weights itself: weights_sampler must be None, not {self.weights_sampler!r}.")
+                name, weights = type(sampler).__name__, self.weights_sampler
+                raise ValueError(f"{name} draws the weights itself: weights_sampler must be None, not {weights!r}.")
             return sampler, sampler
         weights = self.weights_sampler
         if weights is None:
             weights = self.sampler if isinstance(self.sampler, str) else sampler
-        weights_sampler = resolve_sampler(weights, self._by_name(), self._whose)
-        return sampler, StochasticSlice(sampler, weights_sampler)
+        known = {**self._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
+        return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._whose}"))
 
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
         """The rows to learn from; the first ones say which categories there are."""
@@ -237,7 +437,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
             self.concentration,
             (float(prior[0]), float(prior[1])),
             init=init,
-            batch_size=self.batch_size,
+            batch_size=_batch_size(table) if self.batch_size == "auto" else self.batch_size,
             workers=workers,
         )
 
@@ -253,50 +453,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         return hasattr(self, "_summary")
 
 
-def _record(chain: Chain, stride: int) -> dict[str, Any]:
-    """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
-    state = chain.state
-    counts: MixtureCounts = state.statistics
-    draw = chain.sampler.parameters(chain.model, state)
-    record: dict[str, Any] = {
-        "n_components": np.array(len(counts.occupied)),
-        "concentration": np.array(draw.concentration),
-    }
-    if (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
-        record["weights"] = np.exp(draw.log_weights[:-1])
-        record["components"] = np.exp(draw.log_components.T)
-        record["labels"] = state.latents.copy()
-        # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
-        record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
-    return record
-
-
-def _estimate(chains: list[Chain]) -> dict[str, Any]:
-    """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
-    records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
-    best = chains[best_chain(chains)]
-    draws = [record["_draw"] for record in records] or [_record(chain, 1)["_draw"] for chain in chains]
-    states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
-    fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
-    return {**fitted, **_partition(best.model, best.state.latents, draws[-1].concentration)}
-
-
-def _point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-    """The partition nearest to all draws, where there are any, and what belongs to it."""
-    posterior = fitted["_posterior"]
-    if posterior["labels"].shape[1] == 0:
-        return {}
-    labels = posterior["labels"].reshape(-1, model.n_rows)
-    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
-    nearest = point_partition(labels[np.unique(evenly)], n_jobs=workers.n_workers)
-    return _partition(model, nearest, float(posterior["concentration"].mean()))
-
-
-def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
-    labels = compact_labels(labels)
-    return {"labels_": labels, **_summarise(counted(model.count(labels.astype(np.int32)), concentration))}
-
-
-def _summarise(summary: CountedDraw) -> dict[str, Any]:
-    concentration = float(summary.concentration)
-    return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}
+def _batch_size(table: Table) -> int:
+    """Rows that take four times as long as drawing the components, or a hundredth of all if these are more."""
+    tokens_of_row = len(table.indices) / table.n_rows
+    return max(int(240 * table.n_categories / (tokens_of_row + 12)), table.n_rows // 100, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,13 @@ class MixtureInference:
         return means[0] if self.emission == "multinomial" else means
 
     def score_samples(self, X):
-        """Log of the posterior predictive density of each row.
+        r"""Log of the posterior predictive density of each row.
 
         The mean over all draws, of all chains, of the density of a new row: components with rows and what is left for
         those without, nothing renormalised,
 
-        .. math:: \\log \\frac{1}{T} \\sum_t \\Bigl( \\sum_j \\omega_j^{(t)} f(x \\mid \\text{rows of } j)
-            + \\omega_0^{(t)} \\int f(x \\mid \\theta) dG_0(\\theta) \\Bigr).
+        .. math:: \log \frac{1}{T} \sum_t \Bigl( \sum_j \omega_j^{(t)} f(x \mid \text{rows of } j)
+            + \omega_0^{(t)} \int f(x \mid \theta) dG_0(\theta) \Bigr).
 
         With the exact samplers components and weights are integrated out given each draw of the partition; with the
         others they are as drawn. Missing cells are integrated out. The multinomial coefficient, which belongs to
@@ -250,7 +251,7 @@ def _sample_counts(rng, cells, labels, totals, as_sparse):
 
 def _sample_codes(rng, cells, labels, column_start):
     codes = np.empty((len(labels), len(column_start) - 1), np.int64)
-    for column, (begin, end) in enumerate(zip(column_start[:-1], column_start[1:], strict=True)):
+    for column, (begin, end) in enumerate(pairwise(column_start)):
         shares = cells[:, begin:end] / cells[:, begin:end].sum(axis=1, keepdims=True)  # one token: its mean suffices
         levels = np.cumsum(shares, axis=1)[labels]
         codes[:, column] = (rng.random_sample(len(labels))[:, None] > levels[:, :-1]).sum(axis=1)

@@ -184,4 +184,3 @@ class DPModel:
         log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
         log_components = self.draw_components(counts, labels, subkey(key, Purpose.COMPONENTS))
         return ParameterDraw(log_weights - logsumexp(log_weights), log_components, concentration)
-

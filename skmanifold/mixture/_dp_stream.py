@@ -40,10 +40,17 @@ class MixtureStream:
 
     @classmethod
     def begin(
-        cls, mover: StochasticSlice, model: DPModel, key: np.uint64, scale: float, store: DrawStore, workers: Workers, n: int
+        cls,
+        mover: StochasticSlice,
+        model: DPModel,
+        key: np.uint64,
+        n_chains: int,
+        scale: float,
+        store: DrawStore,
+        workers: Workers,
     ) -> MixtureStream:
-        """`n` chains after their first minibatch, of which each row stands for `scale`."""
-        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n)]
+        """Chains after their first minibatch, of which each row stands for `scale`."""
+        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
         stream = cls(workers.run(mover.init_stream, [(model, chain_key, scale) for chain_key in keys]), store)
         return stream._counted(mover, model)
 

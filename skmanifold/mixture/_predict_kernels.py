@@ -14,7 +14,7 @@ _SHORT = 16  # factors that are multiplied before a logarithm is taken: (1e12)^1
 
 @njit(cache=True, nogil=True)
 def _log_rising(x, n):
-    """log x (x + 1) ... (x + n - 1)."""
+    """Logarithm of x (x + 1) ... (x + n - 1)."""
     if n > _SHORT:
         return math.lgamma(x + n) - math.lgamma(x)
     product = 1.0

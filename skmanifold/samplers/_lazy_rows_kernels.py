@@ -70,16 +70,6 @@ def _draw_by_rejection(bits, key, shape, left_share, edges, heights):
         counter += 2
 
 
-@njit(cache=True, nogil=True)
-def prior_log_gamma(key, levels, edges, heights):
-    """A draw of log Ga(shape, 1) for the first shape of `GammaTables`."""
-    bits = random_bits(key, 0)
-    layer, z = _layer_and_place(bits, edges[0])
-    if not _is_sure(layer, z, edges[0]):
-        z = _draw_by_rejection(bits, fold_in(key, 0), levels[0, 0], levels[0, 2], edges[0], heights[0])
-    return levels[0, 1] + z
-
-
 # Exponentials and logarithms of whole arrays. Each has its loops apart for floats and for bits, which vectorises.
 
 _LOG2_E = 1.4426950408889634
@@ -220,23 +210,26 @@ def _fill_bits(key, first, out):
 
 
 @njit(cache=True, nogil=True)
-def _draw_central(key, prior, levels, edges, heights, bits, cells, out):
-    """The transition of each cell of a row as if nothing of its value were left, without the scale: log Ga(prior)."""
-    n_columns, shape, log_shape, left_share = len(prior), levels[0, 0], levels[0, 1], levels[0, 2]
+def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
+    """Draws of log Ga(shapes, 1): by the ziggurat where a shape is that of the tables' first level, the commonest.
+
+    `bits` and `cells` are scratch memory, `cells` longer by one.
+    """
+    n_columns, shape, log_shape, left_share = len(shapes), levels[0, 0], levels[0, 1], levels[0, 2]
     _fill_bits(key, n_columns, bits)
     n_left = 0
     for k in range(n_columns):
         layer, z = _layer_and_place(bits[k], edges)
         out[k] = log_shape + z
         cells[n_left] = k
-        n_left += not (_is_sure(layer, z, edges) and prior[k] == shape)
+        n_left += not (_is_sure(layer, z, edges) and shapes[k] == shape)
     for i in range(n_left):
         k = cells[i]
         child = fold_in(fold_in(key, k), 0)
-        if prior[k] == shape:
+        if shapes[k] == shape:
             out[k] = log_shape + _draw_by_rejection(bits[k], child, shape, left_share, edges, heights)
         else:
-            out[k] = log_gamma_variate(child, prior[k])
+            out[k] = log_gamma_variate(child, shapes[k])
 
 
 @njit(cache=True, nogil=True)
@@ -373,7 +366,7 @@ def read_blocks(
                         corrections[here + k] = log_lost_rest - log_lost[r]
                     else:
                         corrections[here + k] = first_y - log_lost[r]
-            _draw_central(row_keys[r], priors[r], levels, edges[0], heights[0], bits, left_over, y[here:there])
+            fill_log_gammas(row_keys[r], priors[r], levels, edges[0], heights[0], bits, left_over, y[here:there])
             more = _find_noncentral(row_keys[r], means[here:there], bits, row_above, left_over)
             for i in range(more):
                 k = left_over[i]

@@ -14,6 +14,7 @@ from samplers._evidence import Estimate, summarize
 from scipy.special import gammaln
 
 from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._table import Table
 from skmanifold.samplers._base import State
 from skmanifold.utils._random import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -47,13 +48,18 @@ def _ordered(partition):
         yield np.prod(sizes[list(order)] / remaining), order, remaining
 
 
+def clusters_and_empty_sticks(labels):
+    """Numbers of labels of sticks (..., n_rows) that differ, and of those below the highest that have no rows."""
+    ordered = np.sort(labels, axis=-1)
+    n_clusters = 1 + (np.diff(ordered, axis=-1) > 0).sum(axis=-1)
+    return n_clusters, ordered[..., -1] + 1 - n_clusters
+
+
 def statistics(labels, alphas, learned):
     """Of labels (..., n_rows) and concentrations (...): the K = 1, 2, ..., whether rows 0 and 1 are together, empty
     sticks before the last, the stick of row 0; and, where it is learned, alpha and its products with these two.
     """
-    ordered = np.sort(labels, axis=-1)
-    n_clusters = 1 + (np.diff(ordered, axis=-1) > 0).sum(axis=-1)
-    empty = ordered[..., -1] + 1 - n_clusters
+    n_clusters, empty = clusters_and_empty_sticks(labels)
     first = labels[..., 0]
     columns = [n_clusters == k for k in range(1, labels.shape[-1] + 1)]
     columns += [first == labels[..., 1], empty, first]
@@ -144,3 +150,50 @@ def slice_estimate(sampler, model, posterior, *, n_chains=60, n_steps=50, seed=0
             state = sampler.step(model, state)
             labels[chain, n], concentrations[chain, n] = state.latents, state.position
     return summarize(statistics(labels, concentrations, posterior.learned).mean(axis=1))
+
+
+# --- data drawn anew -------------------------------------------------------------------------------------
+
+
+class Cells:
+    """A categorical table with a token wherever `present` (n_rows, n_columns) says; its categories come and go."""
+
+    def __init__(self, present, widths):
+        present = np.asarray(present, bool)
+        self.row, self.column = np.nonzero(present)
+        self.widths = np.asarray(widths)
+        self.n_rows = len(present)
+        self._start = np.concatenate([[0], np.cumsum(self.widths)])
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        n_cells = len(self.row)
+        self.table = Table(indptr, np.zeros(n_cells, np.int32), np.ones(n_cells, np.int32), self._start)
+
+    def set(self, categories):
+        """Write over the categories of the cells, which begin at 0 in each column."""
+        self.table.indices[:] = self._start[self.column] + categories
+
+    def forward(self, n, rng, gamma, n_sticks=150):
+        """From the prior: concentrations (n,), weights of sticks, labels (n, n_rows) and categories (n, n_cells)."""
+        shape, rate = gamma
+        alphas = rng.gamma(shape, 1 / rate, n)
+        shares = rng.beta(1, alphas[:, None], (n, n_sticks))
+        left = np.cumprod(1 - shares, axis=1)
+        weights = shares * np.concatenate([np.ones((n, 1)), left[:, :-1]], axis=1)
+        labels = np.stack([(u[:, None] < left).sum(axis=1) for u in rng.random((self.n_rows, n))], axis=-1)
+        leader = (labels[:, :, None] == labels[:, None, :]).argmax(axis=2)
+        categories = np.empty((n, len(self.row)), int)
+        for column, width in enumerate(self.widths):
+            here = np.flatnonzero(self.column == column)
+            below = np.cumsum(rng.dirichlet(np.full(width, tiny.PRIOR), (n, self.n_rows)), axis=-1)[..., :-1]
+            of_cell = below[np.arange(n)[:, None], leader[:, self.row[here]]]
+            categories[:, here] = (rng.random((n, len(here), 1)) > of_cell).sum(axis=-1)
+        return alphas, weights, labels, categories
+
+    def draw(self, counts, labels, rng):
+        """Categories given labels, and components that are drawn given the table as it is."""
+        occupied = counts.occupied
+        logs = np.log(rng.standard_gamma(tiny.PRIOR + counts.categories[:, occupied]))
+        of_row = np.searchsorted(occupied, labels)
+        scores = logs[:, of_row[self.row]] + rng.gumbel(size=(len(logs), len(self.row)))
+        elsewhere = np.repeat(np.arange(len(self.widths)), self.widths)[:, None] != self.column
+        return np.where(elsewhere, -np.inf, scores).argmax(axis=0) - self._start[self.column]

@@ -30,9 +30,9 @@ TABLE = table_of([(3, 0), (2, 1), (0, 3), (1, 2), (4, 0)])
 PRIOR = 0.5
 P_COMPONENTS = np.array([0.02792, 0.31611, 0.44128, 0.19023, 0.02445])  # P(K = 1..5) where alpha = 1
 P_TOGETHER = 0.41627  # P(z_1 = z_2)
-GAMMA_P_COMPONENTS = np.array([0.05986, 0.28102, 0.36032, 0.23377, 0.06503])  # alpha ~ Ga(1, 1)
-GAMMA_P_TOGETHER = 0.40244
-GAMMA_MEAN_CONCENTRATION = 1.51871
+GAMMA_P_COMPONENTS = np.array([0.05988, 0.28102, 0.36031, 0.23377, 0.06503])  # alpha ~ Ga(1, 1)
+GAMMA_P_TOGETHER = 0.40245
+GAMMA_MEAN_CONCENTRATION = 1.51869
 
 # Six rows of three columns, with 2, 3 and 2 categories, and three missing cells.
 CATEGORICAL = table_of(

@@ -1,5 +1,5 @@
 from functools import cache
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -219,7 +219,7 @@ def random_table(rng, n_rows, sizes, largest, missing=0.2):
     rows = np.floor(np.exp(rng.uniform(0, np.log(largest + 1), (n_rows, n_categories)))).astype(int)
     rows[rng.random(rows.shape) < 0.4] = 0
     column_start = np.concatenate(([0], np.cumsum(sizes)))
-    for start, stop in zip(column_start[:-1], column_start[1:], strict=True):
+    for start, stop in pairwise(column_start):
         rows[rng.random(n_rows) < missing, start:stop] = 0
     return tiny.table_of(rows, column_start)
 

@@ -1,0 +1,66 @@
+"""From the chains of a mixture to what is told of them: draws, the partition nearest to all, sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..inference._driver import Chain, best_chain
+from ..metrics._partitions import compact_labels, point_partition
+from ..utils._threads import Workers
+from ._dp_model import DPModel
+from ._mixture_counts import MixtureCounts
+from ._mixture_draws import CountedDraw, counted
+from ._stochastic_slice import StochasticSlice
+
+_MAX_PARTITIONS = 200  # draws of the labels that the point partition is near to
+
+
+def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
+    """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
+    state = chain.state
+    counts: MixtureCounts = state.statistics
+    draw = chain.sampler.parameters(chain.model, state)
+    record: dict[str, Any] = {
+        "n_components": np.array(len(counts.occupied)),
+        "concentration": np.array(draw.concentration),
+    }
+    if (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
+        record["weights"] = np.exp(draw.log_weights[:-1])
+        record["components"] = np.exp(draw.log_components.T)
+        record["labels"] = state.latents.copy()
+        # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
+        record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
+    return record
+
+
+def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
+    """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
+    records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
+    best = chains[best_chain(chains)]
+    draws = [record["_draw"] for record in records] or [record_mixture(chain, 1)["_draw"] for chain in chains]
+    states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
+    fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
+    return {**fitted, **_partition(best.model, best.state.latents, draws[-1].concentration)}
+
+
+def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+    """The partition nearest to all draws, where there are any, and what belongs to it."""
+    posterior = fitted["_posterior"]
+    if posterior["labels"].shape[1] == 0:
+        return {}
+    labels = posterior["labels"].reshape(-1, model.n_rows)
+    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
+    nearest = point_partition(labels[np.unique(evenly)], n_jobs=workers.n_workers)
+    return _partition(model, nearest, float(posterior["concentration"].mean()))
+
+
+def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    labels = compact_labels(labels)
+    return {"labels_": labels, **summarise(counted(model.count(labels.astype(np.int32)), concentration))}
+
+
+def summarise(summary: CountedDraw) -> dict[str, Any]:
+    concentration = float(summary.concentration)
+    return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}
