@@ -19,10 +19,15 @@ def load_counts(name):
         return make_lda_corpus(
             59_000, 50_000, 200, mean_length=200, topic_word_prior=0.01, dtype=np.float32, random_state=0
         ).data
+    return sp.csr_array(sp.load_npz(data_folder() / REAL[name]))
+
+
+def data_folder():
+    """Where the real data are."""
     folder = os.environ.get("SKMANIFOLD_DATA")
     if not folder:
-        raise SystemExit(f"{name!r} needs the folder of the real corpora in the environment variable SKMANIFOLD_DATA.")
-    return sp.csr_array(sp.load_npz(Path(folder) / REAL[name]))
+        raise SystemExit("Real data are looked for in the folder that the environment variable SKMANIFOLD_DATA names.")
+    return Path(folder)
 
 
 def split_documents(X, seed=0):

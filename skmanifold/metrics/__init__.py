@@ -4,13 +4,23 @@ from ._coherence import topic_coherence
 from ._held_out import HeldOutScore, document_completion
 from ._left_to_right import LeftToRightScore, left_to_right
 from ._matching import TopicMatch, match_topics
+from ._partitions import (
+    co_clustering,
+    expected_variation_of_information,
+    point_partition,
+    variation_of_information,
+)
 
 __all__ = [
     "HeldOutScore",
     "LeftToRightScore",
     "TopicMatch",
+    "co_clustering",
     "document_completion",
+    "expected_variation_of_information",
     "left_to_right",
     "match_topics",
+    "point_partition",
     "topic_coherence",
+    "variation_of_information",
 ]

@@ -129,7 +129,7 @@ def expected_variation_of_information(labels, draws):
     >>> from skmanifold.metrics import expected_variation_of_information
     >>> draws = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 1]]
     >>> expected_variation_of_information([[0, 0, 1, 1], [0, 0, 0, 0]], draws).round(4).tolist()
-    [0.2746, 0.6495]
+    [0.2747, 0.6495]
     """
     encoded = _encode(_check_labels(draws, "draws", "n_draws", "n_rows"))
     if np.ndim(labels) == 1:

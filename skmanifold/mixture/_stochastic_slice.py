@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ..admixture._lda_collapsed_kernels import _log_rising
 from ..models import IncompatibleError
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._slice import Slice
-from ..samplers._sticks import Sticks, draw_concentration, lengthen_sticks, order_above
+from ..samplers._sticks import Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._sklearn import Interval
 from ..utils._variates import open_uniform
@@ -29,6 +31,7 @@ from ._label_kernels import add_scores, draw_from_logs
 from ._mixture_counts import MixtureCounts
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gammas: X, and Y of what is left
+_MOST_BORN = 32  # components that the rows of one minibatch of a stream open before slices do
 _LEAST_ROWS = 1e-3  # a last component of a stream that is expected to have fewer rows is dropped
 
 
@@ -77,6 +80,11 @@ class Mixture(NamedTuple):
         left = np.concatenate(([0.0], np.cumsum(self.sticks.log_rests)))
         return self.sticks.log_shares + left[:-1], float(left[-1])
 
+    def followed_by(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
+        """With more sticks and components."""
+        sticks = Sticks(*(np.concatenate(logs) for logs in zip(self.sticks, sticks, strict=True)))
+        return Mixture(sticks, np.concatenate((self.log_table, log_table), axis=1))
+
     def first(self, n: int) -> Mixture:
         """The first n components."""
         return Mixture(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
@@ -108,16 +116,18 @@ class StochasticSlice(BaseSampler):
     ``SCIR(control_variate="stored")`` the counts are those of all rows' stored labels, and the sums are drawn anew
     after the labels: then the stationary law is the posterior for any step size.
 
-    On a stream no labels are stored. Those of a minibatch are drawn given the parameters: among the components that
-    there are, then `n_local_sweeps` times by slices, which lets new ones be born. The statistics T follow
+    On a stream no labels are stored. Those of a minibatch are drawn given the parameters, first one after the other,
+    with a Polya urn for all components that are not there yet, then `n_local_sweeps` times by slices. T follows
 
     .. math:: T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s,
 
     where :math:`\lambda` is how many rows one stands for, s the minibatch's counts given the parameters as they are,
     and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled. So
     T follows the parameters as they move although no row is looked at twice; :math:`\rho = 1` is the plain algorithm.
-    What is approximate: labels come from `n_local_sweeps` sweeps; s' has no births; T is clipped at zero; trailing
-    components that are expected to have less than a thousandth of a row are dropped; and the sampler's own step.
+    What is approximate: rows are labelled without those that come after in mind, but for `n_local_sweeps` sweeps; s'
+    has no births; T is clipped at zero, and scaled to the sum
+    that it had; trailing components that are expected to have less than a thousandth of a row
+    are dropped; and a row that is gone keeps its part of T as it was, but for what minibatches tell of its like.
 
     Parameters
     ----------
@@ -197,7 +207,7 @@ class StochasticSlice(BaseSampler):
             _, counts = self._label_rows(model, state.memory, None, key)
             before = Sums(*(scale * seen for seen in sums_of(counts, n)))
             parts = zip(old.first(n), seen, before, strict=True)
-            sums = Sums(*(np.maximum((1 - rate) * (t + s - was) + rate * s, 0.0) for t, s, was in parts))
+            sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * s) for t, s, was in parts))
         n = int(np.flatnonzero(sums.sizes > _LEAST_ROWS)[-1]) + 1
         sums, mixture = sums.first(n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
@@ -239,10 +249,16 @@ class StochasticSlice(BaseSampler):
 
     def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
         """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
-        rows, labels = np.arange(model.n_rows), np.empty(model.n_rows, np.int32)
-        log_weights = mixture.log_weights()[0]
-        _draw_first_labels(*model.table[:3], mixture.log_table, log_weights, subkey(key, Purpose.LABELS), labels)
+        rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
+        log_weights, log_leftover = mixture.log_weights()
+        others = (-np.inf, 1.0) if concentration is None else (log_leftover, concentration)
+        arguments = model.table.column_of(), float(model.category_prior), mixture.log_table, log_weights, *others
+        n_born = _draw_first_labels(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
         counts = model.count(labels)
+        if n_born:
+            sticks = draw_sticks(counts.sizes[n : n + n_born], concentration, key)
+            new = model.draw_components(counts, np.arange(n, n + n_born), subkey(key, Purpose.COMPONENTS))
+            mixture = mixture.followed_by(sticks, new)
         for sweep in range(self.n_local_sweeps):
             drawn = subkey(key, Purpose.SWEEP, sweep)
             mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
@@ -274,6 +290,12 @@ def sums_of(counts: MixtureCounts, n: int) -> Sums:
     """Those of the first n labels of all rows; there may be fewer."""
     categories = counts.categories[:, :n].T.astype(np.float64, order="C")
     return Sums(counts.sizes[:n].astype(np.float64), categories).first(n)
+
+
+def _clipped(values: np.ndarray) -> np.ndarray:
+    """None below zero, and the same sum."""
+    clipped = np.maximum(values, 0.0)
+    return clipped * (values.sum() / clipped.sum())
 
 
 def _no_sums(n: int, n_categories: int) -> Sums:
@@ -317,7 +339,7 @@ def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> 
         sticks = lengthen_sticks(mixture.sticks, concentration, least, key)
         weights = sticks.weights()[0]
         new = model.draw_components(counts, np.arange(mixture.n_components, len(weights)), components)
-        mixture = Mixture(sticks, np.concatenate((mixture.log_table, new), axis=1))
+        mixture = mixture.followed_by(Sticks(*(logs[mixture.n_components :] for logs in sticks)), new)
     above = order_above(weights, least)
     table = np.take(mixture.log_table, above, axis=1)
     return mixture, model.sample_labels(rows, labels, counts, table, weights[above], above, weights, slices)
@@ -333,12 +355,66 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 
 @njit(cache=True, nogil=True)
-def _draw_first_labels(indptr, indices, counts, log_table, log_weights, key, labels):
-    """Each row's component with probability proportional to weight times density."""
+def _predictive(indptr, indices, counts, column_start, column_of, prior, row, of_categories, of_columns):
+    """Log probability of a row given what its cluster has in all, the cluster's distributions integrated out."""
+    result, stop = 0.0, indptr[row + 1]
+    e = indptr[row]
+    while e < stop:
+        column, tokens = column_of[indices[e]], np.int64(0)
+        while e < stop and column_of[indices[e]] == column:
+            result += _log_rising(prior + of_categories[indices[e]], np.int64(counts[e]))
+            tokens += counts[e]
+            e += 1
+        width = column_start[column + 1] - column_start[column]
+        result -= _log_rising(prior * width + of_columns[column], tokens)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _draw_first_labels(
+    indptr,
+    indices,
+    counts,
+    column_start,
+    column_of,
+    prior,
+    log_table,
+    log_weights,
+    log_others,
+    concentration,
+    key,
+    labels,
+):
+    """Each row's component given those before it; returns how many new ones there are.
+
+    A component that is there has its weight times its density; all others together weigh exp(log_others), which a
+    Polya urn divides among the clusters that rows before have opened and one that is new, with their parameters
+    integrated out.
+    """
     n = len(log_weights)
-    scores, scratch = np.empty(n), np.empty((2, n))
+    scores, scratch = np.empty(n + _MOST_BORN), np.empty((2, n + _MOST_BORN))
+    of_categories, of_columns = np.zeros((_MOST_BORN, column_start[-1])), np.zeros((_MOST_BORN, len(column_start) - 1))
+    sizes = np.zeros(_MOST_BORN)
+    n_born = 0
     for row in range(len(labels)):
         add_scores(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]
-        labels[row] = draw_from_logs(n, scores, scratch, open_uniform(fold_in(key, row), 0))
+        n_open = min(n_born + 1, _MOST_BORN)
+        log_total = math.log(concentration + sizes.sum())
+        for c in range(n_open):
+            size = sizes[c] if c < n_born else concentration
+            scores[n + c] = log_others + math.log(size) - log_total
+            scores[n + c] += _predictive(
+                indptr, indices, counts, column_start, column_of, prior, row, of_categories[c], of_columns[c]
+            )
+        label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
+        labels[row] = label
+        if label >= n:
+            c = label - n
+            n_born = max(n_born, c + 1)
+            sizes[c] += 1.0
+            for e in range(indptr[row], indptr[row + 1]):
+                of_categories[c, indices[e]] += counts[e]
+                of_columns[c, column_of[indices[e]]] += counts[e]
+    return n_born

@@ -125,6 +125,23 @@ def test_no_move_of_a_row_lowers_the_expected_variation(seed):
                 assert _slow_expectation(moved, data) >= least - 1e-10
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_move_of_an_item_of_many_rows_lowers_the_expected_variation(seed):
+    _, few = _noisy_draws(14, 5, 3, 0.5, seed)
+    item_of_row = np.repeat(np.arange(14), np.random.default_rng(seed).integers(1, 40, size=14))
+    draws = few[:, item_of_row]
+    labels = point_partition(draws)
+    least = expected_variation_of_information(labels, draws)
+    for item in range(14):
+        moved = np.stack(
+            [
+                np.where((few == few[:, [item]]).all(axis=0)[item_of_row], label, labels)
+                for label in range(labels.max() + 2)
+            ]
+        )
+        assert expected_variation_of_information(moved, draws).min() >= least - 1e-10
+
+
 def test_a_search_goes_on_until_no_item_moves(monkeypatch):
     n_moves = []
     sweep = _partitions.sweep

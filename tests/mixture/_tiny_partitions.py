@@ -34,7 +34,7 @@ GAMMA_P_COMPONENTS = np.array([0.05988, 0.28102, 0.36031, 0.23377, 0.06503])  # 
 GAMMA_P_TOGETHER = 0.40245
 GAMMA_MEAN_CONCENTRATION = 1.51869
 
-# Six rows of three columns, with 2, 3 and 2 categories, and three missing cells.
+# Five rows of three columns, with 2, 3 and 2 categories, and three missing cells.
 CATEGORICAL = table_of(
     [
         (1, 0, 0, 1, 0, 1, 0),
@@ -42,7 +42,6 @@ CATEGORICAL = table_of(
         (0, 1, 1, 0, 0, 0, 1),
         (0, 1, 0, 0, 0, 0, 1),
         (1, 0, 0, 0, 1, 1, 0),
-        (0, 1, 1, 0, 0, 1, 0),
     ],
     [0, 2, 5, 7],
 )
@@ -66,12 +65,12 @@ PARTITIONS = partitions(TABLE.n_rows)
 
 
 def index_of(labels) -> int:
-    """Place of a partition, given by any labels of five or six rows, in the list of its like."""
+    """Place in `PARTITIONS` of the partition that any labels of five rows stand for."""
     names: dict[int, int] = {}
     return _PLACES[tuple(names.setdefault(int(label), len(names)) for label in labels)]
 
 
-_PLACES = {labels: place for n_rows in (5, 6) for place, labels in enumerate(partitions(n_rows))}
+_PLACES = {labels: place for place, labels in enumerate(PARTITIONS)}
 
 
 def clusters_of(labels) -> list[frozenset[int]]:

@@ -91,8 +91,8 @@ def test_stored_sums_belong_to_the_labels_as_they_are():
 
     posterior = ExactPosterior(tiny.TABLE, 1.0)
     estimates = {}
-    for name, sampler in {"stored": stored(0.1), "scaled": StochasticSlice(SCIR(0.1))}.items():
-        estimates[name] = estimate(sampler, posterior, 2, n_chains=30, n_steps=20, observe=of_sums)
+    for name, sampler in {"stored": stored(0.03), "scaled": StochasticSlice(SCIR(0.03))}.items():
+        estimates[name] = estimate(sampler, posterior, 2, n_chains=40, n_steps=20, observe=of_sums)
     assert_agrees(estimates["stored"], 0.0)
     assert_disagrees(estimates["scaled"], 0.0)
 

@@ -1,0 +1,218 @@
+"""Held-out log predictive of mixtures of web visitors against iterations and seconds, by sampler.
+
+Anonymous MSWeb: 32,711 users fitted, 5,000 held out, in nats a user without multinomial coefficients. The exact slice
+sampler by full passes and by minibatches, from 100 random clusters and from a single one; the stochastic slice sampler
+with SCIR and SGRLD and the settings of table 3 of Baker et al. (2018); and a plain collapsed Gibbs sampler. At set
+times (those of scoring do not count) the score is that of the posterior predictive averaged over up to 20 evenly spaced draws
+of the second half of the run so far, as `score` would give it. One core. Results are appended to a CSV file.
+
+    python benchmarks/dp_msweb.py --seeds 0 1 2 3 4 --out benchmarks/dp_msweb.csv
+    python benchmarks/dp_msweb.py --draw --out benchmarks/dp_msweb.csv
+
+The second draws the figure and prints the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from _collapsed_dp import CollapsedDP
+from _corpora import data_folder
+
+from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._mixture_draws import counted, log_predictive
+from skmanifold.mixture._stochastic_slice import StochasticSlice
+from skmanifold.mixture._table import Table
+from skmanifold.samplers import SCIR, SGRLD, Slice
+from skmanifold.utils._random import root_key
+from skmanifold.utils._threads import Workers
+
+TARGET = -11.30
+TIMES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0)
+METHODS = {  # how it moves, clusters to begin with, minibatch, prior of the categories
+    "slice, all rows": (lambda: Slice(), 100, None, 0.5),
+    "slice, minibatch 4000": (lambda: Slice(), 100, 4000, 0.5),
+    "slice, minibatch 1000": (lambda: Slice(), 100, 1000, 0.5),
+    "textbook slice, all rows": (lambda: Slice(0, 0, redraw_order=False), 100, None, 0.5),
+    "slice from one cluster": (lambda: Slice(), 1, 4000, 0.5),
+    "slice from one cluster, no split-merge": (lambda: Slice(0), 1, 4000, 0.5),
+    "scir, table 3": (lambda: StochasticSlice(SCIR(0.1), SCIR(0.1)), 20, 1000, 0.5),
+    "sgrld, table 3": (lambda: StochasticSlice(SGRLD(0.001), SGRLD(0.005)), 30, 1000, 0.001),
+    "scir, stored counts": (
+        lambda: StochasticSlice(SCIR(0.5, control_variate="stored"), SCIR(0.5, control_variate="stored")),
+        100,
+        1000,
+        0.5,
+    ),
+    "collapsed Gibbs": (None, 100, None, 0.5),
+    "collapsed Gibbs from one cluster": (None, 1, None, 0.5),
+}
+FIELDS = ("method", "seed", "seconds", "iterations", "score", "n_components", "log_joint")
+
+
+class Sampled:
+    """Steps of a sampler of ours."""
+
+    def __init__(self, make, table, n_clusters, batch_size, prior, seed):
+        self.mover = make()
+        settings = {"init": n_clusters, "batch_size": batch_size, "workers": Workers(1)}
+        self.model = DPModel(table, prior, None, (1.0, 1.0), **settings)
+        self.state = self.mover.init(self.model, root_key(seed))
+        self.n_steps = -(-table.n_rows // (batch_size or table.n_rows))
+
+    def step(self):
+        self.state = self.mover.step(self.model, self.state)
+
+    def draw(self):
+        if isinstance(self.mover, Slice):
+            return counted(self.state.statistics, self.state.position)
+        return self.mover.parameters(self.model, self.state)
+
+    def size(self):
+        return len(self.state.statistics.occupied), self.state.log_density
+
+
+class Collapsed:
+    """Steps of the collapsed sampler."""
+
+    n_steps = 1
+
+    def __init__(self, table, n_clusters, prior, seed):
+        self.chain = CollapsedDP(table, prior, n_clusters, seed)
+        self.step, self.draw = self.chain.step, self.chain.draw
+
+    def size(self):
+        return np.count_nonzero(self.chain.sizes), np.nan
+
+
+def begin(name, table, seed):
+    make, n_clusters, batch_size, prior = METHODS[name]
+    if make is None:
+        return Collapsed(table, n_clusters, prior, seed), prior
+    return Sampled(make, table, n_clusters, batch_size, prior, seed), prior
+
+
+def load(name):
+    X = sp.csr_array(sp.load_npz(data_folder() / name))
+    columns = np.array([0, X.shape[1]])
+    return Table(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32), columns)
+
+
+def run(name, train, test, seed, seconds):
+    """(seconds, iterations, score, components, log joint) at each of the times."""
+    chain, prior = begin(name, train, seed)
+    draws, spent, passes = [], 0.0, 0
+    times = [at for at in TIMES if at <= seconds]
+    with Workers(1) as workers:
+        while times:
+            start = time.perf_counter()
+            chain.step()
+            draw = chain.draw()
+            spent += time.perf_counter() - start
+            passes += 1
+            draws.append(draw)
+            if spent >= times[0]:
+                times = [at for at in times if at > spent]
+                half = draws[len(draws) // 2 :]
+                kept = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, 20).astype(int))]
+                score = log_predictive(test, kept, prior, workers).mean()
+                yield spent, passes * chain.n_steps, score, *chain.size()
+                draws = [*([None] * (len(draws) // 2)), *half]  # let go of what will not be looked at again
+
+
+def measure(options):
+    train, test = load("msweb_train.npz"), load("msweb_test.npz")
+    for name in options.methods:  # load the machine code
+        next(run(name, train, test, 99, 0.25))
+    with Path(options.out).open("a", newline="") as file:
+        writer = csv.writer(file)
+        if file.tell() == 0:
+            writer.writerow(FIELDS)
+        for seed in options.seeds:
+            for name in options.methods:
+                for spent, iterations, score, size, log_joint in run(name, train, test, seed, options.seconds):
+                    row = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(log_joint))
+                    writer.writerow(row)
+                    file.flush()
+                print(*row, flush=True)
+
+
+def read(path):
+    """Rows of each method: (seed, seconds, iterations, score, components, log joint)."""
+    methods = {}
+    with Path(path).open(newline="") as file:
+        for row in csv.DictReader(file):
+            methods.setdefault(row["method"], []).append([float(row[field]) for field in FIELDS[1:]])
+    return {name: np.array(methods[name]) for name in METHODS if name in methods}
+
+
+def first_time(rows, target):
+    """Seconds of each seed to the first score of at least `target`; infinite if it never comes."""
+    of_seeds = [rows[rows[:, 0] == seed] for seed in np.unique(rows[:, 0])]
+    return np.array([min(own[own[:, 3] >= target, 1], default=np.inf) for own in of_seeds])
+
+
+def at_time(rows, at):
+    """The rows of all seeds at one of the times: the first after it."""
+    of_seeds = [rows[rows[:, 0] == seed] for seed in np.unique(rows[:, 0])]
+    return np.array([own[own[:, 1] >= at][0] for own in of_seeds if (own[:, 1] >= at).any()])
+
+
+def print_tables(methods):
+    shown = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+    print(
+        f"| method | {' | '.join(f'{at:g} s' for at in shown)} | components | seconds to {TARGET:.2f} | iterations/s |"
+    )
+    print("|---|" + "---|" * (len(shown) + 3))
+    for name, rows in methods.items():
+        cells = []
+        for at in shown:
+            scores = at_time(rows, at)[:, 3]
+            cells.append(f"{np.median(scores):.3f} ({scores.min():.3f} to {scores.max():.3f})" if len(scores) else "")
+        last = rows[rows[:, 1] >= rows[:, 1].max() * 0.9]
+        reached = first_time(rows, TARGET)
+        when = f"{np.median(reached):.2g} ({reached.min():.2g} to {reached.max():.2g})".replace("inf", "never")
+        rate = np.median(last[:, 2] / last[:, 1])
+        print(f"| {name} | {' | '.join(cells)} | {np.median(last[:, 4]):.0f} | {when} | {rate:.0f} |")
+
+
+def draw(methods, path):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 5), sharey=True)
+    for number, (name, rows) in enumerate(methods.items()):
+        style = {"color": f"C{number % 10}", "linestyle": "--" if "one cluster" in name else "-"}
+        for axis, column in zip(axes, (2, 1), strict=True):
+            points = [at_time(rows, at) for at in TIMES if len(at_time(rows, at))]
+            x = [np.median(p[:, column]) for p in points]
+            axis.plot(x, [np.median(p[:, 3]) for p in points], marker=".", label=name, **style)
+            low, high = [p[:, 3].min() for p in points], [p[:, 3].max() for p in points]
+            axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    for axis, label in zip(axes, ("iterations (minibatches)", "seconds, one core"), strict=True):
+        axis.axhline(TARGET, color="0.6", linewidth=0.8)
+        axis.set(xscale="log", xlabel=label, ylim=(-11.95, -11.27))
+    axes[0].set_ylabel("held-out log predictive, nats a user")
+    axes[1].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--out", default="benchmarks/dp_msweb.csv")
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if options.draw:
+        results = read(options.out)
+        print_tables(results)
+        draw(results, Path(options.out).with_suffix(".png"))
+    else:
+        measure(options)
