@@ -3,8 +3,8 @@
 Anonymous MSWeb: 32,711 users fitted, 5,000 held out, in nats a user without multinomial coefficients. The exact slice
 sampler by full passes and by minibatches, from 100 random clusters and from a single one; the stochastic slice sampler
 with SCIR and SGRLD and the settings of table 3 of Baker et al. (2018); and a plain collapsed Gibbs sampler. At set
-times (those of scoring do not count) the score is that of the posterior predictive averaged over up to 20 evenly spaced draws
-of the second half of the run so far, as `score` would give it. One core. Results are appended to a CSV file.
+times, not counting those of scoring, the score is that of the posterior predictive averaged over up to 20 evenly spaced
+draws of the second half of the run so far, as `score` would give it. One core. Results are appended to a CSV file.
 
     python benchmarks/dp_msweb.py --seeds 0 1 2 3 4 --out benchmarks/dp_msweb.csv
     python benchmarks/dp_msweb.py --draw --out benchmarks/dp_msweb.csv

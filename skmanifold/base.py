@@ -195,5 +195,6 @@ def stack_draws(draws: list[list[np.ndarray]], example: np.ndarray) -> np.ndarra
     padded = np.full((len(draws), len(draws[0]), *largest), np.nan)
     for chain, of_chain in enumerate(draws):
         for i, draw in enumerate(of_chain):
-            padded[(chain, i, *map(slice, draw.shape))] = draw
+            place: Any = (chain, i, *map(slice, draw.shape))
+            padded[place] = draw
     return padded

@@ -5,11 +5,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA
+from skmanifold import DPCategoricalMixture, StochasticLDA
 from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._lda_passes import MinibatchPasses, seen_by
+from skmanifold.admixture._lda_passes import MinibatchPasses
 from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._table import Table
 from skmanifold.models import (
     CollapsedModel,
     CollapsedVariationalModel,
@@ -19,6 +21,7 @@ from skmanifold.models import (
     PartiallyCollapsedModel,
     StreamModel,
     check_compatible,
+    seen_by,
 )
 from skmanifold.samplers import (
     CVB0,
@@ -32,11 +35,12 @@ from skmanifold.samplers import (
     BaseSampler,
     CollapsedGibbs,
     Gibbs,
+    Slice,
 )
 from skmanifold.utils._csr import Counts
 from skmanifold.utils._threads import Workers
 
-BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0]
+BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0, Slice]
 BY_MINIBATCHES = [SCIR, SGRLD, SGRHMC, SGLD, SGHMC]
 SAMPLERS = [*BY_PASSES, *BY_MINIBATCHES]
 KEY = np.uint64(7)
@@ -58,6 +62,13 @@ def make_minibatch_lda():
 
 def make_mirrored_lda():
     return Mirror(make_minibatch_lda())
+
+
+def make_dp_model():
+    """The same rows as those of a mixture."""
+    counts = corpus()
+    table = Table(counts.indptr, counts.indices, counts.counts, np.array([0, 3]))
+    return DPModel(table, 0.5, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
 
 
 def offer(*protocols):
@@ -86,6 +97,7 @@ RUNS = {
     make_lda_model: {ESCA, Gibbs, CollapsedGibbs, CVB0},
     make_minibatch_lda: {SCIR, SGRLD, SGRHMC},
     make_mirrored_lda: {SGRLD, SGRHMC, SGLD, SGHMC},
+    make_dp_model: {Slice},
     OnlyLatent: {ESCA},
     OnlyStream: {ESCA},
     OnlyCollapsed: {CollapsedGibbs},
@@ -102,7 +114,8 @@ PAIRS = [
 
 
 def test_table_has_every_registered_sampler():
-    assert set(StochasticLDA._samplers.values()) == set(SAMPLERS)
+    registered = [set(estimator._samplers.values()) for estimator in (StochasticLDA, DPCategoricalMixture)]
+    assert registered == [set(SAMPLERS) - {Slice}, {Slice, SCIR, SGRLD, SGRHMC}]
 
 
 WORDS = {
@@ -139,7 +152,8 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
         state = mover.step(model, mover.init(model, key))
         assert state.n_steps == 1
         assert np.isfinite(state.log_density)
-        assert state.statistics.totals.sum() == pytest.approx(6)
+        tokens = state.statistics.categories if sampler is Slice else state.statistics.totals
+        assert tokens.sum() == pytest.approx(6)
         return
     fitting = [known.__name__ for known in SAMPLERS if known in RUNS[make_model]]
     advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""

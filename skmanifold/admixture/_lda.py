@@ -14,7 +14,7 @@ from ..inference._draw_store import DrawStore
 from ..inference._driver import Chain, best_chain
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
-from ..models import check_compatible
+from ..models import check_compatible, seen_by
 from ..models._topic_word import as_topic_word
 from ..samplers import (
     CVB0,
@@ -37,7 +37,7 @@ from ..utils._threads import Workers
 from ._lda_adapt import adapter
 from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
-from ._lda_passes import MinibatchPasses, add_topics, record_topics, seen_by
+from ._lda_passes import MinibatchPasses, add_topics, record_topics
 from ._lda_streams import DrawStream, advance_counts
 from ._topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
 from ._topic_uncertainty import TopicUncertainty

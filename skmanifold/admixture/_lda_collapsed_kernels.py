@@ -10,12 +10,11 @@ word, strides (n_components, 1).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
 from ..utils._random import fold_in, random_bits, uniform
+from ..utils._rising import log_rising
 
 _HALF_WORD = np.uint64(32)
 
@@ -175,31 +174,19 @@ def _log_joint(token_start, assignments, word_topic, topic_total, alpha, prior, 
         start, stop = token_start[row], token_start[row + 1]
         for i in range(start, stop):
             doc_topic[assignments[i]] += 1
-        log_row = -_log_rising(alpha_total, stop - start)
+        log_row = -log_rising(alpha_total, stop - start)
         for i in range(start, stop):
             topic = assignments[i]
             if doc_topic[topic] > 0:
-                log_row += _log_rising(alpha[topic], doc_topic[topic])
+                log_row += log_rising(alpha[topic], doc_topic[topic])
                 doc_topic[topic] = 0
         result += log_row
     for word in range(len(word_topic)):
         log_word = 0.0
         for k in range(n_components):
             if word_topic[word, k] > 0:
-                log_word += _log_rising(prior[word * word_stride + k * topic_stride], word_topic[word, k])
+                log_word += log_rising(prior[word * word_stride + k * topic_stride], word_topic[word, k])
         result += log_word
     for k in range(n_components):
-        result -= _log_rising(prior_total[k], topic_total[k])
+        result -= log_rising(prior_total[k], topic_total[k])
     return result
-
-
-@njit(cache=True, nogil=True)
-def _log_rising(x, n):
-    """Log of Gamma(x + n) / Gamma(x), for x > 0 and n >= 0."""
-    if n > 8:
-        return math.lgamma(x + n) - math.lgamma(x)
-    # Most counts are small, and one logarithm is cheaper than two log gammas.
-    product = 1.0
-    for i in range(n):
-        product *= x + i
-    return math.log(product)

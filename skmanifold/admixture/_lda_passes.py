@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..inference._driver import Chain
-from ..models import Mirror, is_compatible
+from ..models import seen_by
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows
 from ..samplers._scir_rows import log_totals, settle
@@ -69,13 +69,6 @@ def own(model: MinibatchLDA) -> MinibatchLDA:
     """The same with scores and scratch memory of its own, which one chain needs."""
     model = copy.copy(model)
     model.forget()
-    return model
-
-
-def seen_by(sampler: BaseSampler, model: MinibatchLDA) -> Any:
-    """The target in coordinates that suit the sampler: mirrored images of the orthant for one on flat spaces."""
-    if not is_compatible(sampler, model) and is_compatible(sampler, Mirror(model)):
-        return Mirror(model)
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -49,7 +50,7 @@ class MixtureInference:
         return self._posterior if self._stream is None else self._stream.posterior()
 
     @property
-    def _predictive(self) -> list[CountedDraw | ParameterDraw]:
+    def _predictive(self) -> Sequence[CountedDraw | ParameterDraw]:
         return self._draws if self._stream is None else self._stream.draws()
 
     @property

@@ -37,9 +37,9 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
 
 def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
     """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
-    records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
+    records: list[dict[str, Any]] = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
     best = chains[best_chain(chains)]
-    draws = [record["_draw"] for record in records] or [record_mixture(chain, 1)["_draw"] for chain in chains]
+    draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
     states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
     fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
     return {**fitted, **_partition(best.model, best.state.latents, draws[-1].concentration)}

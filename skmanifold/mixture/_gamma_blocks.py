@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..admixture._lda_passes import seen_by
 from ..manifolds import PositiveOrthant
-from ..models import IncompatibleError, check_compatible
+from ..models import IncompatibleError, check_compatible, seen_by
 from ..samplers import ManifoldSampler, State
 from ..samplers._gradient import SVRG
 from ..utils._random import Purpose, fold_in, subkey
@@ -78,6 +77,7 @@ def check_mover(sampler: ManifoldSampler, target: GammaBlocks) -> None:
 
 def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> State:
     """One chain whose proportions are an exact draw given the counts."""
+    check_mover(sampler, target)
     log_theta = np.empty(target.manifold.shape)
     _draw_gammas(subkey(key, Purpose.DRAW), target.shapes, log_theta)
     return _begin(sampler, target, log_theta, np.uint64(key))

@@ -41,7 +41,6 @@ class MixtureCounts(NamedTuple):
         wider.categories[:, : self.capacity] = self.categories
         return wider
 
-
     def with_labels(self, places: np.ndarray) -> MixtureCounts:
         """The same where label j is called ``places[j]``, for those with rows."""
         occupied = self.occupied

@@ -8,19 +8,7 @@ import numpy as np
 from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
-
-_SHORT = 16  # factors that are multiplied before a logarithm is taken: (1e12)^16 is far from overflow
-
-
-@njit(cache=True, nogil=True)
-def _log_rising(x, n):
-    """Logarithm of x (x + 1) ... (x + n - 1)."""
-    if n > _SHORT:
-        return math.lgamma(x + n) - math.lgamma(x)
-    product = 1.0
-    for t in range(n):
-        product *= x + t
-    return math.log(product)
+from ..utils._rising import log_rising
 
 
 @njit(cache=True, nogil=True)
@@ -57,7 +45,7 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
                     scores[k] += logs[k]
             else:
                 for k in range(n_components):
-                    scores[k] += _log_rising(cells[f, k], count)
+                    scores[k] += log_rising(cells[f, k], count)
         if tokens > 0:
             _subtract_total(tokens, totals[column], log_totals[column], scores)
 
@@ -69,7 +57,7 @@ def _subtract_total(tokens, totals, log_totals, scores):
             scores[k] -= log_totals[k]
     else:
         for k in range(len(scores)):
-            scores[k] -= _log_rising(totals[k], tokens)
+            scores[k] -= log_rising(totals[k], tokens)
 
 
 @njit(cache=True, nogil=True)

@@ -15,8 +15,8 @@ def split_merge(
 
     Components and weights are integrated out: a component has in each column a Dirichlet(prior, ..., prior)
     distribution over its categories. A move draws a row i and, with probability 1/2 each, tries to split its cluster
-    around i and another row j of it, or to merge it with the cluster of a row j outside of it. Half a pair of moves may
-    do nothing, where there is no such j.
+    around i and another row j of it, or to merge it with the cluster of a row j outside of it; where there is no such j
+    it does nothing.
 
     The other rows are dealt to the sides of i and j one by one, each in proportion to the probability given the rows
     already there (Dahl, 2005), and with ``n_scans > 0`` by so many restricted Gibbs scans from there (Jain and Neal,

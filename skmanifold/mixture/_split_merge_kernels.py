@@ -18,8 +18,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ..admixture._lda_collapsed_kernels import _log_rising
 from ..utils._random import fold_in, uniform
+from ..utils._rising import log_rising
 from ..utils._variates import exponential
 
 # What a move's key is for: counters of its own draws, and children.
@@ -42,9 +42,9 @@ def log_marginal_of_counts(counts, column_start, prior):
         total = np.int64(0)
         for category in range(start, stop):
             if counts[category] > 0:
-                result += _log_rising(prior, counts[category])
+                result += log_rising(prior, counts[category])
                 total += counts[category]
-        result -= _log_rising(prior * (stop - start), total)
+        result -= log_rising(prior * (stop - start), total)
     return result
 
 
@@ -53,7 +53,7 @@ def _log_joint(indptr, indices, counts, column_start, labels, order, concentrati
     """Log p(rows, partition | alpha) with all constants; `order` sorts the rows by label."""
     n_rows = len(labels)
     total = np.zeros(column_start[-1], np.int64)
-    result = -_log_rising(concentration, n_rows)
+    result = -log_rising(concentration, n_rows)
     first = 0
     for place in range(n_rows):
         row = order[place]
@@ -76,13 +76,13 @@ def _gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_cou
         of_0, of_1 = np.int64(out_sub_counts[category, 0]), np.int64(out_sub_counts[category, 1])
         out_sub_counts[category] = 0.0
         if of_0 > 0 and of_1 > 0:
-            gain += _log_rising(prior, of_0) - _log_rising(prior + of_1, of_0)
+            gain += log_rising(prior, of_0) - log_rising(prior + of_1, of_0)
         column = column_of[category]
         of_0, of_1 = np.int64(out_sub_totals[column, 0]), np.int64(out_sub_totals[column, 1])
         out_sub_totals[column] = 0.0
         if of_0 > 0 and of_1 > 0:
             column_prior = prior * (column_start[column + 1] - column_start[column])
-            gain += _log_rising(column_prior + of_1, of_0) - _log_rising(column_prior, of_0)
+            gain += log_rising(column_prior + of_1, of_0) - log_rising(column_prior, of_0)
     return gain
 
 
@@ -118,7 +118,7 @@ def _times_rising(x, y, n, factor_x, factor_y, log_odds):
     into them, so that a logarithm is taken only where their quotient leaves that range.
     """
     if n > _MANY_TOKENS:
-        log_odds += _log_rising(x, n) - _log_rising(y, n)
+        log_odds += log_rising(x, n) - log_rising(y, n)
         return factor_x, factor_y, log_odds
     for t in range(n):
         factor_x *= x + t
@@ -214,7 +214,7 @@ def _scan(
         if first:
             n_touched = _touch(indptr, indices, row, out_sub_counts, n_touched, out_touched)
         else:
-            side = out_side[place]
+            side = int(out_side[place])
             _shift(indptr, indices, counts, column_of, row, side, -1, out_sub_counts, out_sub_totals)
             in_0 -= 1 - side
             in_1 -= side
@@ -226,11 +226,11 @@ def _scan(
         factor_0 *= in_0
         if log_odds == 0.0:
             share = factor_1 / (factor_1 + factor_0)
-            side = wanted[place] if follow else np.int8(uniform(key, place) < share)
+            side = int(wanted[place]) if follow else int(uniform(key, place) < share)
             product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
         else:
             log_odds += math.log(factor_1 / factor_0)
-            side = wanted[place] if follow else np.int8(uniform(key, place) < math.exp(_log_share(log_odds)))
+            side = int(wanted[place]) if follow else int(uniform(key, place) < math.exp(_log_share(log_odds)))
             log_probability += _log_share(log_odds if side == 1 else -log_odds)
             lowest = math.exp(min(floor - log_probability, 0.0))
         out_side[place] = side

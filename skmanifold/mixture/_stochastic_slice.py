@@ -9,19 +9,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..admixture._lda_collapsed_kernels import _log_rising
 from ..models import IncompatibleError
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._slice import Slice
 from ..samplers._sticks import Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
 from ..utils._random import Purpose, fold_in, subkey
+from ..utils._rising import log_rising
 from ..utils._sklearn import Interval
 from ..utils._variates import open_uniform
 from ._dp_model import DPModel
 from ._gamma_blocks import (
     GammaBlocks,
     begin_blocks,
-    check_mover,
     log_proportions,
     step_blocks,
     with_rows,
@@ -29,6 +28,7 @@ from ._gamma_blocks import (
 )
 from ._label_kernels import add_scores, draw_from_logs
 from ._mixture_counts import MixtureCounts
+from ._mixture_draws import ParameterDraw
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gammas: X, and Y of what is left
 _MOST_BORN = 32  # components that the rows of one minibatch of a stream open before slices do
@@ -90,14 +90,6 @@ class Mixture(NamedTuple):
         return Mixture(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
 
 
-class MixtureParameters(NamedTuple):
-    """A draw of the mixture: the components up to the highest label, and how much all others weigh."""
-
-    log_weights: np.ndarray  # (K,)
-    log_leftover: float
-    log_components: np.ndarray  # (n_categories, K)
-
-
 class StochasticSlice(BaseSampler):
     r"""Slice sampler of a Dirichlet-process mixture whose parameters follow stochastic gradients.
 
@@ -125,9 +117,8 @@ class StochasticSlice(BaseSampler):
     and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled. So
     T follows the parameters as they move although no row is looked at twice; :math:`\rho = 1` is the plain algorithm.
     What is approximate: rows are labelled without those that come after in mind, but for `n_local_sweeps` sweeps; s'
-    has no births; T is clipped at zero, and scaled to the sum
-    that it had; trailing components that are expected to have less than a thousandth of a row
-    are dropped; and a row that is gone keeps its part of T as it was, but for what minibatches tell of its like.
+    has no births; T is clipped at zero, and scaled to the sum that it had; trailing components are dropped when they
+    are expected to have less than a thousandth of a row.
 
     Parameters
     ----------
@@ -151,7 +142,7 @@ class StochasticSlice(BaseSampler):
     draws_parameters = True
     _parameter_constraints: ClassVar[dict] = {
         "sampler": [ManifoldSampler],
-        "weights_sampler": [None, ManifoldSampler],
+        "weights_sampler": [ManifoldSampler, None],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
@@ -178,16 +169,22 @@ class StochasticSlice(BaseSampler):
         log_joint = model.log_joint(counts, blocks.concentration)
         return State(blocks, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
 
-    def parameters(self, model: DPModel, state: State) -> MixtureParameters:
-        """Weights and components as drawn, of all components up to the highest label."""
+    def parameters(self, model: DPModel, state: State) -> ParameterDraw:
+        """Weights and components as drawn, of all components up to the highest label, the heaviest first."""
         mixture = _mixture_of(model, state.position)
-        return MixtureParameters(*mixture.log_weights(), mixture.log_table)
+        log_weights, log_leftover = mixture.log_weights()
+        order = np.argsort(-log_weights, kind="stable")
+        log_components = np.take(mixture.log_table, order, axis=1)
+        return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: labels mean something else in each."""
+        return 1
 
     def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> State:
         """Begin a stream: `n_first_sweeps` passes of `Slice` over the first minibatch, its counts times `scale`."""
-        if any(_stores(sampler) for sampler in self._movers):
-            raise IncompatibleError("control_variate='stored' keeps the labels of all rows, which a stream forgets.")
-        exact = Slice()
+        self._refuse_stored()
+        exact: BaseSampler = Slice()
         first = exact.init(model, key)
         for _ in range(self.n_first_sweeps):
             first = exact.step(model, first)
@@ -195,6 +192,14 @@ class StochasticSlice(BaseSampler):
         sums = Sums(scale * seen.sizes, scale * seen.categories)
         blocks = self._begin(model, sums, first.position, key)
         return State(blocks, key, 1, first.log_density, statistics=sums, memory=_mixture_of(model, blocks))
+
+    def leave_rows(self, model: DPModel, state: State, scale: float) -> State:
+        """The state of passes over rows as one of a stream, for which each of these rows stands for `scale`."""
+        self._refuse_stored()
+        seen = sums_of(state.statistics, state.statistics.n_used)
+        sums = Sums(scale * seen.sizes, scale * seen.categories)
+        memory = _mixture_of(model, state.position)
+        return State(state.position, state.key, state.n_steps, state.log_density, statistics=sums, memory=memory)
 
     def step_stream(self, model: DPModel, state: State, rate: float, scale: float) -> State:
         """Label one minibatch, move the statistics by it, and take one step with them."""
@@ -218,34 +223,39 @@ class StochasticSlice(BaseSampler):
         """The samplers of sticks and of components."""
         return (self.sampler if self.weights_sampler is None else self.weights_sampler), self.sampler
 
+    def _refuse_stored(self) -> None:
+        if any(_stores(sampler) for sampler in self._movers):
+            raise IncompatibleError("control_variate='stored' keeps the labels of all rows, which a stream forgets.")
+
     def _begin(self, model: DPModel, sums: Sums, concentration: float, key: np.uint64) -> Blocks:
         self._validate_params()
         targets = _targets(model, sums, sums, concentration)
-        states = []
-        for i, (sampler, target) in enumerate(zip(self._movers, targets, strict=True)):
-            check_mover(sampler, target)
-            states.append(begin_blocks(sampler, target, subkey(key, Purpose.START, i)))
-        return Blocks(*states, concentration)
+        sticks, components = (
+            begin_blocks(sampler, target, subkey(key, Purpose.START, i))
+            for i, (sampler, target) in enumerate(zip(self._movers, targets, strict=True))
+        )
+        return Blocks(sticks, components, concentration)
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
         """Everything once from one minibatch; labels in place."""
-        n, stored = counts.n_used, [_stores(sampler) for sampler in self._movers]
-        everything = sums_of(counts, n)
-        batch = everything if all(stored) or len(rows) == model.n_rows else _sums_of_rows(model, rows, labels, n)
-        blocks = self._moved(model, blocks, *(everything if stores else batch for stores in stored), key)
-        mixture, counts = _redraw_labels(
-            model, rows, labels, counts, _mixture_of(model, blocks), blocks.concentration, key
-        )
+        everything = batch = sums_of(counts, counts.n_used)
+        stored = [_stores(sampler) for sampler in self._movers]
+        if not all(stored) and len(rows) < model.n_rows:
+            batch = _sums_of_rows(model, rows, labels, counts.n_used)
+        of_sticks, of_components = (everything if stores else batch for stores in stored)
+        blocks = self._moved(model, blocks, of_sticks, of_components, key)
+        mixture = _mixture_of(model, blocks)
+        mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, blocks.concentration, key)
         blocks = self._resized(model, blocks, mixture.first(counts.n_used), key)
         if not any(stored):
             return blocks, counts
         everything = sums_of(counts, counts.n_used)
         targets = _targets(model, everything, everything, blocks.concentration)
-        states = [
+        sticks, components = (
             with_sums_of(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
             for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
-        ]
-        return Blocks(*states, blocks.concentration), counts
+        )
+        return Blocks(sticks, components, blocks.concentration), counts
 
     def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
         """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
@@ -281,9 +291,12 @@ class StochasticSlice(BaseSampler):
             return blocks
         nothing = _no_sums(mixture.n_components, model.table.n_categories)
         targets = _targets(model, nothing, nothing, blocks.concentration)
-        born = zip(self._movers, targets, blocks[:2], (np.array(mixture.sticks), mixture.log_table), strict=True)
-        states = [with_rows(*arguments, subkey(key, Purpose.START, i)) for i, arguments in enumerate(born)]
-        return Blocks(*states, blocks.concentration)
+        proportions = np.array(mixture.sticks), mixture.log_table
+        sticks, components = (
+            with_rows(*arguments, subkey(key, Purpose.START, i))
+            for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
+        )
+        return Blocks(sticks, components, blocks.concentration)
 
 
 def sums_of(counts: MixtureCounts, n: int) -> Sums:
@@ -362,11 +375,11 @@ def _predictive(indptr, indices, counts, column_start, column_of, prior, row, of
     while e < stop:
         column, tokens = column_of[indices[e]], np.int64(0)
         while e < stop and column_of[indices[e]] == column:
-            result += _log_rising(prior + of_categories[indices[e]], np.int64(counts[e]))
+            result += log_rising(prior + of_categories[indices[e]], np.int64(counts[e]))
             tokens += counts[e]
             e += 1
         width = column_start[column + 1] - column_start[column]
-        result -= _log_rising(prior * width + of_columns[column], tokens)
+        result -= log_rising(prior * width + of_columns[column], tokens)
     return result
 
 

@@ -1,6 +1,6 @@
 """What posteriors can answer: the protocols between models and samplers, the check that they meet, and users' own."""
 
-from ._charts import CHARTS, ExpandedMean, Log, Mirror, Softmax, SquareRoot
+from ._charts import CHARTS, ExpandedMean, Log, Mirror, Softmax, SquareRoot, seen_by
 from ._compatibility import IncompatibleError, check_compatible, is_compatible
 from ._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
 from ._density import Density
@@ -53,6 +53,7 @@ __all__ = [
     "double_well",
     "gamma",
     "is_compatible",
+    "seen_by",
     "sparse_dirichlet",
     "standard_normal",
     "vmf_mixture_posterior",

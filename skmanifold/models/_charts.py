@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..manifolds import Euclidean, Manifold, PositiveOrthant, Simplex, Sphere
+from ._compatibility import is_compatible
 from ._wrapper import TargetWrapper, target_has
 
 _LEAST = 1e-290
@@ -357,6 +358,13 @@ class Mirror(Chart):
 
 
 CHARTS: tuple[type[Chart], ...] = (ExpandedMean, Softmax, SquareRoot, Log, Mirror)
+
+
+def seen_by(sampler: Any, target: Any) -> Any:
+    """A target on a positive orthant, or for a sampler on flat spaces its mirrored images."""
+    if not is_compatible(sampler, target) and is_compatible(sampler, Mirror(target)):
+        return Mirror(target)
+    return target
 
 
 def _centred(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:

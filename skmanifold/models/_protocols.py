@@ -215,9 +215,13 @@ class StickBreakingModel(Protocol):
     *Latents* are one label a row, *statistics* their counts with ``sizes`` by label.
     """
 
-    n_rows: int
     concentration: float | None  # None: learned, with a gamma prior
     concentration_prior: tuple[float, float]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
 
     def init_concentration(self) -> float:
         """The concentration to begin with."""
@@ -264,7 +268,7 @@ class StickBreakingModel(Protocol):
         ...
 
     def log_joint(self, counts: Any, concentration: float) -> float:
-        """log p(data, partition | concentration)."""
+        """Log p(data, partition | concentration)."""
         ...
 
     def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:

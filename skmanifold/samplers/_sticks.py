@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..utils._random import Purpose, fold_in, subkey
-from ..utils._variates import exponential, gamma_variate, log_gamma_variate, open_uniform
+from ..utils._variates import exponential, log_gamma_variate, open_uniform
 
 _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
@@ -67,9 +67,8 @@ def order_above(weights: np.ndarray, least: float) -> np.ndarray:
 def redraw_order(sizes: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
     """New stick numbers for the components with rows, (n,) int32, given the partition alone; -1 where there are none.
 
-    Given the partition, the components' weights and that of all others are Dirichlet with parameters `sizes` and
-    `concentration`, the others divide theirs as the prior does, and the order of the sticks is a size-biased
-    permutation of all of them, whatever the data.
+    The order of the sticks is a size-biased permutation of the weights, whatever the data; given the partition these
+    are Dirichlet with parameters `sizes` and, for all without rows together, `concentration`.
     """
     occupied = np.flatnonzero(sizes)
     places = np.full(len(sizes), -1, np.int32)
@@ -112,34 +111,25 @@ def _prior_sticks(key, first, log_left, concentration, log_least):
 
 @njit(cache=True, nogil=True)
 def _size_biased_places(key, sizes, concentration):
+    """Each component's stick, with the weights integrated out.
+
+    The next stick belongs to a component with probability proportional to its rows, and is one without rows with
+    probability proportional to the concentration; what remains then has the same law as before, with fewer components.
+    """
     n = len(sizes)
-    weights = np.empty(n)
-    for k in range(n):
-        weights[k] = gamma_variate(fold_in(key, k), sizes[k])
-    others = gamma_variate(fold_in(key, n), concentration)
-    stream = fold_in(key, n + 1)
     places = np.full(n, -1, np.int32)
-    place = counter = n_placed = 0
-    while n_placed < n:
-        total = others
-        for k in range(n):
-            if places[k] < 0:
-                total += weights[k]
-        at = open_uniform(stream, counter) * total - others
-        counter += 1
-        if at < 0.0:  # a stick without rows, chosen by its size among those of the prior
-            others *= open_uniform(stream, counter) ** (1.0 / concentration)
-            counter += 1
-            place += 1
-            continue
-        chosen = -1
+    left, place = sizes.sum(), 0
+    for placed in range(n):
+        log_empty = math.log(concentration) - math.log(concentration + left)
+        place += int(math.log(open_uniform(key, 2 * placed)) / log_empty)  # the run of sticks without rows: geometric
+        at, chosen = open_uniform(key, 2 * placed + 1) * left, -1
         for k in range(n):
             if places[k] < 0:
                 chosen = k
-                at -= weights[k]
+                at -= sizes[k]
                 if at < 0.0:
                     break
         places[chosen] = place
         place += 1
-        n_placed += 1
+        left -= sizes[chosen]
     return places

@@ -13,9 +13,10 @@ from scipy.special import digamma
 
 from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._lda_passes import MinibatchPasses, own, seen_by, topics_of
+from skmanifold.admixture._lda_passes import MinibatchPasses, own, topics_of
 from skmanifold.admixture._log_topics import LogTopics
 from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.models import seen_by
 from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, CollapsedGibbs, Gibbs, _scir_rows
 from skmanifold.samplers._base import State
 from skmanifold.samplers._scir_rows import settle

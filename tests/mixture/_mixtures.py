@@ -1,6 +1,7 @@
 """Tables and fits that several test files share, and slow densities to compare with."""
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ from skmanifold.datasets import make_categorical_mixture
 
 SAMPLERS = tuple(DPCategoricalMixture._samplers)
 EMISSIONS = ("multinomial", "categorical")
-SHORT = {"max_iter": 12, "burn_in": 4, "thin": 2, "random_state": 0}
+SHORT = {"init": 5, "max_iter": 12, "burn_in": 4, "thin": 2, "random_state": 0}
 
 
 @cache
@@ -90,9 +91,9 @@ def tokens_of(emission, X, n_categories):
 
 
 def slow_log_terms(tokens, start, sizes, counts, concentration, prior):
-    """Log of weight times Dirichlet-multinomial density, (n_rows, K + 1), from the definition; counts (K, n_categories).
+    """Log of weight times Dirichlet-multinomial density, (n_rows, K + 1), from the definition.
 
-    The last is a component without rows.
+    `counts` are (K, n_categories); the last component is one without rows.
     """
     shares = np.append(sizes, concentration) / (np.sum(sizes) + concentration)
     counts = np.vstack((counts, np.zeros(start[-1])))
@@ -100,7 +101,7 @@ def slow_log_terms(tokens, start, sizes, counts, concentration, prior):
     for i, row in enumerate(tokens):
         for k, cells in enumerate(counts + prior):
             terms[i, k] = np.log(shares[k])
-            for first, stop in zip(start[:-1], start[1:], strict=True):
+            for first, stop in pairwise(start):
                 cell, n = cells[first:stop], row[first:stop]
                 terms[i, k] += sum(map(_log_rising, cell, n)) - _log_rising(cell.sum(), n.sum())
     return terms

@@ -1,9 +1,9 @@
-"""Exact draws and expectations of a Dirichlet process's labels of sticks and concentration, and slice samplers run there.
+"""Exact draws and expectations of labels of sticks and of the concentration, and slice samplers that begin there.
 
 Chains that begin at exact draws of the posterior need no burn-in: at any later time each is one more exact draw, if the
-sampler is right. Labels of sticks given a partition come from the urn that is left when weights are integrated out: with
-r rows still without a stick, the next stick is empty with probability alpha / (alpha + r), or else has a cluster's rows
-with probability proportional to their number.
+sampler is right. Labels of sticks given a partition come from the urn that is left once weights are integrated out:
+with r rows still without a stick, the next stick is empty with probability alpha / (alpha + r), or else has the rows of
+a cluster, with probability proportional to their number.
 """
 
 from functools import cached_property
@@ -81,9 +81,7 @@ class ExactPosterior:
         """E(alpha | K), E(alpha^2 | K)."""
         if not self.learned:
             return self.concentration, self.concentration**2
-        of_power = [
-            tiny._prior_factor(n_clusters, self.table.n_rows, self.concentration, power) for power in (0, 1, 2)
-        ]
+        of_power = [tiny._prior_factor(n_clusters, self.table.n_rows, self.concentration, power) for power in (0, 1, 2)]
         return of_power[1] / of_power[0], of_power[2] / of_power[0]
 
     @cached_property
@@ -138,7 +136,7 @@ def state_of(model, alpha, labels, key):
     return State(float(alpha), key, 0, -np.inf, statistics=model.count(labels), latents=labels)
 
 
-def slice_estimate(sampler, model, posterior, *, n_chains=60, n_steps=50, seed=0) -> Estimate:
+def slice_estimate(sampler, model, posterior, *, n_chains=60, n_steps=45, seed=0) -> Estimate:
     """Of `statistics` along chains that begin at exact draws."""
     alphas, starts = posterior.draws(n_chains, np.random.default_rng(seed))
     root = root_key(seed)

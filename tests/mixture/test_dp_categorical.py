@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
 from skmanifold.samplers import SCIR, Slice
+from skmanifold.utils._threads import Workers
 
 from . import _tiny_partitions as tiny
 from ._mixtures import (
@@ -22,10 +23,10 @@ from ._mixtures import (
     counts_by,
     data_of,
     make,
+    slow_log_terms,
     small_counts,
     small_fit,
     small_table,
-    slow_log_terms,
     tokens_of,
     with_n_jobs,
 )
@@ -54,16 +55,17 @@ def planted(emission):
 @each_sampler
 def test_a_planted_mixture_is_found(emission, sampler):
     X, labels, components = planted(emission)
-    mixture = DPCategoricalMixture(emission, sampler=sampler, init=20, max_iter=60, random_state=0).fit(X)
-    assert mixture.n_components_ == 4
-    assert mixture.n_components_posterior_.argmax() == 4
+    mixture = DPCategoricalMixture(emission, sampler=sampler, init=20, random_state=0).fit(X)
+    assert np.sum(mixture.weights_ > 0.01) == 4
+    if sampler == "slice":  # steps of the others' sticks and components leave single rows behind
+        assert mixture.n_components_ == mixture.n_components_posterior_.argmax() == 4
     assert adjusted_rand_score(labels, mixture.labels_) > 0.97
-    np.testing.assert_allclose(mixture.weights_, np.bincount(labels) / 800, atol=0.01)
+    np.testing.assert_allclose(mixture.weights_[:4], np.bincount(labels) / 800, atol=0.015)
     means = [mixture.components_] if emission == "multinomial" else mixture.components_
     for column, mean in enumerate(means):
         # A probability p told by n rows has the standard error sqrt(p (1 - p) / n); about 80 rows are fewest.
         tokens = 40 if emission == "multinomial" else 1
-        np.testing.assert_allclose(mean, components[:, column], atol=4.5 * np.sqrt(0.25 / (70 * tokens)))
+        np.testing.assert_allclose(mean[:4], components[:, column], atol=4.5 * np.sqrt(0.25 / (70 * tokens)))
 
 
 @each_emission
@@ -112,15 +114,14 @@ def test_point_estimates_are_those_of_the_point_partition(emission):
 )
 def test_draws_have_the_promised_shapes(emission, sampler, max_iter, burn_in, thin, n_draws):
     X = data_of(emission)
-    mixture = make(emission, sampler, max_iter=max_iter, burn_in=burn_in, thin=thin, n_chains=2, init=7).fit(X)
+    mixture = make(emission, sampler, max_iter=max_iter, burn_in=burn_in, thin=thin, n_chains=2).fit(X)
     draws = mixture.posterior_
-    log_joint = {"log_joint"} if "log_joint" in draws else {mixture.sampler_.log_density_name}
-    assert draws.keys() == {*log_joint, "n_components", "concentration", "weights", "components", "labels"}
     n_components = draws["n_components"]
-    most = n_components.max()
+    most = draws["weights"].shape[2]
+    assert most == n_components.max() if sampler == "slice" else most >= n_components.max()  # some without rows
     n_categories = 6 if emission == "multinomial" else 15
-    shapes = {name: values.shape for name, values in draws.items() if name not in log_joint}
-    assert shapes == {
+    assert {name: values.shape for name, values in draws.items()} == {
+        "log_joint": (2, n_draws),
         "n_components": (2, n_draws),
         "concentration": (2, n_draws),
         "weights": (2, n_draws, most),
@@ -130,7 +131,7 @@ def test_draws_have_the_promised_shapes(emission, sampler, max_iter, burn_in, th
     np.testing.assert_array_equal([[len(np.unique(z)) for z in chain] for chain in draws["labels"]], n_components)
     assert mixture.log_density_trace_.shape == (2, max_iter)
     first = (max_iter // 2 if burn_in is None else burn_in) + thin - 1
-    np.testing.assert_array_equal(draws[log_joint.pop()], mixture.log_density_trace_[:, first::thin])
+    np.testing.assert_array_equal(draws["log_joint"], mixture.log_density_trace_[:, first::thin])
     np.testing.assert_allclose(mixture.n_components_posterior_, np.bincount(n_components.ravel()) / (2 * n_draws))
 
 
@@ -151,7 +152,7 @@ def test_a_concentration_that_is_given_stays():
     X, n_components = small_table(), []
     for concentration in (0.01, 30.0):
         mixture = make("categorical", concentration=concentration, max_iter=30).fit(X)
-        assert mixture.concentration_ == concentration
+        assert mixture.concentration_ == pytest.approx(concentration, rel=1e-14)
         np.testing.assert_array_equal(mixture.posterior_["concentration"], concentration)
         n_components.append(mixture.posterior_["n_components"].mean())
     assert n_components[0] + 10 < n_components[1]
@@ -161,15 +162,16 @@ def test_a_concentration_that_is_given_stays():
 
 
 def draw_densities(mixture, tokens, start):
-    """Log densities of rows under each draw kept, from what is public."""
-    draws = mixture.posterior_
+    """Log densities of rows under each draw kept, of all chains, from what is public."""
+    draws = {name: np.concatenate(values) for name, values in mixture.posterior_.items()}
     if isinstance(mixture.sampler_, Slice):
         X, _ = tokens_of(mixture.emission, data_of(mixture.emission), np.diff(start))
-        for labels, concentration in zip(draws["labels"][0], draws["concentration"][0], strict=True):
+        for labels, concentration in zip(draws["labels"], draws["concentration"], strict=True):
             yield logsumexp(slow_log_terms(tokens, start, *counts_by(labels, X), concentration, 0.5), axis=1)
         return
     empty = slow_log_terms(tokens, start, [], np.empty((0, start[-1])), 1.0, 0.5)[:, 0]
-    for n, weights, components in zip(*(draws[k][0] for k in ("n_components", "weights", "components")), strict=True):
+    for weights, components in zip(draws["weights"], draws["components"], strict=True):
+        n = np.isfinite(weights).sum()
         terms = np.log(weights[:n]) + tokens @ np.log(components[:n]).T
         yield logsumexp(np.c_[terms, np.log(1 - weights[:n].sum()) + empty], axis=1)
 
@@ -177,12 +179,13 @@ def draw_densities(mixture, tokens, start):
 @each_emission
 @each_sampler
 def test_score_samples_is_the_log_of_the_mean_density_under_the_draws(emission, sampler):
-    mixture, X = small_fit(emission, sampler), data_of(emission)
+    X = data_of(emission)
+    mixture = make(emission, sampler, n_chains=2, max_iter=8).fit(X)
     tokens, start = tokens_of(emission, X, [6] if emission == "multinomial" else [3] * 5)
     by_draw = np.array([*draw_densities(mixture, tokens, start)])
     assert len(by_draw) == 4
     scores = mixture.score_samples(X)
-    np.testing.assert_allclose(scores, logsumexp(by_draw, axis=0) - np.log(4), rtol=1e-8)
+    np.testing.assert_allclose(scores, logsumexp(by_draw, axis=0) - np.log(4), rtol=1e-8, atol=1e-14)
     assert mixture.score(X) == scores.mean()
     assert mixture.score(X, np.zeros(X.shape[0])) == scores.mean()
 
@@ -190,10 +193,14 @@ def test_score_samples_is_the_log_of_the_mean_density_under_the_draws(emission, 
 @each_sampler
 @pytest.mark.parametrize("params", [{}, {"thin": 100}, {"max_draws_bytes": 0, "n_chains": 2}])
 def test_the_density_of_all_tables_and_of_all_sequences_is_one(sampler, params):
-    table = small_fit("categorical", sampler) if not params else make("categorical", sampler, **params).fit(small_table())
+    table = (
+        small_fit("categorical", sampler) if not params else make("categorical", sampler, **params).fit(small_table())
+    )
     every = np.array([*product(range(3), repeat=5)])
     assert np.exp(table.score_samples(every)).sum() == pytest.approx(1, rel=1e-10)
-    counts = small_fit("multinomial", sampler) if not params else make("multinomial", sampler, **params).fit(small_counts())
+    counts = (
+        small_fit("multinomial", sampler) if not params else make("multinomial", sampler, **params).fit(small_counts())
+    )
     every = np.array([row for row in product(range(4), repeat=6) if sum(row) == 3])
     orders = [6 / np.prod([factorial(n) for n in row]) for row in every.tolist()]
     assert np.dot(orders, np.exp(counts.score_samples(every))) == pytest.approx(1, rel=1e-10)
@@ -238,8 +245,16 @@ def exact_predictive(new, concentration):
     return evidence([*five, new]) / evidence(five)
 
 
-@pytest.mark.parametrize("sampler", [Slice(), Slice(0, redraw_order=False), SCIR(0.5, control_variate="stored")], ids=str)
-@pytest.mark.parametrize("concentration", [1.0, None])
+@pytest.mark.parametrize(
+    ("sampler", "concentration"),
+    [
+        (Slice(), 1.0),
+        (Slice(), None),
+        (Slice(0, redraw_order=False), 1.0),
+        (SCIR(0.5, control_variate="stored"), None),
+    ],
+    ids=str,
+)
 def test_densities_of_new_rows_are_those_of_the_posterior_predictive(sampler, concentration):
     options = {"concentration": concentration, "concentration_prior": (1.0, 1.0), "batch_size": 2}
     five = [(3, 0), (2, 1), (0, 3), (1, 2), (4, 0)]
@@ -284,7 +299,8 @@ def test_formats_of_counts_give_the_same_bytes(sampler):
     for X in (dense, dense.astype(int).tolist(), sp.csr_matrix(dense), sp.csc_array(dense), np.asfortranarray(dense)):
         mixture = make("multinomial", sampler).fit(X)
         np.testing.assert_array_equal(mixture.labels_, expected.labels_)
-        np.testing.assert_array_equal(mixture.score_samples(X), expected.score_samples(dense))
+        for method in ("score_samples", "predict", "predict_proba"):
+            np.testing.assert_array_equal(getattr(mixture, method)(X), getattr(expected, method)(dense))
 
 
 # Who belongs together
@@ -296,7 +312,7 @@ def test_co_clustering_of_the_fitted_rows_counts_draws_of_their_labels(emission)
     labels = mixture.posterior_["labels"].reshape(8, -1)
     together = mixture.co_clustering()
     np.testing.assert_allclose(together, np.mean(labels[:, :, None] == labels[:, None], axis=0))
-    assert 0 < np.mean((together > 0) & (together < 1))
+    assert np.any((together > 0) & (together < 1))
 
 
 @each_emission
@@ -307,20 +323,13 @@ def test_co_clustering_of_new_rows_is_that_of_independent_labels_given_each_draw
     table = mixture._table_of(X)
     expected = 0.0
     for draw in mixture._predictive:
-        with_n_jobs(mixture, 1)
-        terms = draw.log_terms(table, 0.5, SERIAL)
+        terms = draw.log_terms(table, 0.5, Workers(1))
         shares = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))[:, :-1]
         expected = expected + shares @ shares.T / len(mixture._predictive)
     np.fill_diagonal(expected, 1.0)
     np.testing.assert_allclose(together, expected, rtol=1e-12)
     np.testing.assert_array_equal(together, together.T)
     np.testing.assert_allclose(mixture.co_clustering(X[::-1]), together[::-1, ::-1], rtol=1e-12)
-
-
-class SERIAL:  # noqa: N801
-    @staticmethod
-    def run(function, tasks):
-        return [function(*task) for task in tasks]
 
 
 def test_new_rows_like_fitted_ones_keep_their_company():
@@ -331,7 +340,7 @@ def test_new_rows_like_fitted_ones_keep_their_company():
     assert together[same].mean() > 0.95
     assert together[~same].mean() < 0.03
     assert adjusted_rand_score(labels[600:], mixture.predict(X[600:])) > 0.97
-    assert mixture.co_clustering(X[:0] if False else X[:1]).tolist() == [[1.0]]
+    assert mixture.co_clustering(X[:1]).tolist() == [[1.0]]
 
 
 # Rows drawn
@@ -351,9 +360,9 @@ def test_sampled_codes_have_the_law_of_the_point_partition():
     observed = np.zeros((n + 1, 3, 3))
     np.add.at(observed, (labels, *rows.T), 1)  # -1 is the last
     assert stats.chisquare(observed.ravel(), 20_000 * law.ravel()).pvalue > 1e-4
-    without = law / law.sum()
-    without[n] = law[n].sum() * (np.arange(9) == 0).reshape(3, 3)
-    assert np.all(observed[n] > 0)
+    renormalised = law[:n] / law[:n].sum()
+    assert stats.chisquare(observed[:n].ravel(), observed[:n].sum() * renormalised.ravel()).pvalue > 1e-4
+    assert observed[n].sum() > 1000
 
 
 def test_sampled_counts_have_the_law_of_the_point_partition():
@@ -377,8 +386,10 @@ def test_sampled_counts_have_the_law_of_the_point_partition():
     means = np.vstack((mixture.components_, [[1 / 3] * 3]))
     shares = np.append(mixture.weights_, 1 - mixture.weights_.sum())
     plug_in = shares * np.array([[stats.multinomial.pmf(row, 2, p) for p in means] for row in every])
-    assert stats.chisquare(observed.sum(axis=0), 6000 * plug_in.sum(axis=0)).pvalue > 1e-4
-    assert stats.chisquare(observed[:, -1], 6000 * plug_in[:, -1]).pvalue < 1e-4
+    law_of_new, plug_in_of_new = law[:, -1] / law[:, -1].sum(), plug_in[:, -1] / plug_in[:, -1].sum()
+    n_new = observed[:, -1].sum()
+    assert stats.chisquare(observed[:, -1], n_new * law_of_new).pvalue > 1e-4
+    assert stats.chisquare(observed[:, -1], n_new * plug_in_of_new).pvalue < 1e-4
 
 
 @each_emission
@@ -396,7 +407,7 @@ def test_sampled_rows_look_like_fitted_ones(emission, sampler):
         totals = set(small_counts().sum(axis=1).tolist())
         assert set(X.sum(axis=1).tolist()) <= totals
         assert len(set(X.sum(axis=1).tolist())) > len(totals) / 2
-        assert isinstance(make(emission, max_iter=2).fit(small_counts().toarray()).sample(3)[0], np.ndarray)
+        assert isinstance(make(emission).fit(small_counts().toarray()).sample(3)[0], np.ndarray)
     else:
         assert X.dtype.kind == "i"
         assert (X.min(), X.max()) == (0, 2)

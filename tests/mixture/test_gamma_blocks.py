@@ -71,9 +71,7 @@ def test_rows_begin_at_draws_given_the_counts():
     state = begin_blocks(SCIR(), target(n), KEY)
     logs = log_proportions(state, START)
     assert logs.shape == (5, n)
-    sums = np.repeat([10.5 * 0 + 2 * 0.7, 3 * 0.7], [2, 3]) + np.repeat(
-        np.add.reduceat(COUNTS, START[:-1], axis=1), [2, 3], axis=1
-    )
+    sums = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1).repeat([2, 3], axis=1)
     for row in range(3):
         exact = digamma(COUNTS[row] + 0.7) - digamma(sums[row])
         assert_agrees(summarize(logs[:, row::3].T), exact)

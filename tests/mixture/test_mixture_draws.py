@@ -45,7 +45,9 @@ def slow_terms(draw, tokens, start, prior):
     if isinstance(draw, CountedDraw):
         return slow_log_terms(tokens, start, draw.sizes, draw.categories.T, draw.concentration, prior)
     empty = slow_log_terms(tokens, start, [], np.empty((0, start[-1])), 1.0, prior)  # weight 1
-    terms = [[w + row @ logs for w, logs in zip(draw.log_weights, draw.log_components.T, strict=False)] for row in tokens]
+    terms = [
+        [w + row @ logs for w, logs in zip(draw.log_weights, draw.log_components.T, strict=False)] for row in tokens
+    ]
     return np.concatenate((terms, empty + draw.log_weights[-1]), axis=1)
 
 
@@ -79,7 +81,9 @@ def test_the_predictive_of_a_table_is_a_probability(draw, prior):
     assert np.exp(of_known).sum() < 0.95
 
 
-@pytest.mark.parametrize("draw", [COUNTED, ParameterDraw(PARAMETERS.log_weights, np.log(RNG.dirichlet(np.ones(6), 3).T), 1)])
+@pytest.mark.parametrize(
+    "draw", [COUNTED, ParameterDraw(PARAMETERS.log_weights, np.log(RNG.dirichlet(np.ones(6), 3).T), 1)]
+)
 @each_prior
 @pytest.mark.parametrize("n_tokens", [1, 2, 4])
 def test_the_predictive_of_counts_is_a_probability_of_sequences(draw, prior, n_tokens):

@@ -7,7 +7,7 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
 from skmanifold.mixture._split_merge import log_joint, split_merge
-from skmanifold.mixture._split_merge_kernels import _deal, _gain_of_two, log_marginal_of_counts
+from skmanifold.mixture._split_merge_kernels import _deal, _gain_of_two, _shuffle, log_marginal_of_counts
 from skmanifold.utils._random import fold_in
 
 from . import _tiny_partitions as tiny
@@ -251,18 +251,21 @@ def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
     return side, log_q, gain
 
 
-def log_probability_of_sides(table, prior, members, side):
-    """What `deal` gives without scans, out of marginals."""
-    sides = ([members[0]], [members[1]])
+def log_probability_of_sides(table, prior, members, side, launch=None):
+    """What `deal` gives for its last scan, out of marginals; `launch` has the sides before it, where there was one."""
+    before = dict(zip(members, side[:2] if launch is None else launch, strict=launch is not None))
     result = 0.0
     for row, s in zip(members[2:], side[2:], strict=True):
+        before.pop(row, None)
+        sides = [[r for r, of in before.items() if of == which] for which in (0, 1)]
         log_weights = [
             np.log(len(rows)) + tiny.log_marginal([*rows, row], table, prior) - tiny.log_marginal(rows, table, prior)
             for rows in sides
         ]
         result += log_weights[s] - logsumexp(log_weights)
-        sides[s].append(row)
-    gain = sum(tiny.log_marginal(rows, table, prior) for rows in sides) - tiny.log_marginal(members, table, prior)
+        before[row] = s
+    parts = [np.asarray(members)[side == which] for which in (0, 1)]
+    gain = sum(tiny.log_marginal(rows, table, prior) for rows in parts) - tiny.log_marginal(members, table, prior)
     return result, gain
 
 
@@ -281,27 +284,31 @@ def test_probabilities_and_marginals_are_those_of_gamma_functions_at_any_scale(s
     rng = np.random.default_rng(0)
     table = random_table(rng, 12, sizes, largest)
     members = rng.permutation(12)
-    drawn = deal(table, prior, members, 0)
-    contrary = 1 - drawn[0]
+    launch = deal(table, prior, members, 0)
+    contrary = 1 - launch[0]
     contrary[:2] = 0, 1
-    followed = deal(table, prior, members, 2, wanted=contrary)  # the last scan ends where it was told to
-    np.testing.assert_array_equal(followed[0], contrary)
-    for side, log_q, gain in (drawn, deal(table, prior, members, 0, wanted=contrary)):
-        expected, expected_gain = log_probability_of_sides(table, prior, members, side)
+    cases = [
+        (launch, None),
+        (deal(table, prior, members, 0, wanted=contrary), None),
+        (deal(table, prior, members, 1), launch[0]),
+        (deal(table, prior, members, 1, wanted=contrary), launch[0]),
+        (deal(table, prior, members, 2, wanted=contrary), deal(table, prior, members, 1)[0]),
+    ]
+    for (side, log_q, gain), before in cases:
+        expected, expected_gain = log_probability_of_sides(table, prior, members, side, before)
         tolerance = 1e-10 * np.abs(tiny.log_marginal(members, table, prior))
+        assert np.isfinite(log_q)
         np.testing.assert_allclose(log_q, expected, rtol=1e-9, atol=1e-9 + tolerance)
         np.testing.assert_allclose(gain, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
-    for _, log_q, gain in (drawn, followed):
-        assert np.isfinite(log_q)
-        assert np.isfinite(gain)
+    np.testing.assert_array_equal(cases[-1][0][0], contrary)
 
 
 def test_dealing_stops_only_where_the_probability_is_below_the_floor():
     rng = np.random.default_rng(1)
     for largest in (2, 300):
-        table = random_table(rng, 40, (5, 4), largest)
-        members = rng.permutation(40)
-        wanted = np.concatenate(([0, 1], rng.integers(0, 2, 38)))
+        table = random_table(rng, 600, (5, 4), largest)
+        members = rng.permutation(600)
+        wanted = np.concatenate(([0, 1], rng.integers(0, 2, 598)))
         log_q = deal(table, 0.5, members, 0, wanted)[1]
         assert deal(table, 0.5, members, 0, wanted, floor=log_q + 1e-6)[1] == -np.inf
         assert deal(table, 0.5, members, 0, wanted, floor=log_q - 1e-6)[1] == log_q
@@ -326,7 +333,30 @@ def test_joint_probability_sums_over_partitions_to_the_exact_law():
     np.testing.assert_allclose(joint / joint.sum(), tiny.exact_law(), rtol=1e-12)
 
 
+def test_each_scan_draws_anew_from_where_the_last_one_ended():
+    members, order, scan = np.arange(5), (2, 3, 4), reference("multinomial", 1).scan
+    splits = [dict(enumerate((0, 1, *sides))) for sides in product((0, 1), repeat=3)]
+    launch = np.array([scan({0: 0, 1: 1}, order, split) for split in splits])
+    joint = launch[:, None] * [[scan(start, order, split) for split in splits] for start in splits]
+    found = []
+    for key in range(6000):
+        ends = [deal(tiny.TABLE, tiny.PRIOR, members, n, key=fold_in(np.uint64(8), key))[0] for n in (0, 1)]
+        found.append(np.ravel([end[2:] for end in ends]) @ [32, 16, 8, 4, 2, 1])
+    assert_agrees(*frequencies(found, joint.ravel()))
+
+
 # State
+
+
+def test_members_but_the_anchors_are_put_in_a_random_order():
+    places = {order: place for place, order in enumerate(permutations(range(2, 6)))}
+    found = []
+    for key in range(12_000):
+        members = np.arange(7)
+        _shuffle(6, np.uint64(fold_in(np.uint64(7), key)), members)
+        assert members[[0, 1, 6]].tolist() == [0, 1, 6]
+        found.append(places[tuple(members[2:6].tolist())])
+    assert_agrees(*frequencies(found, np.full(24, 1 / 24)))
 
 
 def test_big_counts_and_many_columns_move_without_overflow():
@@ -347,7 +377,8 @@ def test_clearly_different_groups_are_split_from_one_cluster_and_merged_from_sin
     for start in (np.zeros(90, np.int32), np.arange(90, dtype=np.int32)):
         labels = start.copy()
         split_merge(tiny.table_of(rows), labels, 1.0, 0.5, 6000, 0, np.uint64(0))
-        assert sorted(map(len, tiny.clusters_of(labels)))[-3:] == [30, 30, 30]
+        largest = sorted(tiny.clusters_of(labels), key=len)[-3:]
+        assert all(len(rows) >= 27 and len(set(group[list(rows)])) == 1 for rows in largest)
 
 
 def test_labels_stay_but_for_the_smallest_free_one():

@@ -1,5 +1,6 @@
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,26 +36,18 @@ def state_at(sampler, model, concentration, labels, key):
     return State(blocks, key, statistics=counts, latents=labels)
 
 
-def estimate(sampler, posterior, batch_size, *, n_chains=60, n_steps=40, kind=DPModel, seed=0, observe=None):
-    """Of `statistics`, or of what `observe` says, along chains that begin at exact draws of the posterior."""
+def estimate(sampler, posterior, batch_size, *, n_chains=50, n_steps=30, kind=DPModel, seed=0):
+    """Of `statistics` along chains that begin at exact draws of the posterior."""
     model = model_of(posterior.table, posterior.concentration, batch_size, kind)
     concentrations, starts = posterior.draws(n_chains, np.random.default_rng(seed))
-    observed = []
+    labels = np.empty((n_chains, n_steps, model.n_rows), np.int64)
+    found = np.empty((n_chains, n_steps))
     for chain in range(n_chains):
         state = state_at(sampler, model, concentrations[chain], starts[chain], subkey(root_key(seed), chain))
-        of_chain = []
-        for _ in range(n_steps):
+        for n in range(n_steps):
             state = sampler.step(model, state)
-            if observe is None:
-                of_chain.append((state.latents.copy(), state.position.concentration))
-            else:
-                of_chain.append(observe(state))
-        observed.append(of_chain)
-    if observe is not None:
-        return summarize(np.mean(observed, axis=1))
-    labels = np.array([[labels for labels, _ in of_chain] for of_chain in observed])
-    alphas = np.array([[alpha for _, alpha in of_chain] for of_chain in observed])
-    return summarize(statistics(labels, alphas, posterior.learned).mean(axis=1))
+            labels[chain, n], found[chain, n] = state.latents, state.position.concentration
+    return summarize(statistics(labels, found, posterior.learned).mean(axis=1))
 
 
 # Laws
@@ -76,25 +69,34 @@ def test_scaled_counts_of_minibatches_bias_it_at_a_huge_step_size():
     assert_disagrees(estimate(StochasticSlice(SCIR(1.0)), posterior, 2, n_chains=100), posterior.expectations)
 
 
-def test_stored_sums_belong_to_the_labels_as_they_are():
-    def of_sums(state):
-        sizes = state.statistics.sizes[: state.statistics.n_used]
-        at_or_beyond = np.cumsum(sizes[::-1])[::-1]
-        log_sums = logsumexp(log_rows(state.position.sticks), axis=1)
-        tokens = state.statistics.categories.sum(axis=0)[: len(sizes)]
-        log_totals = logsumexp(log_rows(state.position.components), axis=1)
-        return [
-            np.mean(log_sums - digamma(2 + at_or_beyond)),
-            np.mean(at_or_beyond * (log_sums - digamma(2 + at_or_beyond))),
-            np.mean(log_totals - digamma(2 * tiny.PRIOR + tokens)),
-        ]
+def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_are(monkeypatch):
+    with_sums_of, shapes = _stochastic_slice.with_sums_of, []
 
-    posterior = ExactPosterior(tiny.TABLE, 1.0)
-    estimates = {}
-    for name, sampler in {"stored": stored(0.03), "scaled": StochasticSlice(SCIR(0.03))}.items():
-        estimates[name] = estimate(sampler, posterior, 2, n_chains=40, n_steps=20, observe=of_sums)
-    assert_agrees(estimates["stored"], 0.0)
-    assert_disagrees(estimates["scaled"], 0.0)
+    def spy(target, state, key):
+        shapes.append(target.shapes)
+        return with_sums_of(target, state, key)
+
+    monkeypatch.setattr(_stochastic_slice, "with_sums_of", spy)
+    model, sampler = model_of(tiny.TABLE, LEARNED, batch_size=2), stored(0.5)
+    state = sampler.init(model, KEY)
+    for _ in range(5):
+        state = sampler.step(model, state)
+        n, sticks = state.statistics.n_used, log_rows(state.position.sticks)
+        sizes = state.statistics.sizes[:n]
+        beyond = np.array([sizes[j + 1 :].sum() for j in range(n)])
+        of_sticks = np.column_stack((1.0 + sizes, state.position.concentration + beyond))
+        np.testing.assert_array_equal(shapes[-2], of_sticks)
+        np.testing.assert_array_equal(shapes[-1], tiny.PRIOR + state.statistics.categories[:, :n].T)
+        assert sticks.shape == (n, 2)
+    assert len(shapes) == 5 * 3 * 2
+
+
+def test_counts_of_a_minibatch_stand_for_all_rows():
+    model, rows, labels = model_of(tiny.TABLE, 1.0), np.array([4, 2]), np.array([1, 2, 0, 1, 2], np.int32)
+    sums = _stochastic_slice._sums_of_rows(model, rows, labels, 4)
+    np.testing.assert_array_equal(sums.sizes, [2.5, 0, 2.5, 0])
+    np.testing.assert_array_equal(sums.categories, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
+    np.testing.assert_array_equal(sums.by_stick(), [[2.5, 2.5], [0, 2.5], [2.5, 0], [0, 0]])
 
 
 class Recording(DPModel):
@@ -114,15 +116,45 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
         before = state.statistics.n_used
         state = sampler.step(model, state)
         n_born += max(state.statistics.n_used - before, 0)
-        parameters = sampler.parameters(model, state)
-        n = state.statistics.n_used
-        assert parameters.log_weights.shape == (n,)
-        used = model.components < n
-        np.testing.assert_allclose(
-            parameters.log_components[:, model.components[used]], model.log_table[:, used], atol=1e-9
-        )
-        np.testing.assert_allclose(np.exp(parameters.log_weights), model.weight_of[:n], rtol=1e-9)
+        n, used = state.statistics.n_used, model.components < state.statistics.n_used
+        log_weights, log_components, _ = sampler.parameters(model, state)
+        place = np.argsort(np.argsort(-model.weight_of[:n]))  # of labels in the draw, the heaviest first
+        np.testing.assert_allclose(np.exp(log_weights[:-1])[place], model.weight_of[:n], rtol=1e-9)
+        drawn = log_components[:, place[model.components[used]]]
+        np.testing.assert_allclose(drawn, model.log_table[:, used], atol=1e-9)
     assert n_born > 5
+
+
+def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_afresh_at_birth(monkeypatch):
+    posterior, model, sampler = ExactPosterior(tiny.TABLE, 1.0), model_of(tiny.TABLE, 1.0), stored(0.3)
+    with_rows = _stochastic_slice.with_rows
+
+    def afresh(sampler, empty, state, proportions, key):
+        rng, n_kept = np.random.default_rng(int(key)), state.position.shape[1]
+        gammas = rng.gamma(empty.shapes[:1].T, size=(empty.shapes.shape[1], max(proportions.shape[1] - n_kept, 0)))
+        born = np.log(gammas / gammas.sum(axis=0))  # TABLE has one column
+        return with_rows(sampler, empty, state, np.concatenate((proportions[:, :n_kept], born), axis=1), key)
+
+    def residual(state):
+        """Of the logarithms of the sticks with rows, whose law given the labels is a beta."""
+        sizes = state.statistics.sizes[: state.statistics.n_used]
+        at_or_beyond = np.cumsum(sizes[::-1])[::-1]
+        log_shares = _stochastic_slice._sticks_of(state.position.sticks).log_shares
+        return (log_shares - (digamma(1.0 + sizes) - digamma(2.0 + at_or_beyond)))[sizes > 0].sum()
+
+    def of_chains(n_chains=150, n_steps=30):
+        found = np.empty((n_chains, n_steps))
+        _, starts = posterior.draws(n_chains, np.random.default_rng(0))
+        for chain in range(n_chains):
+            state = state_at(sampler, model, 1.0, starts[chain], subkey(root_key(0), chain))
+            for n in range(n_steps):
+                state = sampler.step(model, state)
+                found[chain, n] = residual(state)
+        return summarize(found.mean(axis=1))
+
+    assert_agrees(of_chains(), 0.0)
+    monkeypatch.setattr(_stochastic_slice, "with_rows", afresh)
+    assert_disagrees(of_chains(), 0.0)
 
 
 class Pairs(DPModel):
@@ -132,14 +164,6 @@ class Pairs(DPModel):
         rows = np.empty((1, self.batch_size or self.n_rows), np.int64)
         sample_rows(np.array([key]), Purpose.MINIBATCH, self.n_rows, rows)
         return [rows[0]]
-
-
-def long_run(step_size, batch_size):
-    """Of P(K = 1..5) and P(z_1 = z_2), by 8 chains."""
-    posterior = ExactPosterior(tiny.TABLE, 1.0)
-    sampler = StochasticSlice(SCIR(step_size))
-    found = estimate(sampler, posterior, batch_size, n_chains=8, n_steps=25_000, kind=Pairs)
-    return Estimate(found.mean[:6], found.error[:6])
 
 
 @pytest.mark.long
@@ -152,25 +176,9 @@ def long_run(step_size, batch_size):
     ],
 )
 def test_scaled_counts_have_the_law_that_was_found_for_them(step_size, batch_size, law):
-    found = long_run(step_size, batch_size)
+    posterior, sampler = ExactPosterior(tiny.TABLE, 1.0), StochasticSlice(SCIR(step_size))
+    found = estimate(sampler, posterior, batch_size, n_chains=8, n_steps=25_000, kind=Pairs)
     assert_agrees(Estimate(found.mean[:5], found.error[:5]), law, bias=1e-3)
-
-
-@pytest.mark.long
-def test_gammas_drawn_afresh_at_birth_would_bias_the_law(monkeypatch):
-    with_rows = _stochastic_slice.with_rows
-
-    def afresh(sampler, empty, state, proportions, key):
-        rng, n_kept = np.random.default_rng(int(key)), state.position.shape[1]
-        gammas = rng.gamma(empty.shapes[:1].T, size=(empty.shapes.shape[1], max(proportions.shape[1] - n_kept, 0)))
-        born = np.log(gammas / gammas.sum(axis=0))  # TABLE has one column
-        return with_rows(sampler, empty, state, np.concatenate((proportions[:, :n_kept], born), axis=1), key)
-
-    monkeypatch.setattr(_stochastic_slice, "with_rows", afresh)
-    found = long_run(0.1, None)
-    together = Estimate(found.mean[5:], found.error[5:])
-    assert_disagrees(together, tiny.P_TOGETHER)
-    assert_agrees(together, 0.402, bias=1e-3)
 
 
 # Other samplers, and what a state holds
@@ -210,15 +218,13 @@ def test_parameters_are_normalised_with_a_tiny_prior():
     state = sampler.init(model, KEY)
     for _ in range(5):
         state = sampler.step(model, state)
-    log_weights, log_leftover, log_components = sampler.parameters(model, state)
-    assert logsumexp([*log_weights, log_leftover]) == pytest.approx(0, abs=1e-12)
+    log_weights, log_components, concentration = sampler.parameters(model, state)
+    assert concentration == 1.0
+    assert len(log_weights) == state.statistics.n_used + 1
+    assert logsumexp(log_weights) == pytest.approx(0, abs=1e-12)
     np.testing.assert_allclose(logsumexp(log_components, axis=0), 0, atol=1e-12)
     assert np.isfinite(log_components).all()
     assert log_components.min() < -1000
-
-
-def bits(state):
-    return pickle.dumps(state)
 
 
 @pytest.mark.parametrize("sampler", [stored(0.3), StochasticSlice(SGRHMC(0.02))])
@@ -227,7 +233,7 @@ def test_a_run_that_is_cut_and_pickled_goes_on_as_it_would_have(sampler):
     state = sampler.init(model, KEY)
     for _ in range(3):
         state = sampler.step(model, state)
-    other = pickle.loads(bits(state))
+    other = pickle.loads(pickle.dumps(state))
     for _ in range(3):
         state, other = sampler.step(model, state), sampler.step(model, other)
     assert_same(state, other)
@@ -288,14 +294,62 @@ def sizes_by_rank(state):
     return np.pad(np.sort(state.statistics.sizes)[::-1], (0, 5))[:5]
 
 
+def test_first_labels_follow_the_urn():
+    table = tiny.CATEGORICAL._replace(indptr=tiny.CATEGORICAL.indptr[:5])  # four rows
+    prior, concentration, log_others, n_draws = 0.5, 0.7, np.log(0.3), 20_000
+    rng = np.random.default_rng(0)
+    log_table = np.log(np.concatenate([rng.dirichlet(np.ones(size), 2).T for size in (2, 3, 2)]))
+    log_weights = np.log([0.5, 0.2])
+    densities = np.exp(log_weights + [log_table[table.indices[a:b]].sum(axis=0) for a, b in pairwise(table.indptr)])
+
+    def law(row, clusters):
+        """Probabilities of the labels of rows from this one on, given the clusters opened before."""
+        if row == table.n_rows:
+            return {(): 1.0}
+        opened = sum(map(len, clusters))
+        masses = list(densities[row])
+        for cluster in (*clusters, ()):
+            share = (len(cluster) or concentration) / (opened + concentration)
+            gain = tiny.log_marginal((*cluster, row), table, prior) - tiny.log_marginal(cluster, table, prior)
+            masses.append(np.exp(log_others + gain) * share)
+        found = {}
+        for label, mass in enumerate(masses):
+            after = list(clusters)
+            if label >= 2:
+                after[label - 2 : label - 1] = [(*(clusters[label - 2] if label - 2 < len(clusters) else ()), row)]
+            for rest, p in law(row + 1, tuple(after)).items():
+                found[label, *rest] = p * mass / sum(masses)
+        return found
+
+    exact = law(0, ())
+    drawn = np.empty((n_draws, table.n_rows), np.int32)
+    for i, labels in enumerate(drawn):
+        arguments = table.column_of(), prior, log_table, log_weights, log_others, concentration, np.uint64(i), labels
+        assert _stochastic_slice._draw_first_labels(*table, *arguments) == max(labels.max() - 1, 0)
+    labels, p = np.array(list(exact)), np.array(list(exact.values()))
+    assert p.sum() == pytest.approx(1)
+    for found in (drawn, labels):
+        assert found.max() >= 4
+    for statistic in (
+        lambda z: z[:, :, None] == np.arange(5),
+        lambda z: z[:, :, None] == z[:, None, :],
+        lambda z: z.max(axis=1)[:, None] == np.arange(1, 8),
+    ):
+        of_draws = statistic(drawn).reshape(n_draws, -1)
+        of_law = p @ statistic(labels).reshape(len(p), -1)
+        error = np.sqrt(np.maximum(of_law * (1 - of_law), 0.0) / n_draws) + 1e-9
+        assert_agrees(Estimate(of_draws.mean(axis=0), error), of_law)
+
+
 def test_statistics_of_a_stream_add_up_and_their_variance_falls_with_the_rate():
     found, spread = {}, {}
     for rate in (1.0, 0.1):
         states = list(stream(StochasticSlice(SCIR(0.3)), rate, 160))
         totals = [state.statistics.sizes.sum() for state in states]
-        np.testing.assert_allclose(totals, TOTAL, rtol=0.01)
+        np.testing.assert_allclose(totals, TOTAL, rtol=1e-4)
+        assert min(sums.min() for state in states for sums in state.statistics) >= 0
         tokens = [state.statistics.categories.sum() for state in states]
-        np.testing.assert_allclose(tokens, 10 * TOTAL, rtol=0.01)
+        np.testing.assert_allclose(tokens, 10 * TOTAL, rtol=1e-4)
         kept = np.array([sizes_by_rank(state) for state in states[40:]])
         found[rate] = summarize(kept.reshape(6, 20, 5).mean(axis=1))
         spread[rate] = kept.std(axis=0).mean()
@@ -322,21 +376,45 @@ def test_statistics_of_a_stream_follow_parameters_that_move():
     assert after[1] > after[0]
 
 
-def test_a_stream_finds_components_that_appear_late_and_drops_what_is_empty():
+def test_a_stream_finds_components_that_appear_late():
     states = list(stream(StochasticSlice(SCIR(0.3)), 0.1, 120, kinds=3, concentration=LEARNED))
     assert max(len(state.statistics.sizes) for state in states) <= 20
-    assert all(state.statistics.sizes[-1] > 1e-3 for state in states)
     last = np.mean([sizes_by_rank(state) for state in states[-40:]], axis=0)
     np.testing.assert_allclose(last, TOTAL * SHARES, atol=250)
+
+
+def test_a_stream_drops_last_components_without_rows():
+    states = list(stream(StochasticSlice(SCIR(0.3)), 1.0, 100))
+    lengths = [len(state.statistics.sizes) for state in states]
+    assert min(np.diff(lengths)) < 0 < max(np.diff(lengths))
+    for state in states:
+        assert state.statistics.sizes[-1] > 1e-3
+        assert len(log_rows(state.position.sticks)) == state.memory.n_components == len(state.statistics.sizes)
 
 
 def test_a_stream_that_is_cut_and_pickled_goes_on_as_it_would_have():
     sampler = StochasticSlice(SCIR(0.3))
     *_, state = stream(sampler, 0.2, 3, concentration=LEARNED)
-    other = pickle.loads(bits(state))
+    other = pickle.loads(pickle.dumps(state))
     assert state.n_steps == 4
     ends = [list(stream(sampler, 0.2, 3, state=s, concentration=LEARNED))[-1] for s in (state, other)]
     assert_same(*ends)
+
+
+def test_a_stream_goes_on_where_passes_over_rows_stopped():
+    sampler = StochasticSlice(SCIR(0.3))
+    model = model_of(separated(600, seed=3)[0], 1.0, batch_size=100)
+    state = sampler.init(model, KEY)
+    for _ in range(60):
+        state = sampler.step(model, state)
+    before, n_steps = sampler.parameters(model, state), state.n_steps
+    state = sampler.leave_rows(batch_model(0), state, TOTAL / 600)
+    after = sampler.parameters(batch_model(0), state)
+    assert_same(before, after)
+    assert state.statistics.sizes.sum() == pytest.approx(TOTAL)
+    *_, state = stream(sampler, 0.1, 60, state=state)
+    assert state.n_steps == n_steps + 60
+    np.testing.assert_allclose(sizes_by_rank(state), TOTAL * SHARES, atol=300)
 
 
 def test_labels_of_all_rows_are_not_for_streams():
