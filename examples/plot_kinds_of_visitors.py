@@ -69,8 +69,8 @@ for name, fitted in (("a hundred", mixture), ("one", from_one)):
 # %%
 # Who they are
 # ------------
-# The last draw of the first chain, of those that began with a hundred, is one plausible account of all visitors. A kind is described by the areas that it
-# visits more than all visitors do: those which add most to its divergence from them.
+# The last draw of the first chain, one that began with a hundred, is a plausible account of all visitors. A kind is
+# described by the areas that it visits more than all visitors do: those which add most to its divergence from them.
 #
 # The point partition, ``labels_``, is more careful. It parts visitors only where most draws do, and three visits often
 # leave open which of several kinds somebody is. So a few of its components may hold most visitors.

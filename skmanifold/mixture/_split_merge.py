@@ -1,10 +1,10 @@
-"""Split-merge moves of a Dirichlet-process mixture's partition, and the joint probability that they leave invariant."""
+"""Split-merge moves of a Dirichlet-process mixture's partition."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._split_merge_kernels import _log_joint, _split_merge
+from ._split_merge_kernels import make_moves
 from ._table import Table
 
 
@@ -56,16 +56,7 @@ def split_merge(
     Dahl (2005). "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
     models". Technical report, Texas A&M University.
     """
-    n_splits, n_merges = _split_merge(
+    n_splits, n_merges = make_moves(
         *table, table.column_of(), float(concentration), float(prior), n_moves, n_scans, np.uint64(key), labels
     )
     return int(n_splits), int(n_merges)
-
-
-def log_joint(table: Table, labels: np.ndarray, concentration: float, prior: float) -> float:
-    """Log of the joint probability of the rows' tokens, in order, and their partition given the concentration.
-
-    It is log Gamma(alpha) / Gamma(alpha + n) alpha^K prod_k Gamma(m_k) plus the log marginal of each cluster's counts.
-    """
-    order = np.argsort(labels, kind="stable")
-    return float(_log_joint(*table, labels, order, float(concentration), float(prior)))

@@ -49,25 +49,6 @@ def log_marginal_of_counts(counts, column_start, prior):
 
 
 @njit(cache=True, nogil=True)
-def _log_joint(indptr, indices, counts, column_start, labels, order, concentration, prior):
-    """Log p(rows, partition | alpha) with all constants; `order` sorts the rows by label."""
-    n_rows = len(labels)
-    total = np.zeros(column_start[-1], np.int64)
-    result = -log_rising(concentration, n_rows)
-    first = 0
-    for place in range(n_rows):
-        row = order[place]
-        for e in range(indptr[row], indptr[row + 1]):
-            total[indices[e]] += counts[e]
-        if place == n_rows - 1 or labels[order[place + 1]] != labels[row]:
-            result += math.log(concentration) + math.lgamma(place + 1.0 - first)
-            result += log_marginal_of_counts(total, column_start, prior)
-            total[:] = 0
-            first = place + 1
-    return result
-
-
-@njit(cache=True, nogil=True)
 def _gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_counts, out_sub_totals):
     """Log marginal of the two sides less that of their union; sets the counts of both to zero."""
     gain = 0.0
@@ -384,7 +365,7 @@ def _log_ratio_of_split(n_rows, size_0, size_1, log_concentration, gain):
 
 
 @njit(cache=True, nogil=True)
-def _split_merge(
+def make_moves(
     indptr, indices, counts, column_start, column_of, concentration, prior, n_moves, n_scans, key, out_labels
 ):
     """Make `n_moves` moves of the partition that `out_labels` stands for: numbers of accepted splits and merges."""

@@ -108,7 +108,13 @@ def test_chains_are_independent_and_the_first_does_not_depend_on_how_many(sample
 def test_fewer_draws_of_labels_change_no_other_draw():
     whole = make("categorical", max_iter=14, thin=1).fit(small_table()).posterior_
     one = 4 * 60 + 24 * 15 * 50  # labels, and room for fifty components
-    for max_draws_bytes, kept in ((10 * one, range(10)), (5 * one, range(1, 10, 2)), (2 * one, (4, 9)), (one, (9,))):
+    for max_draws_bytes, kept in (
+        (10 * one, range(10)),
+        (5 * one, range(1, 10, 2)),
+        (4 * one - 1, (1, 5, 9)),
+        (2 * one, (4, 9)),
+        (one, (9,)),
+    ):
         thinned = make("categorical", max_iter=14, thin=1, max_draws_bytes=max_draws_bytes).fit(small_table())
         np.testing.assert_array_equal(thinned.posterior_["labels"], whole["labels"][:, [*kept]])
         width = thinned.posterior_["weights"].shape[2]

@@ -6,9 +6,11 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.mixture._split_merge import log_joint, split_merge
+from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._split_merge import split_merge
 from skmanifold.mixture._split_merge_kernels import _deal, _gain_of_two, _shuffle, log_marginal_of_counts
 from skmanifold.utils._random import fold_in
+from skmanifold.utils._threads import Workers
 
 from . import _tiny_partitions as tiny
 
@@ -16,6 +18,11 @@ TABLES = {"multinomial": tiny.TABLE, "categorical": tiny.CATEGORICAL}
 CONCENTRATION = {"multinomial": 1.0, "categorical": 0.7}
 FAULTS = ("anchors", "proposal", "sizes", "side")
 SCANS = (0, 1, 3)
+
+
+def log_joint(table, labels, concentration, prior):
+    model = DPModel(table, prior, concentration, (1.0, 1.0), init=1, batch_size=None, workers=Workers(1))
+    return model.log_joint(model.count(np.asarray(labels, np.int32)), concentration)
 
 
 # The move as a matrix of transition probabilities, by enumeration of all that a move draws
