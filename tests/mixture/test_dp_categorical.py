@@ -207,6 +207,15 @@ def test_the_density_of_all_tables_and_of_all_sequences_is_one(sampler, params):
 
 
 @each_sampler
+def test_without_draws_the_density_is_that_of_where_all_chains_stand(sampler):
+    X = small_table()
+    one, two = (make("categorical", sampler, thin=100, n_chains=n).fit(X).score_samples(X) for n in (1, 2))
+    second = 2 * np.exp(two) - np.exp(one)  # the first chain is the same
+    assert np.all(second > 0)
+    assert not np.allclose(second, np.exp(one))
+
+
+@each_sampler
 def test_missing_cells_are_integrated_out(sampler):
     mixture = small_fit("categorical", sampler)
     gaps = np.array([[0, np.nan, 2, np.nan, 1.0]])
