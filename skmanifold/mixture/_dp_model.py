@@ -160,8 +160,9 @@ class DPModel:
 
         Only the partition is looked at: what labels the components have afterwards says nothing of their weights.
         """
-        moved = split_merge(self.table, labels, concentration, self.category_prior, n_moves, n_scans, key)
-        return self.count(labels) if any(moved) else counts
+        counts = counts.with_room(len(counts.occupied) + n_moves)
+        split_merge(self.table, labels, counts, concentration, self.category_prior, n_moves, n_scans, key)
+        return counts
 
     def log_joint(self, counts: MixtureCounts, concentration: float) -> float:
         """Log p(data, partition | concentration), components and weights integrated out."""

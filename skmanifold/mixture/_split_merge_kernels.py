@@ -1,4 +1,4 @@
-"""Split-merge moves on the partition of a Dirichlet-process mixture of products of multinomials: kernels over arrays.
+"""How the rows of a split-merge move are dealt to two sides, and with which probability: kernels over arrays.
 
 The rows are those of a `Table`, passed as its arrays. A component has in column b, of s_b categories, a
 Dirichlet(a, ..., a) distribution, a = `prior`; integrated out, rows with counts n_f and column totals N_b have the
@@ -8,7 +8,6 @@ order. The partition has the prior alpha^K prod_k Gamma(m_k) up to a constant, m
 A move looks at the rows of one or two clusters, in `members`: the anchors i and j come first and stay on sides 0 and 1,
 the others are dealt to the sides in a random order. `sub_counts` (n_categories, 2) and `sub_totals` (n_columns, 2) are
 the counts of the two sides, as whole float64, all zero between moves; `touched` lists the categories that may not be.
-The rows of a cluster form a cycle in `next_row`, and `size_of` counts them by label.
 """
 
 from __future__ import annotations
@@ -20,12 +19,8 @@ from numba import njit
 
 from ..utils._random import fold_in, uniform
 from ..utils._rising import log_rising
-from ..utils._variates import exponential
 
-# What a move's key is for: counters of its own draws, and children.
-_FIRST_ANCHOR, _KIND, _SECOND_ANCHOR, _ACCEPTANCE = range(4)
-_OTHER_ANCHOR, _ORDER, _SCAN = range(3)
-
+FIRST_SCAN = 1  # children of a move's key are for its scans, from this one on
 _MANY_TOKENS = 8  # up to as many factors stand between two looks at the size of a product
 _LARGE, _SMALL = 1e100, 1e-100
 
@@ -49,22 +44,38 @@ def log_marginal_of_counts(counts, column_start, prior):
 
 
 @njit(cache=True, nogil=True)
-def _gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_counts, out_sub_totals):
+def gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_counts, out_sub_totals):
     """Log marginal of the two sides less that of their union; sets the counts of both to zero."""
     gain = 0.0
     for place in range(n_touched):
         category = touched[place]
-        of_0, of_1 = np.int64(out_sub_counts[category, 0]), np.int64(out_sub_counts[category, 1])
+        gain += _gain(prior, out_sub_counts[category, 0], out_sub_counts[category, 1])
         out_sub_counts[category] = 0.0
-        if of_0 > 0 and of_1 > 0:
-            gain += log_rising(prior, of_0) - log_rising(prior + of_1, of_0)
         column = column_of[category]
-        of_0, of_1 = np.int64(out_sub_totals[column, 0]), np.int64(out_sub_totals[column, 1])
+        column_prior = prior * (column_start[column + 1] - column_start[column])
+        gain -= _gain(column_prior, out_sub_totals[column, 0], out_sub_totals[column, 1])
         out_sub_totals[column] = 0.0
-        if of_0 > 0 and of_1 > 0:
-            column_prior = prior * (column_start[column + 1] - column_start[column])
-            gain += log_rising(column_prior + of_1, of_0) - log_rising(column_prior, of_0)
     return gain
+
+
+@njit(cache=True, nogil=True)
+def gain_of_labels(column_start, prior, categories, totals, label_0, label_1):
+    """Log marginal of two clusters less that of their union."""
+    gain = 0.0
+    for category in range(len(categories)):
+        gain += _gain(prior, categories[category, label_0], categories[category, label_1])
+    for column in range(len(column_start) - 1):
+        column_prior = prior * (column_start[column + 1] - column_start[column])
+        gain -= _gain(column_prior, totals[column, label_0], totals[column, label_1])
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def _gain(prior, of_0, of_1):
+    """What counts of one category (or, negative, a column) in two clusters contribute; nothing where one has none."""
+    if of_0 == 0 or of_1 == 0:
+        return 0.0
+    return log_rising(prior, np.int64(of_0)) - log_rising(prior + of_1, np.int64(of_0))
 
 
 # One row and the counts of two sides
@@ -229,7 +240,7 @@ def _scan(
 
 
 @njit(cache=True, nogil=True)
-def _deal(
+def deal(
     indptr,
     indices,
     counts,
@@ -270,183 +281,10 @@ def _deal(
             floor if last else -np.inf,
             follow and last,
             wanted,
-            fold_in(key, _SCAN + scan),
+            fold_in(key, FIRST_SCAN + scan),
             out_side,
             out_sub_counts,
             out_sub_totals,
             out_touched,
         )
     return log_probability, n_touched
-
-
-# Clusters as cycles of rows
-
-
-@njit(cache=True, nogil=True)
-def _link_clusters(labels, out_next_row, out_size_of):
-    """Make a cycle of the rows of each label, in their order, and count them; sizes must be zero."""
-    last = np.empty(len(out_size_of), np.int64)
-    for row in range(len(labels)):
-        label = labels[row]
-        if out_size_of[label] == 0:
-            out_next_row[row] = row
-        else:
-            out_next_row[row] = out_next_row[last[label]]
-            out_next_row[last[label]] = row
-        last[label] = row
-        out_size_of[label] += 1
-
-
-@njit(cache=True, nogil=True)
-def _gather(next_row, row, first, out_members):
-    """Lay the cycle that begins at `row` out in the list of members, from place `first`; where it ends."""
-    member = row
-    while True:
-        out_members[first] = member
-        first += 1
-        member = next_row[member]
-        if member == row:
-            return first
-
-
-@njit(cache=True, nogil=True)
-def _shuffle(n_members, key, out_members):
-    """Put the members but the anchors in random order (Fisher and Yates)."""
-    for place in range(n_members - 1, 2, -1):
-        other = 2 + np.int64(uniform(key, place) * (place - 1))
-        out_members[place], out_members[other] = out_members[other], out_members[place]
-
-
-@njit(cache=True, nogil=True)
-def _part(members, n_members, side, new_label, out_labels, out_next_row, out_size_of):
-    """Give the members on side 1 a label and a cycle of their own."""
-    old_label = out_labels[members[0]]
-    last_0, last_1 = members[0], members[1]
-    for place in range(1, n_members):
-        row = members[place]
-        if side[place] == 0:
-            out_next_row[last_0] = row
-            last_0 = row
-        else:
-            out_next_row[last_1] = row
-            last_1 = row
-            out_labels[row] = new_label
-            out_size_of[new_label] += 1
-            out_size_of[old_label] -= 1
-    out_next_row[last_0] = members[0]
-    out_next_row[last_1] = members[1]
-
-
-@njit(cache=True, nogil=True)
-def _join(members, n_members, out_labels, out_next_row, out_size_of):
-    """Give all members the first anchor's label, and the anchors' two cycles one another's ends."""
-    i, j = members[0], members[1]
-    out_size_of[out_labels[j]] = 0
-    out_size_of[out_labels[i]] = n_members
-    out_next_row[i], out_next_row[j] = out_next_row[j], out_next_row[i]
-    for place in range(n_members):
-        out_labels[members[place]] = out_labels[i]
-
-
-# Moves
-
-
-@njit(cache=True, nogil=True)
-def _log_ratio_of_split(n_rows, size_0, size_1, log_concentration, gain):
-    """Log of the ratio in which a split is accepted, times the probability of how its members were dealt.
-
-    What is compared is p(partition) p(rows | partition) P(move), after and before. A split chooses the second anchor
-    among the m - 1 other rows of the first one's cluster, the merge that undoes it among the n - m_0 rows outside of
-    its part: both anchors are the same in both moves, and whatever else is equally likely in both cancels.
-    """
-    size = size_0 + size_1
-    log_prior = log_concentration + math.lgamma(size_0) + math.lgamma(size_1) - math.lgamma(size)
-    return log_prior + gain + math.log((size - 1) / (n_rows - size_0))
-
-
-@njit(cache=True, nogil=True)
-def make_moves(
-    indptr, indices, counts, column_start, column_of, concentration, prior, n_moves, n_scans, key, out_labels
-):
-    """Make `n_moves` moves of the partition that `out_labels` stands for: numbers of accepted splits and merges."""
-    n_rows = len(out_labels)
-    log_concentration = math.log(concentration)
-    next_row = np.empty(n_rows, np.int64)
-    size_of = np.zeros(max(n_rows, out_labels.max() + 1), np.int64)
-    _link_clusters(out_labels, next_row, size_of)
-    members = np.empty(n_rows, np.int64)
-    side = np.empty(n_rows, np.int8)
-    wanted = np.empty(n_rows, np.int8)
-    sub_counts = np.zeros((len(column_of), 2))
-    sub_totals = np.zeros((len(column_start) - 1, 2))
-    touched = np.empty(len(column_of), np.int64)
-    n_splits = n_merges = 0
-
-    for move in range(n_moves):
-        move_key = fold_in(key, move)
-        i = np.int64(uniform(move_key, _FIRST_ANCHOR) * n_rows)
-        label = out_labels[i]
-        log_u = -exponential(move_key, _ACCEPTANCE)
-        is_split = uniform(move_key, _KIND) < 0.5
-        if size_of[label] == (1 if is_split else n_rows):
-            continue
-        n_members = _gather(next_row, i, 0, members)
-        log_ratio = 0.0
-        if is_split:
-            place = 1 + np.int64(uniform(move_key, _SECOND_ANCHOR) * (n_members - 1))
-        else:
-            j = i
-            draw = 0
-            while out_labels[j] == label:
-                j = np.int64(uniform(fold_in(move_key, _OTHER_ANCHOR), draw) * n_rows)
-                draw += 1
-            place = n_members
-            n_members = _gather(next_row, j, n_members, members)
-            n_touched = 0
-            for member in range(n_members):
-                row = members[member]
-                n_touched = _touch(indptr, indices, row, sub_counts, n_touched, touched)
-                _shift(indptr, indices, counts, column_of, row, np.int64(member >= place), 1, sub_counts, sub_totals)
-            gain = _gain_of_two(column_start, column_of, prior, touched, n_touched, sub_counts, sub_totals)
-            log_ratio = -_log_ratio_of_split(n_rows, place, n_members - place, log_concentration, gain)
-            if log_u >= log_ratio:  # whatever the probability of the split that undoes it
-                continue
-        members[1], members[place] = members[place], members[1]
-        _shuffle(n_members, fold_in(move_key, _ORDER), members)
-        if not is_split:
-            for member in range(n_members):
-                wanted[member] = out_labels[members[member]] != label
-
-        log_q, n_touched = _deal(
-            indptr,
-            indices,
-            counts,
-            column_start,
-            column_of,
-            prior,
-            members,
-            n_members,
-            n_scans,
-            -np.inf if is_split else log_u - log_ratio,
-            not is_split,
-            wanted,
-            move_key,
-            side,
-            sub_counts,
-            sub_totals,
-            touched,
-        )
-        gain = _gain_of_two(column_start, column_of, prior, touched, n_touched, sub_counts, sub_totals)
-        if is_split:
-            size_1 = side[:n_members].sum()
-            log_ratio = _log_ratio_of_split(n_rows, n_members - size_1, size_1, log_concentration, gain)
-            if log_u < log_ratio - log_q:
-                new_label = 0
-                while size_of[new_label] > 0:
-                    new_label += 1
-                _part(members, n_members, side, new_label, out_labels, next_row, size_of)
-                n_splits += 1
-        elif log_u < log_ratio + log_q:
-            _join(members, n_members, out_labels, next_row, size_of)
-            n_merges += 1
-    return n_splits, n_merges

@@ -7,8 +7,12 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
 from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._label_kernels import count_rows
+from skmanifold.mixture._mixture_counts import no_counts
 from skmanifold.mixture._split_merge import split_merge
-from skmanifold.mixture._split_merge_kernels import _deal, _gain_of_two, _shuffle, log_marginal_of_counts
+from skmanifold.mixture._split_merge_kernels import deal as deal_rows
+from skmanifold.mixture._split_merge_kernels import gain_of_two, log_marginal_of_counts
+from skmanifold.mixture._split_merge_moves import _shuffle
 from skmanifold.utils._random import fold_in
 from skmanifold.utils._threads import Workers
 
@@ -16,8 +20,20 @@ from . import _tiny_partitions as tiny
 
 TABLES = {"multinomial": tiny.TABLE, "categorical": tiny.CATEGORICAL}
 CONCENTRATION = {"multinomial": 1.0, "categorical": 0.7}
-FAULTS = ("anchors", "proposal", "sizes", "side")
+FAULTS = ("anchors", "proposal", "sizes", "partner")
 SCANS = (0, 1, 3)
+
+
+def split_merge_rows(table, labels, concentration, prior, n_moves, n_scans, key):
+    """Moves of labels alone."""
+    counts = no_counts(table.n_categories, max(int(labels.max()) + 1, len(set(labels.tolist())) + n_moves))
+    count_rows(*table[:3], labels, *counts)
+    accepted = split_merge(table, labels, counts, concentration, prior, n_moves, n_scans, key)
+    recounted = no_counts(table.n_categories, counts.capacity)
+    count_rows(*table[:3], labels, *recounted)
+    for kept, found in zip(counts, recounted, strict=True):
+        np.testing.assert_array_equal(kept, found)
+    return accepted
 
 
 def log_joint(table, labels, concentration, prior):
@@ -71,28 +87,44 @@ class Reference:
             q.append(kernel)
         return splits, np.concatenate(weights) / len(orders), np.concatenate(q)
 
-    def ratio(self, part_0, part_1, fault):
-        """Acceptance ratio of a split, but for the probability of its proposal."""
+    def partner(self, row, of_row, others, chosen):
+        """Probability that a merge of the row's cluster chooses one of the others."""
+        weights = {
+            rows: len(rows) * np.exp(self.log_marginal(rows | {row}) - self.log_marginal(rows)) for rows in others
+        }
+        return weights[chosen] / sum(weights.values())
+
+    def ratio(self, i, part_0, part_1, others, fault):
+        """Acceptance ratio of a split of i's cluster, but for the probability of its proposal."""
         union, n_rows = part_0 | part_1, self.table.n_rows
         result = np.log(self.concentration)
         result += self.log_marginal(part_0) + self.log_marginal(part_1) - self.log_marginal(union)
         if fault != "sizes":
             result += gammaln(len(part_0)) + gammaln(len(part_1)) - gammaln(len(union))
         if fault != "anchors":
-            result += np.log((len(union) - 1) / (n_rows - len(part_1 if fault == "side" else part_0)))
+            merge = 1 / (len(others) + 2) / len(part_0) / len(part_1)
+            if fault != "partner":
+                merge *= self.partner(i, part_0, [*others, part_1], part_1)
+            result += np.log(merge * n_rows * (len(union) - 1))
         return np.exp(result)
 
     def moves(self, labels, fault):
         """Where a move may lead from a partition, and with which probabilities."""
         labels, n_rows = np.array(labels), self.table.n_rows
+        clusters = [frozenset(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
         for i, j in permutations(range(n_rows), 2):
-            of_i, of_j = (frozenset(np.flatnonzero(labels == labels[row]).tolist()) for row in (i, j))
+            of_i, of_j = (next(rows for rows in clusters if row in rows) for row in (i, j))
             is_split = j in of_i
-            choice = 0.5 / n_rows / (len(of_i) - 1 if is_split else n_rows - len(of_i))
+            others = [rows for rows in clusters if rows not in (of_i, of_j)]
+            if is_split:
+                choice = 0.5 / n_rows / (len(of_i) - 1)
+            else:
+                choice = 0.5 / len(clusters) / len(of_i) / len(of_j)
+                choice *= self.partner(i, of_i, [*others, of_j], of_j)
             splits, weights, all_q = self.proposals(of_i | of_j, i, j)
             for split, q in zip(splits, all_q.T, strict=True):
                 part_1 = frozenset(row for row, side in split.items() if side == 1)
-                ratio = self.ratio((of_i | of_j) - part_1, part_1, fault)
+                ratio = self.ratio(i, (of_i | of_j) - part_1, part_1, others, fault)
                 q_in_ratio = 1.0 if fault == "proposal" else q
                 after = labels.copy()
                 if is_split:
@@ -117,8 +149,8 @@ reference = cache(Reference)
 def transitions(name, n_scans, fault=None):
     """Transition probabilities of the reference; `fault` names a part of the ratio that is forgotten, or wrong.
 
-    "anchors": how many rows the second anchor is one of; "proposal": the probability of the sides; "sizes": the
-    gammas of the sizes in the partition's prior; "side": the merge's rows are those outside of j's part, not of i's.
+    "anchors": how probable they are in the move and in the one that undoes it; "proposal": the probability of the
+    sides; "sizes": the gammas of the sizes in the partition's prior; "partner": which cluster a merge prefers.
     """
     return reference(name, n_scans).transitions(fault)
 
@@ -142,7 +174,7 @@ def walk(name, starts, n_moves, n_scans, seed=0):
     places = np.empty(len(starts), int)
     for chain, start in enumerate(starts):
         labels = np.array(tiny.PARTITIONS[start], np.int32)
-        split_merge(table, labels, alpha, tiny.PRIOR, n_moves, n_scans, fold_in(np.uint64(seed), chain))
+        split_merge_rows(table, labels, alpha, tiny.PRIOR, n_moves, n_scans, fold_in(np.uint64(seed), chain))
         places[chain] = tiny.index_of(labels)
     return places
 
@@ -236,7 +268,7 @@ def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
     sub_counts, sub_totals = np.zeros((table.n_categories, 2)), np.zeros((table.n_columns, 2))
     touched = np.empty(table.n_categories, np.int64)
     follow = wanted is not None
-    log_q, n_touched = _deal(
+    log_q, n_touched = deal_rows(
         *table,
         table.column_of(),
         prior,
@@ -252,7 +284,7 @@ def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
         sub_totals,
         touched,
     )
-    gain = _gain_of_two(table.column_start, table.column_of(), prior, touched, n_touched, sub_counts, sub_totals)
+    gain = gain_of_two(table.column_start, table.column_of(), prior, touched, n_touched, sub_counts, sub_totals)
     assert not sub_counts.any()
     assert not sub_totals.any()
     return side, log_q, gain
@@ -372,7 +404,7 @@ def test_big_counts_and_many_columns_move_without_overflow():
     halves = random_table(rng, 60, (2,) * 60, 1)
     for case in (table, halves):
         labels = np.zeros(60, np.int32)
-        n_splits, n_merges = split_merge(case, labels, 1.0, 0.5, 300, 1, np.uint64(0))
+        n_splits, n_merges = split_merge_rows(case, labels, 1.0, 0.5, 300, 1, np.uint64(0))
         assert len(np.unique(labels)) == 1 + n_splits - n_merges
         assert np.isfinite(log_joint(case, labels, 1.0, 0.5))
 
@@ -383,7 +415,7 @@ def test_clearly_different_groups_are_split_from_one_cluster_and_merged_from_sin
     rows = np.array([rng.multinomial(15, np.where(np.arange(9) // 3 == g, 0.3, 1 / 60)) for g in group])
     for start in (np.zeros(90, np.int32), np.arange(90, dtype=np.int32)):
         labels = start.copy()
-        split_merge(tiny.table_of(rows), labels, 1.0, 0.5, 6000, 0, np.uint64(0))
+        split_merge_rows(tiny.table_of(rows), labels, 1.0, 0.5, 6000, 0, np.uint64(0))
         largest = sorted(tiny.clusters_of(labels), key=len)[-3:]
         assert all(len(rows) >= 27 and len(set(group[list(rows)])) == 1 for rows in largest)
 
@@ -393,7 +425,7 @@ def test_labels_stay_but_for_the_smallest_free_one():
     seen = set()
     for move in range(60):
         before = labels.copy()
-        n_splits, n_merges = split_merge(tiny.CATEGORICAL, labels, 5.0, 0.5, 1, 0, np.uint64(move))
+        n_splits, n_merges = split_merge_rows(tiny.CATEGORICAL, labels, 5.0, 0.5, 1, 0, np.uint64(move))
         moved = labels != before
         assert bool(moved.any()) == bool(n_splits + n_merges)
         if n_splits:
@@ -414,7 +446,7 @@ def test_calls_in_a_row_forget_nothing_that_one_call_remembers():
     for n_scans in SCANS:
         labels = rng.integers(0, 5, 40).astype(np.int32)
         n_before = len(np.unique(labels))
-        n_splits, n_merges = split_merge(table, labels, 3.0, 0.5, 2000, n_scans, np.uint64(1))
+        n_splits, n_merges = split_merge_rows(table, labels, 3.0, 0.5, 2000, n_scans, np.uint64(1))
         assert min(n_splits, n_merges) > 5
         assert len(np.unique(labels)) == n_before + n_splits - n_merges
 
@@ -424,7 +456,7 @@ def test_same_key_gives_the_same_labels():
     results = []
     for key in (0, 0, 1):
         labels = np.zeros(50, np.int32)
-        results.append((split_merge(table, labels, 1.0, 0.5, 100, 1, np.uint64(key)), labels.tobytes()))
+        results.append((split_merge_rows(table, labels, 1.0, 0.5, 100, 1, np.uint64(key)), labels.tobytes()))
     assert results[0] == results[1] != results[2]
 
 
@@ -432,6 +464,6 @@ def test_same_key_gives_the_same_labels():
 @pytest.mark.parametrize("n_scans", SCANS)
 def test_single_rows_and_empty_rows_are_moved_like_others(rows, n_scans):
     labels = np.zeros(len(rows), np.int32)
-    n_splits, n_merges = split_merge(tiny.table_of(rows), labels, 1.0, 0.5, 50, n_scans, np.uint64(0))
+    n_splits, n_merges = split_merge_rows(tiny.table_of(rows), labels, 1.0, 0.5, 50, n_scans, np.uint64(0))
     assert len(np.unique(labels)) == 1 + n_splits - n_merges
     assert (n_splits > 0) == (len(rows) > 1)
