@@ -29,6 +29,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
+    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that are samplers
     _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
 
     def set_params(self, **params):
@@ -48,10 +49,11 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         ValueError
             If a parameter is unknown, or belongs to a sampler of unknown name.
         """
-        if any(name.startswith("sampler__") for name in params):
-            sampler = params.get("sampler", self.sampler)
-            if isinstance(sampler, str):
-                params = {**params, "sampler": named_sampler(sampler, self._by_name(), self._whose)}
+        for block in self._blocks:
+            if any(name.startswith(f"{block}__") for name in params):
+                sampler = params.get(block, getattr(self, block))
+                if isinstance(sampler, str):
+                    params = {**params, block: named_sampler(sampler, self._by_name(), self._whose)}
         return super().set_params(**params)
 
     def _resolve_sampler(self) -> BaseSampler:

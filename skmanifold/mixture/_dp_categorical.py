@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -15,7 +17,7 @@ from ..base import BaseSampledEstimator, takes_minibatches
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..metrics._partitions import compact_labels
-from ..models import check_compatible
+from ..models import IncompatibleError, check_compatible
 from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
 from ..samplers._resolve import resolve_sampler
 from ..utils._random import Purpose, root_key, subkey
@@ -30,6 +32,7 @@ from ._stochastic_slice import StochasticSlice
 from ._table import Table
 
 _AUTO_CLUSTERS = 100
+_MAX_TABLE_BYTES = 4 << 30  # of category probabilities
 _EXPECTED_COMPONENTS = 50  # for how much memory a draw may take
 
 
@@ -72,7 +75,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         Dirichlet parameter a of the components' category probabilities.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of clusters that the rows are first dealt out to at random, or labels to begin with. "auto" is 100 (fewer
-        rows: their number): chains lose clusters that they do not need sooner than they find new ones.
+        rows: their number): from too many clusters more kinds of rows are told apart than from too few.
     min_categories : int, array-like of shape (n_features,) or None, default=None
         Categorical tables: least number of categories of each column, where there may be more than the rows show.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -96,7 +99,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
         About how much memory draws of labels and components may take; where they would need more, fewer are kept whole,
-        evenly spaced.
+        evenly spaced, but at least one of each chain.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is the same, bit for bit, for every `n_jobs`.
     n_jobs : int, default=None
@@ -124,7 +127,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and for as many as `max_draws_bytes` allows ``"weights"`` and ``"components"`` (padded
-        with NaN, the largest component first; categories of all columns side by side) and ``"labels"``, whose numbers
+        with NaN, that with most rows first; categories of all columns side by side) and ``"labels"``, whose numbers
         mean nothing from one draw to the next.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint of every pass. Flat it is in every mode, and it may be higher in a worse one: `score` on rows
@@ -173,6 +176,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     (5,)
     """
 
+    _blocks = ("sampler", "weights_sampler")
     _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
     _settings = {  # of table 3 of [1]  # noqa: RUF012
         "scir": {"step_size": 0.1},
@@ -303,6 +307,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
                 workers=chain_workers,
             )
             fitted.update(point_estimate(fitted, model, kernel_workers))
+        self.__dict__.pop("n_categories_", None)
         self.__dict__.update(fitted)
         return self
 
@@ -340,6 +345,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         if not begins and type(sampler) is not type(self.sampler_):
             was = type(self.sampler_).__name__
             raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
+        if not begins and self.emission != self._emission:
+            raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
         key = root_key(self.random_state) if begins else self._key
         t = 0 if begins else self.n_batch_iter_
         table = self._fitted_table(X, subkey(key, Purpose.ROUNDING, t + 1), begins=begins)
@@ -347,6 +354,9 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
         with self._open_workers() as (chain_workers, kernel_workers):
             model = self._model(table, self._initial_labels(table.n_rows) if begins else 1, kernel_workers)
+            if not isinstance(mover, StochasticSlice):
+                check_compatible(mover, model, self._samplers.values())
+                raise IncompatibleError(f"{type(mover).__name__} needs all rows at once: partial_fit has minibatches.")
             if begins:
                 store = self._draw_store(table)
                 stream = MixtureStream.begin(mover, model, key, self.n_chains, scale, store, chain_workers)
@@ -355,8 +365,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
                 stream = stream.advanced(mover, model, rate, scale, chain_workers)
         for name in ("labels_", "log_density_trace_", "n_iter_", "_posterior", "_draws", "_states"):
             self.__dict__.pop(name, None)
-        if begins:
-            self.__dict__.update(self._inference(key, table, X))
+        self.__dict__.update(self._inference(key, table, X) if begins else {"_category_prior": model.category_prior})
         summary = stream.summary()
         self.__dict__.update(_stream=stream, sampler_=sampler, n_batch_iter_=t + 1, **summarise(summary))
         return self
@@ -395,6 +404,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         if weights is None:
             weights = self.sampler if isinstance(self.sampler, str) else sampler
         known = {**self._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
+        if isinstance(sampler, (SGRLD, SGRHMC)) and self.category_prior < 0.5:
+            warnings.warn(
+                f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
+                "categories become too probable; 'slice' and 'scir' have no such limit.",
+                stacklevel=5,
+            )
         return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._whose}"))
 
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
@@ -431,6 +446,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
                 "concentration_prior must be two positive numbers, shape and rate of a gamma distribution; got "
                 f"{self.concentration_prior!r}."
             )
+        n_components = (self.concentration or 0.0) * math.log(1e3 * table.n_rows)  # above the least slice, about
+        if 8 * n_components * table.n_categories > _MAX_TABLE_BYTES:
+            raise ValueError(
+                f"concentration={self.concentration:g} would need tables of {n_components:.1g} components, more than "
+                f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: lower it."
+            )
         return DPModel(
             table,
             float(self.category_prior),
@@ -443,7 +464,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def _inference(self, key: np.uint64, table: Table, X) -> dict[str, Any]:
         """What inference needs of the data."""
-        fitted = {"_key": key, "_column_start": table.column_start, "_category_prior": float(self.category_prior)}
+        fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
+        fitted["_column_start"] = table.column_start
         if self.emission == "multinomial":
             tokens = np.concatenate(([0], np.cumsum(table.counts, dtype=np.int64)))
             return {**fitted, "_row_totals": np.diff(tokens[table.indptr]), "_fitted_on_sparse": sp.issparse(X)}

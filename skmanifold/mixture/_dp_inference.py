@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp, softmax
-from sklearn.utils import check_random_state
+from scipy.special import softmax
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics._partitions import co_clustering
 from ..utils._random import Purpose, subkey
-from ..utils._threads import Workers
+from ..utils._threads import Workers, split_range
 from ._dp_stream import MixtureStream
 from ._encoding import category_table, count_table, validate_codes
 from ._mixture_draws import CountedDraw, ParameterDraw, log_predictive
 from ._table import Table
 
 _MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs
+_CELLS_AT_ONCE = 1_000_000  # of rows drawn
 
 
 class MixtureInference:
@@ -33,6 +35,7 @@ class MixtureInference:
     handle_unknown: str
     n_jobs: int | None
     n_components_: int
+    _emission: str
     _key: np.uint64  # of all streams, frozen when fitting begins
     _draws: list[CountedDraw | ParameterDraw]  # of a fit
     _stream: MixtureStream | None = None
@@ -58,6 +61,7 @@ class MixtureInference:
         """Posterior probabilities of 0, 1, ... components with rows, of shape (most that were drawn + 1,)."""
         check_is_fitted(self)
         draws = self.posterior_["n_components"].ravel()
+        draws = draws if len(draws) else np.array([self.n_components_])  # before there are any
         return np.bincount(draws) / len(draws)
 
     @property
@@ -73,7 +77,7 @@ class MixtureInference:
         cells = self._summary.categories.T + self._category_prior
         columns = np.split(cells, self._column_start[1:-1], axis=1)
         means = [column / column.sum(axis=1, keepdims=True) for column in columns]
-        return means[0] if self.emission == "multinomial" else means
+        return means[0] if self._emission == "multinomial" else means
 
     def score_samples(self, X):
         r"""Log of the posterior predictive density of each row.
@@ -209,13 +213,14 @@ class MixtureInference:
             Components; -1 for one that no fitted row has.
         """
         check_is_fitted(self)
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         rng = check_random_state(random_state)
         left_over = self._summary.concentration
         shares = np.append(self._summary.sizes, left_over) / (self._summary.sizes.sum() + left_over)
         labels = rng.choice(len(shares), n_samples, p=shares)
         with_empty = np.append(self._summary.categories, np.zeros((len(self._summary.categories), 1)), axis=1)
         cells = with_empty.T + self._category_prior
-        if self.emission == "multinomial":
+        if self._emission == "multinomial":
             X = _sample_counts(rng, cells, labels, rng.choice(self._row_totals, n_samples), self._fitted_on_sparse)
         else:
             X = _sample_codes(rng, cells, labels, self._column_start)
@@ -228,7 +233,7 @@ class MixtureInference:
 
     def _table_of(self, X) -> Table:
         check_is_fitted(self)
-        if self.emission == "multinomial":
+        if self._emission == "multinomial":
             return count_table(self, X, subkey(self._key, Purpose.ROUNDING), reset=False, by_content=True)
         codes = validate_codes(self, X, reset=False)
         return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
@@ -243,11 +248,15 @@ class MixtureInference:
 
 
 def _sample_counts(rng, cells, labels, totals, as_sparse):
-    rows = []
-    for label, total in zip(labels, totals, strict=True):
-        row = rng.multinomial(total, _dirichlet(rng, cells[label]))
-        rows.append(sp.csr_array(row[None]) if as_sparse else row)
-    return sp.vstack(rows, format="csr") if as_sparse else np.array(rows)
+    generator = np.random.default_rng(rng.randint(0, 2**32, 4, dtype=np.uint32))
+    blocks = []
+    for start, stop in split_range(len(labels), max(1, _CELLS_AT_ONCE // cells.shape[1])):
+        shapes = cells[labels[start:stop]]
+        log_gammas = np.log(generator.standard_gamma(shapes + 1.0))  # a shape below one is raised, and lowered again
+        log_gammas -= generator.standard_exponential(shapes.shape) / shapes
+        rows = generator.multinomial(totals[start:stop], softmax(log_gammas, axis=1))
+        blocks.append(sp.csr_array(rows) if as_sparse else rows)
+    return sp.vstack(blocks, format="csr") if as_sparse else np.concatenate(blocks)
 
 
 def _sample_codes(rng, cells, labels, column_start):
@@ -257,8 +266,3 @@ def _sample_codes(rng, cells, labels, column_start):
         levels = np.cumsum(shares, axis=1)[labels]
         codes[:, column] = (rng.random_sample(len(labels))[:, None] > levels[:, :-1]).sum(axis=1)
     return codes
-
-
-def _dirichlet(rng, shapes):
-    log_gammas = np.log(rng.standard_gamma(shapes + 1.0)) - rng.standard_exponential(shapes.shape) / shapes
-    return np.exp(log_gammas - logsumexp(log_gammas))

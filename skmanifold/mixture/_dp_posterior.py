@@ -42,18 +42,21 @@ def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
     draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
     states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
     fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
-    return {**fitted, **_partition(best.model, best.state.latents, draws[-1].concentration)}
+    concentration = getattr(best.state.position, "concentration", best.state.position)
+    return {**fitted, **_partition(best.model, best.state.latents, concentration)}
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
     """The partition nearest to all draws, where there are any, and what belongs to it."""
     posterior = fitted["_posterior"]
-    if posterior["labels"].shape[1] == 0:
+    draws = posterior.get("labels")
+    if draws is None or draws.shape[1] == 0:
         return {}
-    labels = posterior["labels"].reshape(-1, model.n_rows)
+    labels = draws.reshape(-1, model.n_rows)
     evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
     nearest = point_partition(labels[np.unique(evenly)], n_jobs=workers.n_workers)
-    return _partition(model, nearest, float(posterior["concentration"].mean()))
+    given = model.concentration
+    return _partition(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
 
 
 def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:

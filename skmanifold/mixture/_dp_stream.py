@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 
@@ -86,13 +85,18 @@ class MixtureStream:
     def posterior(self) -> dict[str, np.ndarray]:
         """All chains' draws of the second half, ``(n_chains, n_draws, ...)``."""
         chains = [store.after(self.n_batches // 2)[1] for store in self.stores]
-        parts: dict[str, Any] = {
-            "n_components": [[np.array(n) for _, n in chain] for chain in chains],
-            "concentration": [[np.array(draw.concentration) for draw, _ in chain] for chain in chains],
-            "weights": [[np.exp(draw.log_weights[:-1]) for draw, _ in chain] for chain in chains],
-            "components": [[np.exp(draw.log_components.T) for draw, _ in chain] for chain in chains],
-        }
-        return {name: stack_draws(draws, draws[0][0]) for name, draws in parts.items() if draws[0]}
+        example = _arrays(self._last[0], _n_components(self.states[0]))
+        drawn = [[_arrays(*draw) for draw in chain] for chain in chains]
+        return {name: stack_draws([[draw[name] for draw in of] for of in drawn], example[name]) for name in example}
+
+
+def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
+    return {
+        "n_components": np.array(n_components),
+        "concentration": np.array(draw.concentration),
+        "weights": np.exp(draw.log_weights[:-1]),
+        "components": np.exp(draw.log_components.T),
+    }
 
 
 def _n_components(state: State) -> int:

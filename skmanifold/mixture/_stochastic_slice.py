@@ -114,11 +114,11 @@ class StochasticSlice(BaseSampler):
     .. math:: T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s,
 
     where :math:`\lambda` is how many rows one stands for, s the minibatch's counts given the parameters as they are,
-    and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled. So
-    T follows the parameters as they move although no row is looked at twice; :math:`\rho = 1` is the plain algorithm.
-    What is approximate: rows are labelled without those that come after in mind, but for `n_local_sweeps` sweeps; s'
-    has no births; T is clipped at zero, and scaled to the sum that it had; trailing components are dropped when they
-    are expected to have less than a thousandth of a row.
+    and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled; rows
+    of components that are new are left out of both. So T follows the parameters as they move although no row is looked
+    at twice; :math:`\rho = 1` is the plain algorithm. What is approximate: rows are labelled without those that come
+    after in mind, but for `n_local_sweeps` sweeps; births correct nothing; T is clipped at zero, and scaled to the sum
+    that it had; trailing components are dropped when they are expected to have less than a thousandth of a row.
 
     Parameters
     ----------
@@ -205,14 +205,15 @@ class StochasticSlice(BaseSampler):
         """Label one minibatch, move the statistics by it, and take one step with them."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         blocks, old = state.position, state.statistics
-        mixture, counts = self._label_rows(model, _mixture_of(model, blocks), blocks.concentration, key)
-        n = max(len(old.sizes), counts.n_used)
-        sums = seen = Sums(*(scale * seen for seen in sums_of(counts, n)))
+        mixture, labels = self._label_rows(model, _mixture_of(model, blocks), blocks.concentration, key)
+        rows, n = np.arange(model.n_rows), max(len(old.sizes), int(labels.max()) + 1)
+        sums = seen = _sums_of_rows(model, rows, labels, n, scale)
         if rate < 1:
-            _, counts = self._label_rows(model, state.memory, None, key)
-            before = Sums(*(scale * seen for seen in sums_of(counts, n)))
-            parts = zip(old.first(n), seen, before, strict=True)
-            sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * s) for t, s, was in parts))
+            _, labels_before = self._label_rows(model, state.memory, None, key)
+            rows = rows[labels < state.memory.n_components]  # those of new components were in none before
+            now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
+            parts = zip(old.first(n), seen, now, before, strict=True)
+            sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
         n = int(np.flatnonzero(sums.sizes > _LEAST_ROWS)[-1]) + 1
         sums, mixture = sums.first(n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
@@ -241,7 +242,7 @@ class StochasticSlice(BaseSampler):
         everything = batch = sums_of(counts, counts.n_used)
         stored = [_stores(sampler) for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
-            batch = _sums_of_rows(model, rows, labels, counts.n_used)
+            batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
         of_sticks, of_components = (everything if stores else batch for stores in stored)
         blocks = self._moved(model, blocks, of_sticks, of_components, key)
         mixture = _mixture_of(model, blocks)
@@ -257,7 +258,7 @@ class StochasticSlice(BaseSampler):
         )
         return Blocks(sticks, components, blocks.concentration), counts
 
-    def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
+    def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, np.ndarray]:
         """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
         rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
         log_weights, log_leftover = mixture.log_weights()
@@ -272,7 +273,7 @@ class StochasticSlice(BaseSampler):
         for sweep in range(self.n_local_sweeps):
             drawn = subkey(key, Purpose.SWEEP, sweep)
             mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
-        return mixture, counts
+        return mixture, labels
 
     def _moved(self, model, blocks: Blocks, sums_of_sticks: Sums, sums_of_components: Sums, key) -> Blocks:
         """One step of the sticks and of the components; then the concentration, where it is learned."""
@@ -315,10 +316,10 @@ def _no_sums(n: int, n_categories: int) -> Sums:
     return Sums(np.zeros(n), np.zeros((n, n_categories)))
 
 
-def _sums_of_rows(model: DPModel, rows, labels, n: int) -> Sums:
+def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
     """Those of some rows, times what one of them stands for."""
     sums = _no_sums(n, model.table.n_categories)
-    _add_rows(rows, *model.table[:3], labels, model.n_rows / len(rows), *sums)
+    _add_rows(rows, *model.table[:3], labels, scale, *sums)
     return sums
 
 

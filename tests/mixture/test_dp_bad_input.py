@@ -187,6 +187,7 @@ def test_small_and_odd_tables_work(emission, X, sampler):
     assert mixture.sample(4)[0].shape == (4, mixture.n_features_in_)
 
 
+@pytest.mark.filterwarnings("ignore:SGRLD does not draw from the posterior:UserWarning")
 @each_emission
 @pytest.mark.parametrize("sampler", ["slice", "scir", "sgrld"])  # SGRHMC stops where a category is at zero
 @pytest.mark.parametrize("category_prior", [1e-12, 1e-3, 1e6])
@@ -397,3 +398,9 @@ def test_an_unfitted_estimator_raises(emission, method):
 )
 def test_an_unfitted_estimator_has_no_results(name):
     assert not hasattr(make("categorical"), name)
+
+
+@pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
+def test_langevin_samplers_say_where_they_are_wrong(sampler):
+    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
+        make("categorical", sampler, category_prior=0.4).fit(data_of("categorical"))

@@ -93,7 +93,7 @@ def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_
 
 def test_counts_of_a_minibatch_stand_for_all_rows():
     model, rows, labels = model_of(tiny.TABLE, 1.0), np.array([4, 2]), np.array([1, 2, 0, 1, 2], np.int32)
-    sums = _stochastic_slice._sums_of_rows(model, rows, labels, 4)
+    sums = _stochastic_slice._sums_of_rows(model, rows, labels, 4, model.n_rows / len(rows))
     np.testing.assert_array_equal(sums.sizes, [2.5, 0, 2.5, 0])
     np.testing.assert_array_equal(sums.categories, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
     np.testing.assert_array_equal(sums.by_stick(), [[2.5, 2.5], [0, 2.5], [2.5, 0], [0, 0]])
