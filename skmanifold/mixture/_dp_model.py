@@ -12,7 +12,7 @@ from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task, split_range
 from ..utils._variates import log_gamma_variate
 from ._component_kernels import draw_columns
-from ._label_kernels import count_rows, draw_labels, least_slice, move_rows
+from ._label_kernels import count_rows, draw_labels, least_slice, move_rows, shuffle_rows
 from ._mixture_counts import MixtureCounts, no_counts
 from ._mixture_draws import ParameterDraw
 from ._split_merge import split_merge
@@ -90,10 +90,10 @@ class DPModel:
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
         """Every row once, in minibatches at random."""
-        everything = np.arange(self.n_rows)
         if self.batch_size is None or self.batch_size >= self.n_rows:
-            return [everything]
-        order = np.argsort(fold_in_each(key, everything), kind="stable")
+            return [np.arange(self.n_rows)]
+        order = np.empty(self.n_rows, np.int64)
+        shuffle_rows(key, order)
         return [order[start:stop] for start, stop in split_range(self.n_rows, self.batch_size)]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:

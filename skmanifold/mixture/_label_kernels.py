@@ -6,8 +6,17 @@ import numpy as np
 from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
-from ..utils._random import fold_in
+from ..utils._random import fold_in, uniform
 from ..utils._variates import open_uniform
+
+
+@njit(cache=True, nogil=True)
+def shuffle_rows(key, out):
+    """Fill `out` with its indices in random order (Fisher and Yates)."""
+    for i in range(len(out)):
+        j = np.int64(uniform(key, i) * (i + 1))
+        out[i] = out[j]
+        out[j] = i
 
 
 @njit(cache=True, nogil=True)

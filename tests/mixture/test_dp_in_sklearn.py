@@ -260,3 +260,9 @@ def test_the_interrupt_while_the_point_partition_is_sought_leaves_no_trace(monke
     with pytest.raises(KeyboardInterrupt):
         mixture.fit(small_table())
     assert vars(mixture).keys() == mixture.get_params(deep=False).keys()
+
+
+def test_set_params_reaches_into_a_sampler_of_weights_given_by_name():
+    mixture = DPCategoricalMixture(sampler="scir", weights_sampler="scir").set_params(weights_sampler__step_size=0.3)
+    assert mixture.weights_sampler.step_size == 0.3
+    assert mixture.sampler == "scir"

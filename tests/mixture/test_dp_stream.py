@@ -347,3 +347,11 @@ def test_an_interrupted_first_minibatch_leaves_the_estimator_unfitted(method, mo
 def test_the_exact_sampler_has_no_partial_fit():
     assert not hasattr(make("categorical", "slice"), "partial_fit")
     assert not hasattr(make("categorical", Slice()), "partial_fit")
+
+
+def test_a_new_kind_of_row_does_not_take_the_old_one_away():
+    settings = {"init": 5, "min_categories": 2, "total_samples": 1000, "random_state": 0}
+    mixture = DPCategoricalMixture("categorical", sampler="scir", **settings)
+    mixture.partial_fit(np.zeros((40, 8))).partial_fit(np.ones((40, 8)))
+    old, new = np.exp(mixture.score_samples([[0] * 8, [1] * 8]))
+    assert old > 0.5 > new > 1e-3
