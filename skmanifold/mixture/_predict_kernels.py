@@ -61,6 +61,27 @@ def _subtract_total(tokens, totals, log_totals, scores):
 
 
 @njit(cache=True, nogil=True)
+def add_predictive(
+    indptr, indices, counts, column_start, column_of, prior, row, clusters, n_clusters, categories, totals, out
+):
+    """Add one row's log density given each of some clusters, as `add_given_counts`, from counts that keep changing.
+
+    `categories` (n_categories, ...) and `totals` (n_columns, ...) count tokens by cluster, without the prior.
+    """
+    e, stop = indptr[row], indptr[row + 1]
+    while e < stop:
+        column, tokens = column_of[indices[e]], np.int64(0)
+        while e < stop and column_of[indices[e]] == column:
+            for c in range(n_clusters):
+                out[c] += log_rising(prior + categories[indices[e], clusters[c]], np.int64(counts[e]))
+            tokens += counts[e]
+            e += 1
+        width = column_start[column + 1] - column_start[column]
+        for c in range(n_clusters):
+            out[c] -= log_rising(prior * width + totals[column, clusters[c]], tokens)
+
+
+@njit(cache=True, nogil=True)
 def add_given_parameters(first, stop, indptr, indices, counts, log_table, out):
     """Add rows' log densities given log probabilities of the categories, (n_categories, K), to `out`."""
     n_components = log_table.shape[1]

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from ..utils._random import fold_in, uniform
-from ..utils._rising import log_rising
 from ..utils._variates import exponential
+from ._predict_kernels import add_predictive
 from ._split_merge_kernels import deal, gain_of_labels, gain_of_two
 
 # What a move's key is for: counters of its own draws, and children.
@@ -108,23 +108,11 @@ def _add_up_columns(column_start, categories, label, out_totals):
 
 
 @njit(cache=True, nogil=True)
-def _fill_log_partners(
-    indptr, indices, counts, column_start, column_of, prior, row, clusters, n_clusters, sizes, categories, totals, out
-):
+def _fill_log_partners(data, prior, row, clusters, n_clusters, sizes, categories, totals, out):
     """Log of size times predictive probability of the row, for each of the clusters as if it were not in any."""
     for c in range(n_clusters):
         out[c] = math.log(sizes[clusters[c]])
-    e, stop = indptr[row], indptr[row + 1]
-    while e < stop:
-        column, tokens = column_of[indices[e]], np.int64(0)
-        while e < stop and column_of[indices[e]] == column:
-            for c in range(n_clusters):
-                out[c] += log_rising(prior + categories[indices[e], clusters[c]], np.int64(counts[e]))
-            tokens += counts[e]
-            e += 1
-        width = column_start[column + 1] - column_start[column]
-        for c in range(n_clusters):
-            out[c] -= log_rising(prior * width + totals[column, clusters[c]], tokens)
+    add_predictive(*data, prior, row, clusters, n_clusters, categories, totals, out)
 
 
 @njit(cache=True, nogil=True)
@@ -234,7 +222,7 @@ def make_moves(
             label = clusters[own]
             n_members = _gather(next_row, a_row[label], 0, members)
             i = members[np.int64(uniform(move_key, _FIRST_ANCHOR) * n_members)]
-            _fill_log_partners(*data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
+            _fill_log_partners(data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
             log_total = _log_sum_with(log_partners, n_clusters, own, -np.inf)
             other = _draw_but(log_partners, n_clusters, own, log_total, uniform(move_key, _PARTNER))
             log_partner, other_label = log_partners[other] - log_total, clusters[other]
@@ -260,9 +248,9 @@ def make_moves(
         if is_split:
             side_sizes[1] = side[:n_members].sum()
             side_sizes[0] = n_members - side_sizes[1]
-            _fill_log_partners(*data, prior, i, _SIDE_1, 1, side_sizes, sub_counts, sub_totals, log_partners)
+            _fill_log_partners(data, prior, i, _SIDE_1, 1, side_sizes, sub_counts, sub_totals, log_partners)
             of_side = log_partners[0]
-            _fill_log_partners(*data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
+            _fill_log_partners(data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
             log_partner = of_side - _log_sum_with(log_partners, n_clusters, own, of_side)
         gain = gain_of_two(column_start, column_of, prior, touched, n_touched, sub_counts, sub_totals)
         if is_split:

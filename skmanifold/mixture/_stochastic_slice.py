@@ -14,7 +14,6 @@ from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._slice import Slice
 from ..samplers._sticks import Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
 from ..utils._random import Purpose, fold_in, subkey
-from ..utils._rising import log_rising
 from ..utils._sklearn import Interval
 from ..utils._variates import open_uniform
 from ._dp_model import DPModel
@@ -29,6 +28,7 @@ from ._gamma_blocks import (
 from ._label_kernels import add_scores, draw_from_logs
 from ._mixture_counts import MixtureCounts
 from ._mixture_draws import ParameterDraw
+from ._predict_kernels import add_predictive
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gammas: X, and Y of what is left
 _MOST_BORN = 32  # components that the rows of one minibatch of a stream open before slices do
@@ -369,22 +369,6 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 
 @njit(cache=True, nogil=True)
-def _predictive(indptr, indices, counts, column_start, column_of, prior, row, of_categories, of_columns):
-    """Log probability of a row given what its cluster has in all, the cluster's distributions integrated out."""
-    result, stop = 0.0, indptr[row + 1]
-    e = indptr[row]
-    while e < stop:
-        column, tokens = column_of[indices[e]], np.int64(0)
-        while e < stop and column_of[indices[e]] == column:
-            result += log_rising(prior + of_categories[indices[e]], np.int64(counts[e]))
-            tokens += counts[e]
-            e += 1
-        width = column_start[column + 1] - column_start[column]
-        result -= log_rising(prior * width + of_columns[column], tokens)
-    return result
-
-
-@njit(cache=True, nogil=True)
 def _draw_first_labels(
     indptr,
     indices,
@@ -407,8 +391,9 @@ def _draw_first_labels(
     """
     n = len(log_weights)
     scores, scratch = np.empty(n + _MOST_BORN), np.empty((2, n + _MOST_BORN))
-    of_categories, of_columns = np.zeros((_MOST_BORN, column_start[-1])), np.zeros((_MOST_BORN, len(column_start) - 1))
-    sizes = np.zeros(_MOST_BORN)
+    of_categories, of_columns = np.zeros((column_start[-1], _MOST_BORN)), np.zeros((len(column_start) - 1, _MOST_BORN))
+    born, sizes = np.arange(_MOST_BORN), np.zeros(_MOST_BORN)
+    data = indptr, indices, counts, column_start, column_of
     n_born = 0
     for row in range(len(labels)):
         add_scores(indptr, indices, counts, row, n, log_table, scores)
@@ -419,9 +404,7 @@ def _draw_first_labels(
         for c in range(n_open):
             size = sizes[c] if c < n_born else concentration
             scores[n + c] = log_others + math.log(size) - log_total
-            scores[n + c] += _predictive(
-                indptr, indices, counts, column_start, column_of, prior, row, of_categories[c], of_columns[c]
-            )
+        add_predictive(*data, prior, row, born, n_open, of_categories, of_columns, scores[n:])
         label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
         labels[row] = label
         if label >= n:
@@ -429,6 +412,6 @@ def _draw_first_labels(
             n_born = max(n_born, c + 1)
             sizes[c] += 1.0
             for e in range(indptr[row], indptr[row + 1]):
-                of_categories[c, indices[e]] += counts[e]
-                of_columns[c, column_of[indices[e]]] += counts[e]
+                of_categories[indices[e], c] += counts[e]
+                of_columns[column_of[indices[e]], c] += counts[e]
     return n_born
