@@ -136,7 +136,7 @@ def measure(options):
         for seed in options.seeds:
             for name in options.methods:
                 for spent, iterations, score, size, log_joint in run(name, train, test, seed, options.seconds):
-                    row = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(log_joint))
+                    row = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(float(log_joint), 1))
                     writer.writerow(row)
                     file.flush()
                 print(*row, flush=True)
