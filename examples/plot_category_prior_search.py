@@ -54,13 +54,10 @@ print(f"Data: {source}; {len(rows)} rows to search with, {len(others)} others, {
 # A rare name may be in one fold alone. The encoder turns names that it has not seen into NaN, which the mixture takes
 # as missing: such a cell neither costs nor gains anything, whatever the prior. Without these two settings of the
 # encoder that fold would have no score.
-#
-# Chains begin with one cluster, and split it. By default they begin with a hundred, but where the prior is small two
-# clusters can hardly exchange a row, and of a hundred there would be too many left when the passes are over.
 
 pipeline = make_pipeline(
     OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
-    DPCategoricalMixture("categorical", init=1, random_state=0),
+    DPCategoricalMixture("categorical", random_state=0),
 )
 folds = KFold(5, shuffle=True, random_state=0)
 for column in range(table.shape[1]):

@@ -10,8 +10,8 @@ import warnings
 
 import pytest
 
-from skmanifold import StochasticLDA, sample
-from skmanifold.datasets import make_lda_corpus
+from skmanifold import DPCategoricalMixture, StochasticLDA, sample
+from skmanifold.datasets import make_categorical_mixture, make_lda_corpus
 from skmanifold.manifolds import Stiefel
 from skmanifold.metrics import left_to_right
 from skmanifold.models import Density, LogNormalMean, gamma, standard_normal
@@ -48,6 +48,13 @@ def print_figures():
         drawn.fit(X).partial_fit(X[:5])
         figures = drawn.components_.ravel().round(5), drawn.transform(X[:5]).ravel().round(5)
         print("by minibatches", sampler, *[number for array in figures for number in array])
+    table = make_categorical_mixture(40, 4, 2, n_categories=3, missing=0.1, random_state=0).data
+    for sampler in ("slice", "scir"):
+        mixture = DPCategoricalMixture("categorical", sampler=sampler, batch_size=15, max_iter=6, random_state=0)
+        mixture.fit(table)
+        print("mixture", sampler, *mixture.labels_, *mixture.score_samples(table[:5]).round(9))
+    mixture.partial_fit(table[:10])
+    print("mixture on a stream", *mixture.score_samples(table[:5]).round(6))
     for sampler in SAMPLERS:
         draws = sample(_target_of(sampler), sampler, n_draws=3, burn_in=0, n_chains=2, random_state=0)
         print(sampler, *draws.position.ravel().round(9))
@@ -61,7 +68,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 9 + len(SAMPLERS)
+    assert here.count("\n") == 12 + len(SAMPLERS)
 
 
 if __name__ == "__main__":
