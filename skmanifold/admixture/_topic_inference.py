@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
 from ..models._topic_word import TopicWord, as_topic_word
 from ..samplers import BaseSampler, ManifoldSampler
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._lda_streams import DrawStream
@@ -121,7 +121,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _infer(self, X, average_draws):
         check_is_fitted(self)
         rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        counts = whole_counts(self._validate_counts(X, reset=False), rounding_key, by_content=True)
+        counts = whole_counts(validate_counts(self, X, reset=False), rounding_key, by_content=True)
         with Workers(self.n_jobs) as workers:
             if average_draws:
                 return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
@@ -193,7 +193,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _complete(self, X):
         check_is_fitted(self)
-        csr = self._validate_counts(X, reset=False)
+        csr = validate_counts(self, X, reset=False)
         seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
         return document_completion(
             self._predictive(), csr, self.doc_topic_prior_, random_state=seed, n_jobs=self.n_jobs
@@ -206,13 +206,8 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         last = len(draws) - 1
         return [as_topic_word(draws[last - i * len(draws) // n]) for i in reversed(range(n))] or [self._topic_word]
 
-    def _validate_counts(self, X, *, reset):
-        csr = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
-        check_non_negative(csr, type(self).__name__)
-        return canonical_csr(csr)
-
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
-        counts = whole_counts(self._validate_counts(X, reset=reset), rounding_key, by_content=False)
+        counts = whole_counts(validate_counts(self, X, reset=reset), rounding_key, by_content=False)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         return counts

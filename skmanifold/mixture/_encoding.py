@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from sklearn.utils.validation import check_non_negative, validate_data
+from sklearn.utils.validation import validate_data
 
-from ..utils._csr import COUNT_TYPES, canonical_csr, whole_counts
+from ..utils._csr import validate_counts, whole_counts
 from ..utils._threads import split_range
 from ._table import Table
 
@@ -24,13 +24,6 @@ def count_table(estimator, X, rounding_key: np.uint64, *, reset: bool, by_conten
     csr = validate_counts(estimator, X, reset=reset)
     counts = whole_counts(csr, rounding_key, by_content=by_content)
     return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
-
-
-def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
-    """Dense or sparse X of non-negative numbers as a canonical CSR."""
-    csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
-    check_non_negative(csr, type(estimator).__name__)
-    return canonical_csr(csr)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:

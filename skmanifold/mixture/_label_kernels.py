@@ -96,8 +96,8 @@ def draw_labels(rows, indptr, indices, counts, table, weights, components, weigh
         child = fold_in(key, row)
         level = open_uniform(child, 0) * weight_of[labels[row]]
         n = 0
-        for k in range(n_components):
-            n += weights[k] > level
+        while n < n_components and weights[n] > level:
+            n += 1
         if n <= 1:
             out[i] = components[0]
             continue

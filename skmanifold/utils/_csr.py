@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
+from sklearn.utils.validation import check_non_negative, validate_data
 
 from ._random import fold_in, row_key, uniform
 
@@ -61,6 +62,13 @@ def canonical_csr(X) -> sp.csr_array:
         csr.indices = csr.indices.astype(np.int32)
         csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
     return csr
+
+
+def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
+    """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
+    csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
+    check_non_negative(csr, type(estimator).__name__)
+    return canonical_csr(csr)
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool) -> Counts:
