@@ -40,7 +40,7 @@ class Slice(BaseSampler):
 
     Parameters
     ----------
-    n_split_merge : int, default=5
+    n_split_merge : int, default=3
         Split-merge moves a pass; each costs about as much as a visit of the rows of the components concerned.
     n_restricted_scans : int, default=0
         Scans of Gibbs sampling that prepare a proposed split ([5]_). With 0 its rows are dealt out one after the other
@@ -72,7 +72,7 @@ class Slice(BaseSampler):
         "redraw_order": ["boolean"],
     }
 
-    def __init__(self, n_split_merge=5, n_restricted_scans=0, redraw_order=True):
+    def __init__(self, n_split_merge=3, n_restricted_scans=0, redraw_order=True):
         self.n_split_merge = n_split_merge
         self.n_restricted_scans = n_restricted_scans
         self.redraw_order = redraw_order
