@@ -20,8 +20,8 @@ from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..utils._prefetch import pointer_to, prefetch
 from ..utils._random import fold_in, uniform
-from ._row_scan import prefetch
 from ._vectors import (
     DOUBLES,
     F32,
@@ -36,7 +36,6 @@ from ._vectors import (
     count_passed,
     lane_of,
     lane_of_reference,
-    pointer_to,
     sum_across,
     sum_across_reference,
     vector_at,

@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 
 from ..utils._csr import Counts
+from ..utils._prefetch import prefetch
 from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_cvb0_kernels import _index_words
 from ._lda_document_kernels import _sample_rows
-from ._row_scan import prefetch
 from ._topic_counts import TopicCounts, add_counts, close_list
 from ._vectors import LANES, zeros_by_cache_line
 

@@ -13,8 +13,9 @@ import math
 import numpy as np
 from numba import njit
 
+from ..utils._prefetch import prefetch
 from ..utils._random import fold_in, random_bits, uniform
-from ._row_scan import find_in_scan, prefetch, scan_row
+from ._row_scan import find_in_scan, scan_row
 from ._topic_counts import close_list
 from ._vectors import LANES
 

@@ -21,6 +21,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..utils._prefetch import pointer_to
 from ._vectors import (
     FLOATS,
     I32,
@@ -32,8 +33,6 @@ from ._vectors import (
     close_running,
     lane_of,
     lane_of_reference,
-    pointer_to,
-    prefetch_vector,
     sum_across_reference,
     vector_at,
 )
@@ -108,13 +107,8 @@ def find_in_scan_reference(sums, lanes, n_vectors, value):
     return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 
 
-def _prefetch_nothing(array, offset):
-    pass
-
-
-_VECTORS = (_scan_row_vector, _find_in_scan_vector, prefetch_vector)
-_REFERENCES = (scan_row_reference, find_in_scan_reference, _prefetch_nothing)
+_VECTORS = (_scan_row_vector, _find_in_scan_vector)
+_REFERENCES = (scan_row_reference, find_in_scan_reference)
 scan_row: Any
 find_in_scan: Any
-prefetch: Any
-scan_row, find_in_scan, prefetch = _REFERENCES if config.DISABLE_JIT else _VECTORS
+scan_row, find_in_scan = _REFERENCES if config.DISABLE_JIT else _VECTORS

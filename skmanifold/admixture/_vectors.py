@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 LANES = 16
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS, INTS = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES)
 DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 ZEROS = ir.Constant(FLOATS, [0.0] * LANES)
-
-
-def pointer_to(context, builder, array_type, array, offset=None):
-    """Where an array's data begin, or its item `offset`."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return data if offset is None else builder.gep(data, [offset])
 
 
 def vector_at(builder, pointer, offset, vector_type):
@@ -99,22 +91,6 @@ def lane_of_reference(across, value):
     above = across > value
     lane = int(np.argmax(above)) if above.any() else LANES - 1
     return lane, value - (across[lane - 1] if lane else np.float32(0))
-
-
-@intrinsic
-def prefetch_vector(typing_context, array, offset):
-    """Tell the processor that an item will be read."""
-    signature = types.void(array, types.int64)
-
-    def codegen(context, builder, signature, arguments):
-        pointer = pointer_to(context, builder, signature.args[0], arguments[0], arguments[1])
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [builder.bitcast(pointer, byte), I32(0), I32(3), I32(1)])
-        return context.get_dummy_value()
-
-    return signature, codegen
 
 
 def zeros_by_cache_line(n: int, dtype) -> np.ndarray:

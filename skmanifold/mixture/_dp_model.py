@@ -19,7 +19,7 @@ from ._split_merge import split_merge
 from ._split_merge_kernels import log_marginal_of_counts
 from ._table import Table
 
-_ROWS_OF_TASK = 4096  # of a mixture of a dozen components, about a millisecond
+_ROWS_OF_TASK = 2048  # of a table of fifty columns, about a millisecond
 _CELLS_OF_TASK = 100_000
 _MIN_CAPACITY = 32
 

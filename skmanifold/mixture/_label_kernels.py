@@ -6,8 +6,12 @@ import numpy as np
 from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
+from ..utils._prefetch import prefetch
 from ..utils._random import fold_in, uniform
 from ..utils._variates import open_uniform
+
+_AHEAD = 3  # rows between the prefetch of one and its use
+_ITEMS_OF_LINE = 16  # of four bytes, in a line of the cache
 
 
 @njit(cache=True, nogil=True)
@@ -65,6 +69,14 @@ def draw_from_logs(n, scores, scratch, uniform):
 
 
 @njit(cache=True, nogil=True)
+def _prefetch_row(row, indptr, indices, counts, labels):
+    prefetch(labels, row)
+    for e in range(indptr[row], indptr[row + 1], _ITEMS_OF_LINE):
+        prefetch(indices, e)
+        prefetch(counts, e)
+
+
+@njit(cache=True, nogil=True)
 def draw_labels(rows, indptr, indices, counts, table, weights, components, weight_of, labels, key, out):
     """Draw the component of each row given its slice.
 
@@ -92,6 +104,8 @@ def draw_labels(rows, indptr, indices, counts, table, weights, components, weigh
     n_components = len(weights)
     scores, scratch = np.empty(n_components), np.empty((2, n_components))
     for i in range(len(rows)):
+        if i + _AHEAD < len(rows):
+            _prefetch_row(rows[i + _AHEAD], indptr, indices, counts, labels)
         row = rows[i]
         child = fold_in(key, row)
         level = open_uniform(child, 0) * weight_of[labels[row]]

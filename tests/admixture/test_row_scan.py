@@ -5,11 +5,11 @@ from numba import njit
 from skmanifold.admixture._row_scan import (
     find_in_scan,
     find_in_scan_reference,
-    prefetch,
     scan_row,
     scan_row_reference,
 )
 from skmanifold.admixture._vectors import LANES
+from skmanifold.utils._prefetch import prefetch
 
 
 @njit(cache=True)
