@@ -27,9 +27,7 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
         "concentration": np.array(draw.concentration),
     }
     if (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
-        record["weights"] = np.exp(draw.log_weights[:-1])
-        record["components"] = np.exp(draw.log_components.T)
-        record["labels"] = state.latents.copy()
+        record.update(draw.arrays(), labels=state.latents.copy())
         # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
         record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
     return record

@@ -64,10 +64,10 @@ class MixtureStream:
 
     def _counted(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
         self.n_batches += 1
-        for state, store in zip(self.states, self.stores, strict=True):
-            if store.wants(self.n_batches):
-                store.add(self.n_batches, (mover.parameters(model, state), _n_components(state)))
         self._last = [mover.parameters(model, state) for state in self.states]
+        for state, draw, store in zip(self.states, self._last, self.stores, strict=True):
+            if store.wants(self.n_batches):
+                store.add(self.n_batches, (draw, _n_components(state)))
         return self
 
     def draws(self) -> list[ParameterDraw]:
@@ -91,12 +91,7 @@ class MixtureStream:
 
 
 def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
-    return {
-        "n_components": np.array(n_components),
-        "concentration": np.array(draw.concentration),
-        "weights": np.exp(draw.log_weights[:-1]),
-        "components": np.exp(draw.log_components.T),
-    }
+    return {"n_components": np.array(n_components), "concentration": np.array(draw.concentration), **draw.arrays()}
 
 
 def _n_components(state: State) -> int:

@@ -51,6 +51,10 @@ class ParameterDraw(NamedTuple):
         empty = _given_counts(table, self.log_weights[-1:], np.zeros((table.n_categories, 1), np.int64), prior, workers)
         return np.concatenate((terms, empty), axis=1)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Weights of the components, (K,), and their category probabilities, (K, n_categories)."""
+        return {"weights": np.exp(self.log_weights[:-1]), "components": np.exp(self.log_components.T)}
+
 
 def log_predictive(
     table: Table, draws: Sequence[CountedDraw | ParameterDraw], prior: float, workers: Workers
