@@ -264,27 +264,12 @@ def deal(
     The scans before the last draw, whether or not the last is to `follow` the sides `wanted`: what they lead to is a
     random launch state, of the same law in a split and in the merge that undoes it (Jain and Neal, 2004).
     """
+    data = indptr, indices, counts, column_start, column_of, prior
+    out = out_side, out_sub_counts, out_sub_totals, out_touched
     n_touched, log_probability = 0, 0.0
     for scan in range(n_scans + 1):
         last = scan == n_scans
-        log_probability, n_touched = _scan(
-            indptr,
-            indices,
-            counts,
-            column_start,
-            column_of,
-            prior,
-            members,
-            n_members,
-            scan == 0,
-            n_touched,
-            floor if last else -np.inf,
-            follow and last,
-            wanted,
-            fold_in(key, FIRST_SCAN + scan),
-            out_side,
-            out_sub_counts,
-            out_sub_totals,
-            out_touched,
-        )
+        dealt = scan == 0, n_touched, floor if last else -np.inf, follow and last, wanted
+        child = fold_in(key, FIRST_SCAN + scan)
+        log_probability, n_touched = _scan(*data, members, n_members, *dealt, child, *out)
     return log_probability, n_touched
