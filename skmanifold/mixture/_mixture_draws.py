@@ -12,6 +12,7 @@ from ._mixture_counts import MixtureCounts
 from ._predict_kernels import add_given_counts, add_given_parameters, log_sums
 from ._table import Table
 
+_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of terms, and draws
 _CELLS_OF_TASK = 20_000  # some milliseconds of a few tokens a row
 
 
@@ -60,8 +61,12 @@ def log_predictive(
     table: Table, draws: Sequence[CountedDraw | ParameterDraw], prior: float, workers: Workers
 ) -> np.ndarray:
     """Log of each row's density averaged over the draws, (n_rows,)."""
-    by_draw = [_log_sums(draw.log_terms(table, prior, workers), workers) for draw in draws]
-    return _log_sums(np.ascontiguousarray(np.transpose(by_draw)), workers) - np.log(len(draws))
+    out = np.empty(table.n_rows)
+    for start, stop in split_range(table.n_rows, _ROWS_AT_ONCE):
+        rows = table._replace(indptr=table.indptr[start : stop + 1])
+        by_draw = [_log_sums(draw.log_terms(rows, prior, workers), workers) for draw in draws]
+        out[start:stop] = _log_sums(np.ascontiguousarray(np.transpose(by_draw)), workers)
+    return out - np.log(len(draws))
 
 
 def _log_sums(terms: np.ndarray, workers: Workers) -> np.ndarray:

@@ -142,3 +142,11 @@ def test_a_partition_is_told_from_the_largest_component_down():
     assert draw.sizes.tolist() == [5, 2, 2]
     assert draw.categories.tolist() == [[4, 1, 7], [5, 2, 8], [6, 3, 9]]
     assert draw.concentration == 0.3
+
+
+@each_draw
+def test_rows_are_told_alike_however_many_are_looked_at_at_once(monkeypatch, draw):
+    table = table_of(TOKENS, COLUMN_START)
+    whole = log_predictive(table, [draw, COUNTED], 0.5, Workers(1))
+    monkeypatch.setattr(_mixture_draws, "_ROWS_AT_ONCE", 4)
+    np.testing.assert_array_equal(log_predictive(table, [draw, COUNTED], 0.5, Workers(1)), whole)
