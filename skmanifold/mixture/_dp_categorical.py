@@ -20,6 +20,7 @@ from ..metrics._partitions import compact_labels
 from ..models import IncompatibleError, check_compatible
 from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
 from ..samplers._resolve import resolve_sampler
+from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
@@ -467,8 +468,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
         fitted["_column_start"] = table.column_start
         if self.emission == "multinomial":
-            tokens = np.concatenate(([0], np.cumsum(table.counts, dtype=np.int64)))
-            return {**fitted, "_row_totals": np.diff(tokens[table.indptr]), "_fitted_on_sparse": sp.issparse(X)}
+            tokens = Counts(*table[:3], table.n_categories).token_start()
+            return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
         return {**fitted, "n_categories_": np.diff(table.column_start)}
 
     def __sklearn_is_fitted__(self):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..inference._driver import Chain, best_chain
 from ..metrics._partitions import compact_labels, point_partition
+from ..samplers import State
 from ..utils._threads import Workers
 from ._dp_model import DPModel
 from ._mixture_counts import MixtureCounts
@@ -21,16 +22,20 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
     """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
     state = chain.state
     counts: MixtureCounts = state.statistics
-    draw = chain.sampler.parameters(chain.model, state)
     record: dict[str, Any] = {
         "n_components": np.array(len(counts.occupied)),
-        "concentration": np.array(draw.concentration),
+        "concentration": np.array(_concentration_of(state)),
     }
     if (chain.schedule.n_draws - 1 - len(chain.draws)) % stride == 0:
+        draw = chain.sampler.parameters(chain.model, state)
         record.update(draw.arrays(), labels=state.latents.copy())
         # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
         record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
     return record
+
+
+def _concentration_of(state: State) -> float:
+    return getattr(state.position, "concentration", state.position)
 
 
 def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
@@ -40,8 +45,7 @@ def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
     draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
     states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
     fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
-    concentration = getattr(best.state.position, "concentration", best.state.position)
-    return {**fitted, **_partition(best.model, best.state.latents, concentration)}
+    return {**fitted, **_partition(best.model, compact_labels(best.state.latents), _concentration_of(best.state))}
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
@@ -58,7 +62,6 @@ def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> 
 
 
 def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
-    labels = compact_labels(labels)
     return {"labels_": labels, **summarise(counted(model.count(labels.astype(np.int32)), concentration))}
 
 

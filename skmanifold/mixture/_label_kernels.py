@@ -34,9 +34,7 @@ def least_slice(rows, labels, weights, key):
 
 @njit(cache=True, nogil=True)
 def add_scores(indptr, indices, counts, row, n, table, scores):
-    """Set the first n scores to the row's log densities given the components: columns of `table`."""
-    for k in range(n):
-        scores[k] = 0.0
+    """Add the row's log densities given the first n components, columns of `table`, to its scores."""
     for e in range(indptr[row], indptr[row + 1]):
         count = counts[e]
         logs = table[indices[e]]
@@ -115,20 +113,19 @@ def draw_labels(rows, indptr, indices, counts, table, weights, components, weigh
         if n <= 1:
             out[i] = components[0]
             continue
+        scores[:n] = 0.0
         add_scores(indptr, indices, counts, row, n, table, scores)
         out[i] = components[draw_from_logs(n, scores, scratch, open_uniform(child, 1))]
 
 
 @njit(cache=True, nogil=True)
 def move_rows(rows, new_labels, indptr, indices, counts, labels, sizes, category_counts):
-    """Give rows new labels, and take their tokens along; returns how many moved."""
-    n_moved = 0
+    """Give rows new labels, and take their tokens along."""
     for i in range(len(rows)):
         row = rows[i]
         old, new = labels[row], new_labels[i]
         if old == new:
             continue
-        n_moved += 1
         labels[row] = new
         sizes[old] -= 1
         sizes[new] += 1
@@ -136,7 +133,6 @@ def move_rows(rows, new_labels, indptr, indices, counts, labels, sizes, category
             f, count = indices[e], counts[e]
             category_counts[f, old] -= count
             category_counts[f, new] += count
-    return n_moved
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,7 @@ from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
 from ..utils._rising import log_rising
+from ._label_kernels import add_scores
 
 
 @njit(cache=True, nogil=True)
@@ -84,13 +85,8 @@ def add_predictive(
 @njit(cache=True, nogil=True)
 def add_given_parameters(first, stop, indptr, indices, counts, log_table, out):
     """Add rows' log densities given log probabilities of the categories, (n_categories, K), to `out`."""
-    n_components = log_table.shape[1]
     for row in range(first, stop):
-        scores = out[row]
-        for e in range(indptr[row], indptr[row + 1]):
-            count, logs = counts[e], log_table[indices[e]]
-            for k in range(n_components):
-                scores[k] += count * logs[k]
+        add_scores(indptr, indices, counts, row, log_table.shape[1], log_table, out[row])
 
 
 @njit(cache=True, nogil=True)

@@ -56,6 +56,10 @@ class Sums(NamedTuple):
         out[:-1, 1] = np.cumsum(self.sizes[:0:-1])[::-1]
         return out
 
+    def times(self, scale: float) -> Sums:
+        """The same where each row stands for `scale`."""
+        return Sums(scale * self.sizes, scale * self.categories)
+
     def first(self, n: int) -> Sums:
         """Those of the first n components; new ones have nothing."""
         missing = n - len(self.sizes)
@@ -74,11 +78,6 @@ class Mixture(NamedTuple):
     def n_components(self) -> int:
         """Number of components that are instantiated."""
         return self.log_table.shape[1]
-
-    def log_weights(self) -> tuple[np.ndarray, float]:
-        """The weight of each component, and of all that come after."""
-        left = np.concatenate(([0.0], np.cumsum(self.sticks.log_rests)))
-        return self.sticks.log_shares + left[:-1], float(left[-1])
 
     def followed_by(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
         """With more sticks and components."""
@@ -157,7 +156,7 @@ class StochasticSlice(BaseSampler):
         """Labels to begin with, and sticks and components that are an exact draw given them."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         counts = model.count(labels)
-        blocks = self._begin(model, sums_of(counts, counts.n_used), model.init_concentration(), key)
+        blocks = self._begin(model, sums_of(counts), model.init_concentration(), key)
         return State(blocks, key, 0, -np.inf, statistics=counts, latents=labels)
 
     def step(self, model: DPModel, state: State) -> State:
@@ -172,7 +171,7 @@ class StochasticSlice(BaseSampler):
     def parameters(self, model: DPModel, state: State) -> ParameterDraw:
         """Weights and components as drawn, of all components up to the highest label, the heaviest first."""
         mixture = _mixture_of(model, state.position)
-        log_weights, log_leftover = mixture.log_weights()
+        log_weights, log_leftover = mixture.sticks.log_weights()
         order = np.argsort(-log_weights, kind="stable")
         log_components = np.take(mixture.log_table, order, axis=1)
         return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
@@ -188,16 +187,14 @@ class StochasticSlice(BaseSampler):
         first = exact.init(model, key)
         for _ in range(self.n_first_sweeps):
             first = exact.step(model, first)
-        seen = sums_of(first.statistics, first.statistics.n_used)
-        sums = Sums(scale * seen.sizes, scale * seen.categories)
+        sums = sums_of(first.statistics).times(scale)
         blocks = self._begin(model, sums, first.position, key)
         return State(blocks, key, 1, first.log_density, statistics=sums, memory=_mixture_of(model, blocks))
 
     def leave_rows(self, model: DPModel, state: State, scale: float) -> State:
         """The state of passes over rows as one of a stream, for which each of these rows stands for `scale`."""
         self._refuse_stored()
-        seen = sums_of(state.statistics, state.statistics.n_used)
-        sums = Sums(scale * seen.sizes, scale * seen.categories)
+        sums = sums_of(state.statistics).times(scale)
         memory = _mixture_of(model, state.position)
         return State(state.position, state.key, state.n_steps, state.log_density, statistics=sums, memory=memory)
 
@@ -239,7 +236,7 @@ class StochasticSlice(BaseSampler):
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
         """Everything once from one minibatch; labels in place."""
-        everything = batch = sums_of(counts, counts.n_used)
+        everything = batch = sums_of(counts)
         stored = [_stores(sampler) for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
             batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
@@ -250,7 +247,7 @@ class StochasticSlice(BaseSampler):
         blocks = self._resized(model, blocks, mixture.first(counts.n_used), key)
         if not any(stored):
             return blocks, counts
-        everything = sums_of(counts, counts.n_used)
+        everything = sums_of(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
             with_sums_of(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
@@ -261,7 +258,7 @@ class StochasticSlice(BaseSampler):
     def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, np.ndarray]:
         """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
         rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
-        log_weights, log_leftover = mixture.log_weights()
+        log_weights, log_leftover = mixture.sticks.log_weights()
         others = (-np.inf, 1.0) if concentration is None else (log_leftover, concentration)
         arguments = model.table.column_of(), float(model.category_prior), mixture.log_table, log_weights, *others
         n_born = _draw_first_labels(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
@@ -300,10 +297,10 @@ class StochasticSlice(BaseSampler):
         return Blocks(sticks, components, blocks.concentration)
 
 
-def sums_of(counts: MixtureCounts, n: int) -> Sums:
-    """Those of the first n labels of all rows; there may be fewer."""
-    categories = counts.categories[:, :n].T.astype(np.float64, order="C")
-    return Sums(counts.sizes[:n].astype(np.float64), categories).first(n)
+def sums_of(counts: MixtureCounts) -> Sums:
+    """Those of all rows, up to the highest label."""
+    n = counts.n_used
+    return Sums(counts.sizes[:n].astype(np.float64), counts.categories[:, :n].T.astype(np.float64, order="C"))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
@@ -396,6 +393,7 @@ def _draw_first_labels(
     data = indptr, indices, counts, column_start, column_of
     n_born = 0
     for row in range(len(labels)):
+        scores[:n] = 0.0
         add_scores(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]

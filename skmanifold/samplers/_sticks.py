@@ -25,10 +25,15 @@ class Sticks(NamedTuple):
     log_shares: np.ndarray  # (n,): log v
     log_rests: np.ndarray  # (n,): log(1 - v)
 
+    def log_weights(self) -> tuple[np.ndarray, float]:
+        """Logarithms of the weight of each stick, and of all that come after."""
+        left = np.concatenate(([0.0], np.cumsum(self.log_rests)))
+        return self.log_shares + left[:-1], float(left[-1])
+
     def weights(self) -> tuple[np.ndarray, float]:
         """The weight of each stick, and of all that come after."""
-        left = np.concatenate(([0.0], np.cumsum(self.log_rests)))
-        return np.exp(self.log_shares + left[:-1]), math.exp(left[-1])
+        log_weights, log_left = self.log_weights()
+        return np.exp(log_weights), math.exp(log_left)
 
 
 def draw_sticks(sizes: np.ndarray, concentration: float, key: np.uint64) -> Sticks:

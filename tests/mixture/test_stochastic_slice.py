@@ -33,7 +33,7 @@ def state_at(sampler, model, concentration, labels, key):
     """The sampler's state at these labels, sticks and components an exact draw given them."""
     labels = labels.astype(np.int32)
     counts = model.count(labels)
-    blocks = sampler._begin(model, sums_of(counts, counts.n_used), float(concentration), key)
+    blocks = sampler._begin(model, sums_of(counts), float(concentration), key)
     return State(blocks, key, statistics=counts, latents=labels)
 
 
