@@ -16,6 +16,7 @@ from ..utils._directions import validate_directions
 from ..utils._random import root_key
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ._spherical_inference import SphericalInference
+from ._spherical_passes import add_topics
 from ._spherical_plans import (
     DrawPlan,
     EstimatePlan,
@@ -27,7 +28,7 @@ from ._spherical_plans import (
     mean_topics,
     warn_of_heat,
 )
-from ._spherical_setup import Setup, check_enough, set_up
+from ._spherical_setup import Setup, check_enough, set_up, without_metric
 from ._spherical_streams import SphericalStream, StreamSettings
 from ._topic_uncertainty import TopicUncertainty
 
@@ -302,9 +303,8 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         sampler = self._resolve_sampler()
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
         key = root_key(self.random_state)
-        setup = set_up(
-            self, validate_directions(self, X, reset=True), key, None if isinstance(sampler, GMC) else self.batch_size
-        )
+        batch_size = None if isinstance(sampler, GMC) else self.batch_size
+        setup = self._set_up(sampler, validate_directions(self, X, reset=True), key, batch_size)
         stride = self._draw_store(setup).stride(schedule.n_draws)
         plan: Any
         if is_variational(sampler):
@@ -321,7 +321,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
                 schedule,
                 X,
                 setup.rows.n_rows,
-                add=plan.add,
+                add=add_topics,  # of draws: an estimate is that of the last pass alone
                 record=plan.record,
                 adapt=plan.adapt,
                 estimate=lambda chains: {
@@ -345,8 +345,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         Samplers of draws make one step, after the new documents' proportions have been warmed up. Concentrations that
         are "auto" follow running means over minibatches from the twentieth on. Both they and radii that are "auto" are
         set anew after each of the first hundred minibatches, then after 128, 256, ... of them. ``components_`` are then
-        the mean directions of draws in the second half of the
-        stream. After `fit`, all goes on from where it stopped.
+        the mean directions of draws in the second half of the stream. After `fit`, all goes on from where it stopped.
 
         There only if the sampler takes minibatches.
 
@@ -384,26 +383,33 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         t = 0 if begins else self.n_batch_iter_
         rows = validate_directions(self, X, reset=begins)
         check_enough(rows, 1)
-        setup = (
-            set_up(self, rows, key, len(rows.directed), self.total_samples)
-            if begins
-            else self._setup._replace(rows=rows)
-        )
+        if begins:
+            stream, setup = None, self._set_up(sampler, rows, key, len(rows.directed), self.total_samples)
+        else:
+            stream, setup = self._stream, self._setup._replace(rows=rows)
         rate = float(self.learning_offset + t + 1) ** -self.learning_decay
         advance = self._advance_factors if is_variational(sampler) else self._advance_draws
         with self._open_workers() as workers:
-            fitted = advance(sampler, setup, key, t, rate, *workers)
+            fitted = advance(stream, sampler, setup, key, t, rate, *workers)
         for name in ("_posterior", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
         self._key, self._setup, self.sampler_, self.n_batch_iter_ = key, setup.without_rows(), sampler, t + 1
         return self
 
-    def _advance_draws(self, sampler, setup: Setup, key, t: int, rate: float, chain_workers, kernel_workers) -> dict:
-        model = setup.model(kernel_workers, self.total_samples)
+    def _set_up(self, sampler, rows, key, batch_size: int | None, total_samples: int | None = None) -> Setup:
+        """Where fitting begins; factors move without a metric."""
+        if is_variational(sampler):
+            return without_metric(self, rows, key)[0]
+        return set_up(self, rows, key, batch_size, total_samples)
+
+    def _advance_draws(
+        self, stream: SphericalStream | None, sampler, setup: Setup, key, t: int, rate: float, chain_workers, workers
+    ) -> dict:
+        model = setup.model(workers, self.total_samples)
         check_compatible(sampler, DrawPlan.target(sampler, model), self._samplers.values())
-        begins = not self.__sklearn_is_fitted__()
-        stream = SphericalStream.begin(sampler, model, key, self.n_chains) if begins else self._stream
+        if stream is None:
+            stream = SphericalStream.begin(sampler, model, key, self.n_chains)
         if t == 0:
             stream = stream.storing(self._draw_store(setup))
         settings = StreamSettings(self.n_doc_samples, setup.learned, setup.scaled, rate)
@@ -412,11 +418,13 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         left = {"_stream": stream, "best_chain_": stream.best_chain, "topic_scale_": best.radii}
         return {**left, **mean_topics(*stream.topics()), **fitted_priors(model, best.concentrations)}
 
-    def _advance_factors(self, sampler, setup: Setup, key, t: int, rate: float, _, workers) -> dict:
+    def _advance_factors(
+        self, stream: FactorStream | None, sampler, setup: Setup, key, t: int, rate: float, _, workers
+    ) -> dict:
         model = mean_field_model(setup, workers, None, self.total_samples)
         check_compatible(sampler, model, self._samplers.values())
-        begins = not self.__sklearn_is_fitted__()
-        stream = FactorStream.begin(sampler, model, key) if begins else self._stream
+        if stream is None:
+            stream = FactorStream.begin(sampler, model, key)
         stream, state = stream.after_batch(sampler, model, key, setup.learned, rate)
         left = {"_stream": stream, "best_chain_": 0}
         return {**left, **fitted_factors(model.tuned(stream.concentrations), state)}

@@ -113,21 +113,3 @@ def mean_proportions(points, rows, on_sphere):
             fill_softmax(points[row], theta)
         total += theta
     return total / len(rows)
-
-
-@njit(cache=True, nogil=True)
-def gram_matrix(topic_word, out):
-    """Beta'beta of ``(K, V)`` topics."""
-    n, width = topic_word.shape
-    out[:] = 0.0
-    for begin in range(0, width, 128):
-        end = min(begin + 128, width)
-        for k in range(n):
-            for j in range(k + 1):
-                total = 0.0
-                for v in range(begin, end):
-                    total += topic_word[k, v] * topic_word[j, v]
-                out[k, j] += total
-    for k in range(n):
-        for j in range(k):
-            out[j, k] = out[k, j]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -106,12 +107,15 @@ class SphericalModel:
         self.concentrations = concentrations
         self.workers = workers
         self.total_samples = total_samples
-        self._word_power = _relative_variance(rows)
         self._set_metric(radii, noise)
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
         self.radii, self.noise = radii, noise
         self.manifold = Sphere(self.rows.n_features, len(self.alpha), radii)
+
+    @cached_property
+    def _word_power(self) -> np.ndarray:
+        return _relative_variance(self.rows)
 
     @property
     def n_components(self) -> int:

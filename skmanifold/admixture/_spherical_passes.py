@@ -44,6 +44,11 @@ class TopicStatistics(NamedTuple):
     n_passes: int
 
 
+def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
+    """The right one with the sum of both topics."""
+    return right._replace(topics=left.topics + right.topics)
+
+
 class _SphericalPasses(BaseSampler):
     """Passes over the documents by a sampler of one chain.
 
@@ -84,7 +89,7 @@ class _SphericalPasses(BaseSampler):
         return state.statistics.topics
 
 
-class MinibatchPasses(_SphericalPasses):
+class SphericalMinibatchPasses(_SphericalPasses):
     """As many steps as see each document once on average, each inner step with a minibatch of its own."""
 
     def init(self, model: SphericalModel, key: np.uint64) -> State:

@@ -15,7 +15,7 @@ from ..utils._threads import Workers
 from ._spherical_adapt import WAIT, adapter, learn_concentrations
 from ._spherical_mean_field import MeanFieldSAM
 from ._spherical_model import Concentrations, SphericalModel
-from ._spherical_passes import BlockwisePasses, MinibatchPasses, TopicStatistics, record_draw
+from ._spherical_passes import BlockwisePasses, SphericalMinibatchPasses, record_draw
 from ._spherical_setup import Setup
 from ._spherical_streams import STREAM_WAIT, SphericalStream
 from ._spherical_targets import ConditionalSAM, MinibatchSAM
@@ -30,7 +30,8 @@ class DrawPlan:
         by_blocks = isinstance(sampler, GMC)
         self.setup = setup
         self.stride = stride
-        self.sampler: Any = (BlockwisePasses if by_blocks else MinibatchPasses)(sampler, batch_size, n_draws, burn_in)
+        passes = BlockwisePasses if by_blocks else SphericalMinibatchPasses
+        self.sampler: Any = passes(sampler, batch_size, n_draws, burn_in)
         self.adapt = adapter(setup.learned, setup.scaled, burn_in, None if by_blocks else batch_size)
 
     def model(self, workers: Workers) -> SphericalModel:
@@ -44,11 +45,6 @@ class DrawPlan:
             return ConditionalSAM(model, np.empty((0, 1, model.n_components)))
         return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
 
-    @staticmethod
-    def add(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
-        """The right one with the sum of both topics."""
-        return right._replace(topics=left.topics + right.topics)
-
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw."""
         return record_draw(chain, self.stride)
@@ -60,7 +56,7 @@ class DrawPlan:
         total, n_passes = chains[best].estimate()
         passes = chains[best].sampler
         stream = None
-        if isinstance(passes, MinibatchPasses):
+        if isinstance(passes, SphericalMinibatchPasses):
             stream = SphericalStream.resume(passes.sampler, [(chain.model, chain.state) for chain in chains])
         model = chains[best].model
         left = {"best_chain_": best, "_stream": stream, "topic_scale_": model.radii}
@@ -85,11 +81,6 @@ class EstimatePlan:
     def target(sampler: BaseSampler, model: MeanFieldSAM) -> MeanFieldSAM:
         """What the sampler itself asks."""
         return model
-
-    @staticmethod
-    def add(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Not used: the last estimate is the best."""
-        return right
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """An estimate on the way."""

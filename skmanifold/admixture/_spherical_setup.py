@@ -61,10 +61,8 @@ def check_enough(rows: Directions, n_components: int) -> None:
         )
 
 
-def set_up(
-    estimator: Any, rows: Directions, key: np.uint64, batch_size: int | None, total_samples: int | None = None
-) -> Setup:
-    """Everything from scratch, for minibatches of a size (None: all), out of as many as there are in all."""
+def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Setup, Start]:
+    """Everything from scratch but noise and radii that suit the documents, and the clusters to find these by."""
     K = estimator.n_components
     check_enough(rows, K)
     alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
@@ -75,7 +73,6 @@ def set_up(
     radii = _checked_radii(estimator.topic_scale, K)
     start = start_topics(rows, K, subkey(key, Purpose.START))
     concentrations = _begin(given, rows.n_features, start, mean_direction)
-    scaled = radii is None
     setup = Setup(
         rows,
         alpha,
@@ -84,11 +81,19 @@ def set_up(
         learned,
         np.ones(K) if radii is None else radii,
         np.zeros(K),
-        scaled,
+        scaled=radii is None,
     )
+    return setup, start
+
+
+def set_up(
+    estimator: Any, rows: Directions, key: np.uint64, batch_size: int | None, total_samples: int | None = None
+) -> Setup:
+    """Everything from scratch, for minibatches of a size (None: all), out of as many as there are in all."""
+    setup, start = without_metric(estimator, rows, key)
     with Workers(estimator.n_jobs) as workers:
         model = setup.model(workers, total_samples)
-        model = first_tuned(model, start.topics, subkey(key, Purpose.METRIC), scaled, batch_size)
+        model = first_tuned(model, start.topics, subkey(key, Purpose.METRIC), setup.scaled, batch_size)
     return setup._replace(radii=model.radii, noise=model.noise)
 
 

@@ -12,7 +12,7 @@ from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._spherical_adapt import follow, learn_concentrations, retuned
 from ._spherical_model import Concentrations, SphericalModel
-from ._spherical_passes import MinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
+from ._spherical_passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
 from ._spherical_targets import NO_DRAWS, MinibatchSAM, move_chains
 
 _WARM_UP = 20  # transitions of a new document's proportions before they are heard
@@ -45,7 +45,7 @@ class SphericalStream(DrawStream):
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: SphericalModel, key: np.uint64, n_chains: int) -> SphericalStream:
         """Chains at their beginning, with the streams that `fit` would give them."""
-        passes = MinibatchPasses(sampler, None, 1, 0)
+        passes = SphericalMinibatchPasses(sampler, None, 1, 0)
         states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
         return cls.resume(sampler, [(model, state) for state in states])
 

@@ -93,30 +93,36 @@ class MinibatchSAM(MinibatchTarget):
         An anchor's proportions are means over draws. They need not be draws: what `grad_difference` adds is right for
         any.
         """
+        if keys is not None:
+            self._estimate(self._rows(keys), position, keys[0], out)
+            return
+        rows = self.model.directed
         word_topic, gram = self.model.turn(position[0])
-        if keys is None:
-            rows = self.model.directed
-            self.key = subkey(self.key, 0)
-            draws = np.empty((len(rows), self.n_draws, self.model.n_components))
-            self._move(rows, self.key, word_topic, gram, draws)
-            self.chains.reference[rows] = draws.mean(axis=1)
-            heard = self._refer(rows, word_topic, gram)
-        else:
-            rows = self._rows(keys)
-            heard = self._move(rows, keys[0], word_topic, gram, NO_DRAWS)
-        prior = self.model.prior(word_topic)
-        self.tally.add(heard, prior)
-        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
+        self.key = subkey(self.key, 0)
+        draws = np.empty((len(rows), self.n_draws, self.model.n_components))
+        self._move(rows, self.key, word_topic, gram, draws)
+        self.chains.reference[rows] = draws.mean(axis=1)
+        self._fill(rows, self._refer(rows, word_topic, gram), word_topic, out)
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
         """Estimate by how much the gradient at `position` exceeds that at the last `anchor`, from one minibatch."""
-        self.grad_log_density(position, keys, out)
         rows = self._rows(keys)
+        self._estimate(rows, position, keys[0], out)
         word_topic, gram = self.model.turn(anchor[0])
         at_anchor = np.empty_like(out[0])
         heard = self._refer(rows, word_topic, gram)
         self.model.fill_gradient(rows, heard, word_topic, self.model.prior(word_topic), at_anchor)
         out[0] -= at_anchor
+
+    def _estimate(self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
+        """The gradient as documents `rows` let estimate it, whose chains go on."""
+        word_topic, gram = self.model.turn(position[0])
+        self._fill(rows, self._move(rows, key, word_topic, gram, NO_DRAWS), word_topic, out)
+
+    def _fill(self, rows: np.ndarray, heard: Heard, word_topic: np.ndarray, out: np.ndarray) -> None:
+        prior = self.model.prior(word_topic)
+        self.tally.add(heard, prior)
+        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
 
     def _rows(self, keys: np.ndarray) -> np.ndarray:
         chosen = self._chosen_rows(keys)

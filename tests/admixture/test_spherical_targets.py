@@ -200,10 +200,10 @@ class GivenRows(MinibatchSAM):
     def _rows(self, keys):
         return self.rows
 
-    def grad_log_density(self, position, keys, out):
+    def _estimate(self, *args):
         stood = self.chains
         self.chains = copied(stood)
-        super().grad_log_density(position, keys, out)
+        super()._estimate(*args)
         self.chains = stood
 
 
@@ -253,7 +253,7 @@ def test_differences_to_an_anchor_have_the_same_mean_and_less_noise():
     near = unit(anchor + 0.03 * np.random.default_rng(3).standard_normal(anchor.shape))
     positions = [(topics * model.radii[:, None])[None] for topics in (anchor, near)]
     at_anchor, out = np.empty((2, *positions[0].shape))
-    MinibatchSAM.grad_log_density(target, positions[0], None, at_anchor)
+    target.grad_log_density(positions[0], None, at_anchor)
     # the anchor's gradient is exact for the proportions that it keeps
     references = target.chains.reference[model.directed][:, None]
     np.testing.assert_allclose(at_anchor[0], gradient_of(ConditionalSAM(model, references), anchor), rtol=1e-12)
@@ -300,7 +300,7 @@ def test_the_same_key_is_the_same_minibatch():
     for now, then in zip(target.chains, moved, strict=True):
         np.testing.assert_array_equal(now, then)
     # the difference's minibatch is that of the gradient
-    MinibatchSAM.grad_log_density(target, (topics * RADII[:, None])[None], None, np.empty((1, K, V)))
+    target.grad_log_density((topics * RADII[:, None])[None], None, np.empty((1, K, V)))
     for before, now in zip(stood[:2], target.chains[:2], strict=True):
         now[:] = before
     position, out = (topics * RADII[:, None])[None], np.empty((1, K, V))
