@@ -4,9 +4,11 @@ from ._docstrings import load_docstrings
 from ._formats import dump_ldac, dump_uci_docword, dump_vocabulary, load_ldac, load_uci_docword, load_vocabulary
 from ._mixtures import make_categorical_mixture
 from ._spherical import make_spherical_admixture
+from ._subspaces import SubspaceData, make_subspaces
 from ._synthetic import make_lda_corpus
 
 __all__ = [
+    "SubspaceData",
     "dump_ldac",
     "dump_uci_docword",
     "dump_vocabulary",
@@ -17,4 +19,5 @@ __all__ = [
     "make_categorical_mixture",
     "make_lda_corpus",
     "make_spherical_admixture",
+    "make_subspaces",
 ]

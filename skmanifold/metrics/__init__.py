@@ -1,4 +1,4 @@
-"""Judging a fitted model: held-out likelihood, topic coherence, matching of topics."""
+"""Judging a fitted model: held-out likelihood, topic coherence, matching of topics, distances of subspaces."""
 
 from ._coherence import topic_coherence
 from ._held_out import HeldOutScore, document_completion
@@ -11,19 +11,31 @@ from ._partitions import (
     variation_of_information,
 )
 from ._spherical_held_out import SphericalLikelihood, spherical_document_likelihood
+from ._subspaces import (
+    SubspaceMatch,
+    match_subspaces,
+    pairwise_subspace_distances,
+    principal_angles,
+    subspace_distance,
+)
 
 __all__ = [
     "HeldOutScore",
     "LeftToRightScore",
     "SphericalLikelihood",
+    "SubspaceMatch",
     "TopicMatch",
     "co_clustering",
     "document_completion",
     "expected_variation_of_information",
     "left_to_right",
+    "match_subspaces",
     "match_topics",
+    "pairwise_subspace_distances",
     "point_partition",
+    "principal_angles",
     "spherical_document_likelihood",
+    "subspace_distance",
     "topic_coherence",
     "variation_of_information",
 ]

@@ -1,0 +1,241 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy.special import logsumexp
+from scipy.stats import chi2, expon, kstest, multivariate_normal, norm
+from threadpoolctl import threadpool_limits
+
+from skmanifold.datasets import make_subspaces
+
+ARRAYS = ("data", "labels", "weights", "offsets", "centres")
+
+
+def covariance(mixture, component):
+    basis = mixture.bases[component]
+    across = np.eye(basis.shape[1]) - basis.T @ basis
+    return basis.T @ np.diag(1 / mixture.precisions[component]) @ basis + mixture.noise_variance * across
+
+
+def all_equal(first, other, keys=ARRAYS):
+    lists = zip(first.bases + first.precisions, other.bases + other.precisions, strict=True)
+    return all(np.array_equal(first[key], other[key]) for key in keys) and all(np.array_equal(*pair) for pair in lists)
+
+
+def test_shapes_and_orthonormal_bases_with_offsets_across_them():
+    mixture = make_subspaces(40, 6, (0, 2, 6, 3), noise_precision=4.0, random_state=0)
+    assert mixture.data.shape == (40, 6)
+    assert mixture.data.flags.c_contiguous
+    assert mixture.labels.shape == (40,)
+    assert mixture.labels.dtype == np.int64
+    assert set(mixture.labels) <= {0, 1, 2, 3}
+    assert mixture.offsets.shape == mixture.centres.shape == (4, 6)
+    assert mixture.noise_variance == 0.25
+    np.testing.assert_array_equal(mixture.weights, np.full(4, 0.25))
+    assert [precisions.shape for precisions in mixture.precisions] == [(0,), (2,), (6,), (3,)]
+    for d, basis, offset, centre in zip((0, 2, 6, 3), mixture.bases, mixture.offsets, mixture.centres, strict=True):
+        assert basis.shape == (d, 6)
+        np.testing.assert_allclose(basis @ basis.T, np.eye(d), atol=1e-14)
+        np.testing.assert_allclose(basis @ offset, 0, atol=1e-14)
+        np.testing.assert_allclose(centre - basis.T @ basis @ centre, offset, atol=1e-14)
+    np.testing.assert_allclose(mixture.offsets[2], 0, atol=1e-14)  # nothing is across the whole space
+    np.testing.assert_array_equal(mixture.centres[0], mixture.offsets[0])
+
+
+def test_bases_offsets_and_centres_have_their_laws():
+    m, dimensions = 5, (2,) * 3000
+    mixture = make_subspaces(1, m, dimensions, random_state=1)
+    bases = np.stack(mixture.bases)
+    # Haar: moments up to the fourth, signs included, and no direction before another
+    assert_agrees(summarize(bases), 0.0)
+    assert_agrees(summarize(bases[:, :, :, np.newaxis] * bases[:, :, np.newaxis]), np.eye(m) / m)
+    assert_agrees(summarize(bases**4), 3 / (m * (m + 2)))
+    along = np.einsum("kdm,km->kd", bases, mixture.centres)
+    assert kstest(along.ravel(), norm.cdf).pvalue > 1e-3
+    assert kstest(np.sum(mixture.offsets**2, axis=1), chi2(m - 2).cdf).pvalue > 1e-3
+    assert kstest(np.sum(mixture.centres**2, axis=1), chi2(m).cdf).pvalue > 1e-3
+    assert kstest(np.sum(mixture.centres**2, axis=1), chi2(m - 2).cdf).pvalue < 1e-3
+    assert_agrees(summarize(mixture.offsets), 0.0)
+    products = mixture.offsets[:, :, np.newaxis] * mixture.offsets[:, np.newaxis]
+    assert_agrees(summarize(products), (1 - 2 / m) * np.eye(m))
+
+
+@pytest.mark.parametrize("noise_precision", [0.2, 1.0, 10.0])
+def test_precisions_are_exponential_below_that_of_the_noise(noise_precision):
+    mixture = make_subspaces(1, 3, (1,) * 3000, noise_precision=noise_precision, random_state=2)
+    precisions = np.concatenate(mixture.precisions)
+    assert precisions.min() > 0
+    assert precisions.max() < noise_precision
+    assert kstest(precisions, lambda J: expon.cdf(J) / expon.cdf(noise_precision)).pvalue > 1e-3
+    # other readings of the prior: a variance instead of a precision, or no limit
+    assert kstest(1 / precisions, lambda J: expon.cdf(J) / expon.cdf(noise_precision)).pvalue < 1e-3
+    if noise_precision < 5:
+        assert kstest(precisions, expon.cdf).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("dimensions", [(1, 2), (0, 3), (2, 2)])
+def test_rows_are_normal_along_and_across_their_subspaces(dimensions):
+    mixture = make_subspaces([20_000, 10_000], 3, dimensions, noise_precision=2.0, random_state=3)
+    for component, d in enumerate(dimensions):
+        rows = mixture.data[mixture.labels == component]
+        inverse_root = np.linalg.inv(np.linalg.cholesky(covariance(mixture, component)))
+        white = (rows - mixture.centres[component]) @ inverse_root.T
+        assert_agrees(summarize(white), 0.0)
+        assert_agrees(summarize(white[:, :, np.newaxis] * white[:, np.newaxis]), np.eye(3))
+        assert kstest(np.sum(white**2, axis=1), chi2(3).cdf).pvalue > 1e-3
+        if 0 < d < 3:  # the noise is of the complement alone, not added to what lies along the subspace too
+            scores = (rows - mixture.centres[component]) @ mixture.bases[component].T
+            variances = 1 / mixture.precisions[component]
+            assert_agrees(summarize(scores**2), variances)
+            if variances.max() < 4:
+                assert_disagrees(summarize(scores**2), variances + mixture.noise_variance)
+
+
+def test_log_densities_are_those_of_the_normal_laws_with_their_weights():
+    mixture = make_subspaces(50, 4, (0, 1, 4, 2), weights=[3, 1, 2, 0], noise_precision=0.7, random_state=4)
+    X = np.random.default_rng(0).normal(size=(30, 4)) * 3
+    found = mixture.log_densities(X)
+    assert found.shape == (30, 4)
+    for component, weight in enumerate([3 / 6, 1 / 6, 2 / 6]):
+        law = multivariate_normal(mixture.centres[component], covariance(mixture, component))
+        np.testing.assert_allclose(found[:, component], np.log(weight) + law.logpdf(X), rtol=1e-11)
+    np.testing.assert_array_equal(found[:, 3], -np.inf)
+
+
+def test_log_densities_keep_their_digits_far_from_the_origin_of_flat_clouds():
+    mixture = make_subspaces(50, 200, (3,), noise_precision=1e12, random_state=5)
+    rows = mixture.centres[0] + 1e6 * mixture.bases[0]
+    expected = (
+        np.log(mixture.precisions[0]).sum() / 2 - 1e12 * mixture.precisions[0] / 2 + 197 / 2 * np.log(1e12)
+    ) - 100 * np.log(2 * np.pi)
+    np.testing.assert_allclose(mixture.log_densities(rows)[:, 0], expected, rtol=1e-6)
+
+
+def reference_accuracy(noise_precision, rng):
+    """Of the best guess on a hundred rows of a line and a plane, drawn and judged plainly."""
+    laws = []
+    for d in (1, 2):
+        frame, triangle = np.linalg.qr(rng.standard_normal((3, 3)))
+        frame = frame * np.sign(np.diagonal(triangle))
+        precisions = np.full(3, noise_precision)
+        while (precisions[:d] >= noise_precision).any():
+            precisions[:d] = rng.standard_exponential(d)
+        laws.append((frame @ rng.standard_normal(3), frame, precisions))
+    right = []
+    for own, (centre, frame, precisions) in enumerate(laws):
+        rows = centre + rng.standard_normal((50, 3)) / np.sqrt(precisions) @ frame.T
+        densities = [np.log(J).sum() - ((rows - c) @ F) ** 2 @ J for c, F, J in laws]
+        right.append(densities[own] > densities[1 - own])
+    return np.mean(right)
+
+
+@pytest.mark.parametrize(
+    ("noise_precision", "median", "another"), [(10.0, 0.97, 2.0), (1.0, 0.855, 0.2), (0.2, 0.76, 1.0)]
+)
+def test_accuracy_of_the_best_guess_is_that_of_the_model_drawn_plainly(noise_precision, median, another):
+    found = []
+    for seed in range(150):
+        mixture = make_subspaces([50, 50], noise_precision=noise_precision, random_state=seed)
+        found.append(np.mean(mixture.log_densities(mixture.data).argmax(axis=1) == mixture.labels))
+    assert np.median(found) == pytest.approx(median, abs=0.03)  # of ten mixtures in an independent program
+    rng = np.random.default_rng(0)
+    assert_agrees(summarize([accuracy - reference_accuracy(noise_precision, rng) for accuracy in found]), 0.0)
+    assert_disagrees(summarize([accuracy - reference_accuracy(another, rng) for accuracy in found]), 0.0)
+
+
+def test_best_guesses_err_as_often_as_their_probabilities_say():
+    mixture = make_subspaces(20_000, noise_precision=1.0, weights=[1, 3], random_state=6)
+    log_densities = mixture.log_densities(mixture.data)
+    posterior = np.exp(log_densities - logsumexp(log_densities, axis=1, keepdims=True))
+    right = posterior.argmax(axis=1) == mixture.labels
+    assert_agrees(summarize(right - posterior.max(axis=1)), 0.0)
+    assert_agrees(summarize(mixture.labels == 1), 0.75)
+    # without weights they would not
+    equal = log_densities - np.log(mixture.weights)
+    posterior = np.exp(equal - logsumexp(equal, axis=1, keepdims=True))
+    assert_disagrees(summarize((mixture.labels == 1) - posterior[:, 1]), 0.0)
+
+
+def test_rows_are_the_same_in_another_order_without_shuffling():
+    for n_samples in (100, [60, 40]):
+        ordered, mixed = (make_subspaces(n_samples, shuffle=shuffle, random_state=7) for shuffle in (False, True))
+        assert np.all(np.diff(ordered.labels) >= 0)
+        assert np.any(np.diff(mixed.labels) < 0)
+        assert all_equal(ordered, mixed, keys=("weights", "offsets", "centres"))
+        for component in (0, 1):
+            rows = (mixture.data[mixture.labels == component] for mixture in (ordered, mixed))
+            np.testing.assert_array_equal(*(chosen[np.lexsort(chosen.T)] for chosen in rows))
+
+
+def test_numbers_of_rows_are_kept_exactly_and_are_the_weights():
+    mixture = make_subspaces([10, 20, 50], 4, (1, 0, 2), random_state=8)
+    np.testing.assert_array_equal(np.bincount(mixture.labels), [10, 20, 50])
+    np.testing.assert_allclose(mixture.weights, [1 / 8, 2 / 8, 5 / 8], rtol=1e-15)
+    labels = make_subspaces(80, 4, (1, 0, 2), weights=[1, 2, 5], random_state=8).labels
+    assert list(np.bincount(labels)) != [10, 20, 50]  # left to chance
+
+
+def test_components_depend_neither_on_numbers_of_rows_nor_on_later_components():
+    small, large = make_subspaces(10, random_state=9), make_subspaces([500, 300], random_state=9)
+    assert all_equal(small, large, keys=("offsets", "centres"))
+    more = make_subspaces([500, 300, 7], dimensions=(1, 2, 2), shuffle=False, random_state=9)
+    np.testing.assert_array_equal(more.data[:800], make_subspaces([500, 300], shuffle=False, random_state=9).data)
+
+
+def test_same_seed_same_data_and_other_seed_another():
+    first, again, other = (make_subspaces(50, random_state=seed) for seed in (3, 3, 4))
+    assert all_equal(first, again)
+    for key in ("data", "offsets", "centres"):
+        assert not np.any(first[key] == other[key])
+    random_state = np.random.RandomState(0)
+    first, second = (make_subspaces(5, random_state=random_state) for _ in range(2))
+    assert not np.any(first.data == second.data)
+
+
+def test_number_of_blas_threads_changes_nothing():
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            mixture = make_subspaces(1000, 200, (20, 100), random_state=1)
+            found.append((mixture.data, mixture.log_densities(mixture.data)))
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_copies_and_pickles_answer_alike():
+    mixture = make_subspaces(20, random_state=0)
+    for twin in (copy.deepcopy(mixture), pickle.loads(pickle.dumps(mixture))):
+        assert type(twin) is type(mixture)
+        assert all_equal(twin, mixture)
+        np.testing.assert_array_equal(twin.log_densities(twin.data), mixture.log_densities(mixture.data))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
+        ({"n_samples": [10]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
+        ({"n_samples": [10, 0]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
+        ({"n_samples": [1, 1], "weights": [1, 1]}, r"weights must be None where n_samples gives the number of rows"),
+        ({"n_features": 0}, r"n_features must be an int of at least 1; got 0\."),
+        ({"dimensions": (1, 4)}, r"dimensions must be a sequence of ints from 0 to n_features=3, one per component"),
+        ({"dimensions": (1, 1.0)}, r"dimensions must be a sequence of ints from 0 to n_features=3"),
+        ({"dimensions": ()}, r"dimensions must be a sequence of ints from 0 to n_features=3"),
+        ({"dimensions": 2}, r"dimensions must be a sequence of ints from 0 to n_features=3, .* got 2\."),
+        ({"noise_precision": 0}, r"noise_precision must be a finite number above 0; got 0\."),
+        ({"noise_precision": np.inf}, r"noise_precision must be a finite number above 0; got inf\."),
+        ({"weights": [1, 2, 3]}, r"weights must be None or an array of 2 finite numbers of at least 0"),
+        ({"shuffle": "no"}, r"shuffle must be True or False; got 'no'\."),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_sentence(parameters, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        make_subspaces(**parameters)
+
+
+def test_rows_of_another_width_have_no_density():
+    mixture = make_subspaces(5, random_state=0)
+    with pytest.raises(ValueError, match=r"^X has 2 features, the subspaces 3\.$"):
+        mixture.log_densities(np.ones((4, 2)))
