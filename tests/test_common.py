@@ -6,15 +6,24 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError, generate_invalid_param_val, make_constraint
 from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
 
-from skmanifold import DPCategoricalMixture, SphericalAdmixture, StochasticLDA
+from skmanifold import (
+    DPCategoricalMixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+    SubspaceClassifier,
+    SubspaceMixture,
+)
 from skmanifold.base import BaseSampledEstimator
 
-ESTIMATORS = [StochasticLDA, SphericalAdmixture, DPCategoricalMixture]
+ESTIMATORS = [StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, DPCategoricalMixture, SubspaceMixture]
 SHORT = {"max_iter": 4, "burn_in": 1, "thin": 2}
 SMALL = {
     StochasticLDA: {"n_components": 3, **SHORT},
     SphericalAdmixture: {"n_components": 3, **SHORT},
+    OrthogonalSphericalAdmixture: {"n_components": 2, **SHORT},
     DPCategoricalMixture: {"init": 3, **SHORT},
+    SubspaceMixture: {"n_components": 2, "n_init": 1, **SHORT},
 }
 WITH_EACH_SAMPLER = [
     pytest.param(estimator, name, id=f"{estimator.__name__}-{name}")
@@ -41,7 +50,8 @@ def asks_what_only_classifiers_have(estimator):
 @allow_warning_of_small_priors
 @parametrize_with_checks(
     [estimator(sampler=name, **SMALL[estimator]) for estimator in ESTIMATORS for name in estimator._samplers]
-    + [estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS],
+    + [estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS]
+    + [OrthogonalSphericalAdmixture(None, **SHORT)],
     expected_failed_checks=asks_what_only_classifiers_have,
 )
 def test_sklearn_check_passes(estimator, check):
@@ -56,6 +66,17 @@ def test_sklearn_check_passes(estimator, check):
 )
 def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
     check(estimator)
+
+
+@parametrize_with_checks(
+    [SubspaceClassifier(SubspaceMixture(1, sampler=name, **SHORT)) for name in SubspaceMixture._samplers]
+)
+def test_sklearn_check_passes_for_classifiers_by_subspaces(estimator, check):
+    check(estimator)
+
+
+def test_classifier_by_subspaces_refuses_each_bad_parameter_by_its_name():
+    check_param_validation(SubspaceClassifier.__name__, SubspaceClassifier())
 
 
 @pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)

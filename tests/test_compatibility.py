@@ -5,15 +5,25 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pytest
 
-from skmanifold import DPCategoricalMixture, SphericalAdmixture, StochasticLDA
+from skmanifold import (
+    DPCategoricalMixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+    SubspaceMixture,
+)
 from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
 from skmanifold.admixture._lda_passes import MinibatchPasses
+from skmanifold.admixture._orthogonal_model import OrthogonalModel
+from skmanifold.admixture._orthogonal_passes import ConditionalFrames
 from skmanifold.admixture._spherical_mean_field import MeanFieldSAM
 from skmanifold.admixture._spherical_model import Concentrations, SphericalModel
 from skmanifold.admixture._spherical_targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._topic_counts import TopicPrior
 from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._subspace_model import SubspaceModel
+from skmanifold.mixture._subspaces import Priors
 from skmanifold.mixture._table import Table
 from skmanifold.models import (
     CollapsedModel,
@@ -42,6 +52,9 @@ from skmanifold.samplers import (
     BaseSampler,
     BlockwiseGMC,
     CollapsedGibbs,
+    ColumnGibbs,
+    ConwayWalk,
+    FrameGibbs,
     Gibbs,
     MeanField,
     Slice,
@@ -51,7 +64,8 @@ from skmanifold.utils._csr import Counts
 from skmanifold.utils._directions import as_directions
 from skmanifold.utils._threads import Workers
 
-BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0, Slice]
+OF_SUBSPACES = [FrameGibbs, ConwayWalk]
+BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0, Slice, *OF_SUBSPACES]
 BY_MINIBATCHES = [SCIR, SGRLD, SGRHMC, SGLD, SGHMC]
 SAMPLERS = [*BY_PASSES, *BY_MINIBATCHES]
 KEY = np.uint64(7)
@@ -82,6 +96,13 @@ def make_dp_model():
     return DPModel(table, 0.5, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
 
 
+def make_subspace_model():
+    """Six rows of two features, and two subspaces, lines or points."""
+    rows = np.random.default_rng(0).standard_normal((6, 2))
+    priors = Priors(np.log(np.full((2, 2), 0.5)), np.zeros(2), 1.0, 1.0, 0.1, 0.5, 1.0, True)
+    return SubspaceModel(rows, priors, [np.arange(6, dtype=np.int32) % 2], Workers(1))
+
+
 def make_spherical_model():
     """Four directions of three features under two topics."""
     rows, ones = as_directions(np.vstack([np.eye(3), np.ones(3)])), np.ones(2)
@@ -96,6 +117,20 @@ def make_minibatch_sam():
 
 def make_conditional_sam():
     return ConditionalSAM(make_spherical_model(), np.full((4, 1, 2), 0.5))
+
+
+def make_orthogonal_model():
+    """The same documents under two orthonormal topics."""
+    return OrthogonalModel(make_spherical_model().rows, np.ones(2), 5.0, np.ones(1), np.zeros(2), Workers(1))
+
+
+def make_minibatch_frames():
+    model = make_orthogonal_model()
+    return MinibatchSAM(model, model.init_chains(0), KEY, 2, 1, True)
+
+
+def make_conditional_frames():
+    return ConditionalFrames(make_orthogonal_model(), np.full((4, 1, 2), 0.5))
 
 
 def make_mean_field_sam():
@@ -130,6 +165,7 @@ RUNS = {
     make_minibatch_lda: {SCIR, SGRLD, SGRHMC},
     make_mirrored_lda: {SGRLD, SGRHMC, SGLD, SGHMC},
     make_dp_model: {Slice},
+    make_subspace_model: set(OF_SUBSPACES),
     OnlyLatent: {ESCA},
     OnlyStream: {ESCA},
     OnlyCollapsed: {CollapsedGibbs},
@@ -139,10 +175,14 @@ RUNS = {
     Nothing: set(),
 }
 ON_SPHERES = [GSGNHT, SGGMC, GMC, BlockwiseGMC, MeanField, StochasticMeanField]
+ON_FRAMES = [ColumnGibbs, GSGNHT, SGGMC]
+OF_TOPICS = [*ON_SPHERES, ColumnGibbs]
 RUNS_ON_SPHERES = {
     make_minibatch_sam: {GSGNHT, SGGMC},
     make_conditional_sam: {GSGNHT, SGGMC, GMC, BlockwiseGMC},
     make_mean_field_sam: {MeanField, StochasticMeanField},
+    make_minibatch_frames: {GSGNHT, SGGMC},
+    make_conditional_frames: {GSGNHT, SGGMC, GMC, BlockwiseGMC, ColumnGibbs},
 }
 PAIRS = [
     pytest.param(sampler, make_model, sampler in runs, id=f"{sampler.__name__}-{make_model.__name__}")
@@ -152,9 +192,14 @@ PAIRS = [
 
 
 def test_table_has_every_registered_sampler():
-    estimators = StochasticLDA, DPCategoricalMixture, SphericalAdmixture
-    registered = [set(estimator._samplers.values()) for estimator in estimators]
-    assert registered == [set(SAMPLERS) - {Slice}, {Slice, SCIR, SGRLD, SGRHMC}, set(ON_SPHERES)]
+    registered = {
+        StochasticLDA: set(SAMPLERS) - {Slice, *OF_SUBSPACES},
+        DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
+        SubspaceMixture: set(OF_SUBSPACES),
+        SphericalAdmixture: set(ON_SPHERES),
+        OrthogonalSphericalAdmixture: set(ON_FRAMES),
+    }
+    assert registered == {estimator: set(estimator._samplers.values()) for estimator in registered}
 
 
 WORDS = {
@@ -191,6 +236,10 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
         state = mover.step(model, mover.init(model, key))
         assert state.n_steps == 1
         assert np.isfinite(state.log_density)
+        if sampler in OF_SUBSPACES:
+            assert state.latents.shape == (6,)
+            assert state.position.bases.shape[::2] == (2, 2)
+            return
         tokens = state.statistics.categories if sampler is Slice else state.statistics.totals
         assert tokens.sum() == pytest.approx(6)
         return
@@ -203,25 +252,25 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
 
 
 @pytest.mark.parametrize("make_model", RUNS_ON_SPHERES)
-@pytest.mark.parametrize("sampler", [*SAMPLERS, *ON_SPHERES])
+@pytest.mark.parametrize("sampler", [*SAMPLERS, *OF_TOPICS])
 def test_pair_on_spheres_runs_or_is_refused_by_the_names_of_those_that_would(sampler, make_model):
-    model, fitting = make_model(), [known for known in ON_SPHERES if known in RUNS_ON_SPHERES[make_model]]
+    model, fitting = make_model(), [known for known in OF_TOPICS if known in RUNS_ON_SPHERES[make_model]]
     if sampler in fitting:
-        check_compatible(sampler(), model, ON_SPHERES)
+        check_compatible(sampler(), model, OF_TOPICS)
         if make_model is make_mean_field_sam:
             state = sampler().init(model, KEY)
         else:
-            topics = np.eye(3)[None, :2]
+            topics = np.eye(*model.manifold.shape)[None]
             state = sampler().init(model, np.array([KEY], np.uint64), topics)
         assert sampler().step(model, state).n_steps == 1
         return
     works = ", ".join(known.__name__ for known in fitting)
     with pytest.raises(IncompatibleError, match=f"^{sampler.__name__} needs .*; samplers that would work: {works}"):
-        check_compatible(sampler(), model, ON_SPHERES)
+        check_compatible(sampler(), model, OF_TOPICS)
 
 
-@pytest.mark.parametrize("make_model", [make_lda_model, make_dp_model])
-@pytest.mark.parametrize("sampler", ON_SPHERES)
+@pytest.mark.parametrize("make_model", [make_lda_model, make_dp_model, make_subspace_model])
+@pytest.mark.parametrize("sampler", OF_TOPICS)
 def test_samplers_on_spheres_suit_no_other_model(sampler, make_model):
     assert not is_compatible(sampler(), make_model())
 

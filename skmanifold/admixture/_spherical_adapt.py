@@ -52,14 +52,8 @@ def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None
 
 
 def natural_radii(model: SphericalModel, scales: Scales, noise: np.ndarray) -> np.ndarray:
-    """Radii on which the log posterior's curvature, plus the variance of its gradient's coordinates, is about one.
-
-    The likelihood's curvature is bounded by its drag: scaled by its own row sums, that matrix has no eigenvalue
-    above one.
-    """
-    kappa, sigma, _ = model.concentrations
-    curvature = kappa * model.total_samples * scales.drag.sum(axis=1) + sigma
-    return np.exp(scales.stretch) * np.sqrt(curvature + noise)
+    """Radii on which the log posterior's curvature, plus the variance of its gradient's coordinates, is about one."""
+    return np.exp(scales.stretch) * np.sqrt(model.stiffness(scales.drag, noise))
 
 
 def retuned(
@@ -79,7 +73,7 @@ def first_tuned(
     Far too small radii would throw the topics about, and leave a thermostat with a friction that takes long to fade.
     """
     rows = model.directed[:: -(-len(model.directed) // _LOOKED_AT)]
-    word_topic, gram = model.turn(topics * model.radii[:, None])
+    word_topic, gram = model.turn(model.place(topics))
     heard = move_chains(model, model.init_chains(0), rows, key, word_topic, gram, _WARM_UP, True, NO_DRAWS)
     tally = Tally(model.n_components)
     tally.add(heard, model.prior(word_topic))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..distributions import log_vmf_normalizer
 from ..metrics._spherical_held_out import integrate_documents
 from ..samplers import BaseSampler
-from ..utils._directions import validate_directions
+from ..utils._directions import Directions, validate_directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 
@@ -40,6 +40,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     document_concentration_: float
     best_chain_: int
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
+    _labelled_draws: Callable[[int], list[np.ndarray]]
     _key: np.uint64  # of all streams, frozen when fitting begins
     _posterior: dict[str, np.ndarray]  # of a fit
     _stream: Any  # SphericalStream or FactorStream
@@ -69,7 +70,13 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Proportions; rows sum to 1. Rows of zeros have the prior's mean.
         """
         check_is_fitted(self)
-        return self._integrate(X, self._predictive() if average_draws else [self.components_])[1]
+        rows = validate_directions(self, X, reset=False)
+        topics = self._labelled_draws(self.n_predictive_draws) if average_draws else []
+        topics = topics or [self.components_]
+        proportions = np.zeros((rows.n_rows, self._n_features_out))
+        for of_draw in self._integrate(rows, topics):
+            proportions += of_draw.proportions
+        return proportions / len(topics)
 
     def predict(self, X):
         """The dominant topic of each document.
@@ -127,7 +134,13 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             density with respect to the sphere's surface area.
         """
         check_is_fitted(self)
-        return self._integrate(X, self._predictive())[0]
+        rows = validate_directions(self, X, reset=False)
+        topics = self._predictive_draws(self.n_predictive_draws) or [self.components_]  # where there are no draws
+        log_density, directed = np.full(rows.n_rows, np.nan), rows.directed
+        logs = np.array([of_draw.log_density[directed] for of_draw in self._integrate(rows, topics)])
+        means = np.logaddexp.reduce(logs, axis=0) - math.log(len(topics))
+        log_density[directed] = means - log_vmf_normalizer(rows.n_features, 0.0)
+        return log_density
 
     def score(self, X, y=None):
         """Mean of `score_samples` over rows with a direction: higher is better.
@@ -200,28 +213,18 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             topics.append(TopicWords(high, low))
         return topics
 
-    def _integrate(self, X, topics) -> tuple[np.ndarray, np.ndarray]:
-        """Log densities and mean proportions of documents, averaged over topics."""
-        rows = validate_directions(self, X, reset=False)
+    def _integrate(self, rows: Directions, topics: list[np.ndarray]) -> Iterator[Any]:
+        """Log densities and mean proportions of documents, for one set of topics after the other."""
         key = subkey(self._key, Purpose.INFERENCE)
-        logs, proportions = [], np.zeros((rows.n_rows, self._n_features_out))
         with Workers(self.n_jobs) as workers:
             for i, drawn in enumerate(topics):
                 drawn = np.ascontiguousarray(drawn, np.float64)
-                alpha, kappa = self.doc_topic_prior_, self.document_concentration_
-                of_draw = integrate_documents(
-                    rows, drawn, alpha, kappa, subkey(key, i), self.n_importance_draws, workers
-                )
-                logs.append(of_draw.log_density)
-                proportions += of_draw.proportions
-        log_density, directed = np.full(rows.n_rows, np.nan), rows.directed
-        means = np.logaddexp.reduce(np.array(logs)[:, directed], axis=0) - math.log(len(logs))
-        log_density[directed] = means - log_vmf_normalizer(rows.n_features, 0.0)
-        return log_density, proportions / len(logs)
+                alpha, kappa = self._prior_of(drawn), self.document_concentration_
+                yield integrate_documents(rows, drawn, alpha, kappa, subkey(key, i), self.n_importance_draws, workers)
 
-    def _predictive(self) -> list[np.ndarray]:
-        """The topics that predict: evenly spaced draws, or the estimate where there are none."""
-        return self._predictive_draws(self.n_predictive_draws) or [self.components_]
+    def _prior_of(self, topics: np.ndarray) -> np.ndarray:
+        """Dirichlet parameters of documents' proportions of these topics."""
+        return self.doc_topic_prior_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -22,7 +22,9 @@ from ..models._spherical_topics import (
     whole_gram,
 )
 from ..utils._directions import Directions
+from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers, split_range
+from ._spherical_start import start_topics
 
 _DOCUMENTS, _TASKS = 32, 32  # in a task, at least; at most
 _WORDS = 8192  # in a task
@@ -133,9 +135,26 @@ class SphericalModel:
         """Variances of the minibatches' gradient in the position, (K V,): the more, the more a word is in documents."""
         return np.multiply.outer(self.noise / self.radii**2, self._word_power).ravel()
 
+    def start(self, key: np.uint64) -> np.ndarray:
+        """Topics to begin with: centres of clusters, (K, V)."""
+        return start_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics
+
     def topics(self, position: np.ndarray) -> np.ndarray:
         """Unit vectors (K, V) of one chain's position."""
         return position / self.radii[:, None]
+
+    def place(self, topics: np.ndarray) -> np.ndarray:
+        """The position of topics (K, V)."""
+        return topics * self.radii[:, None]
+
+    def stiffness(self, drag: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Curvature of the log posterior in unit topics plus the noise, for each radius; `drag` is a document's.
+
+        The likelihood's curvature is bounded by its drag: scaled by its own row sums, that matrix has no eigenvalue
+        above one.
+        """
+        kappa, sigma, _ = self.concentrations
+        return kappa * self.total_samples * drag.sum(axis=1) + sigma + noise
 
     def init_chains(self, n_references: int) -> ProportionChains:
         """Chains of all documents at equal proportions."""

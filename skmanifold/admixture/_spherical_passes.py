@@ -12,7 +12,6 @@ from ..samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, St
 from ..utils._random import Purpose, subkey
 from ._spherical_document_kernels import mean_proportions
 from ._spherical_model import ProportionChains, SphericalModel
-from ._spherical_start import start_topics
 from ._spherical_targets import ConditionalSAM, MinibatchSAM, Tally, move_chains
 
 _MEMORY = 0.2  # weight of the last pass in running means
@@ -72,11 +71,9 @@ class _SphericalPasses(BaseSampler):
         self.n_adapting = n_adapting
 
     def _initial(self, model: SphericalModel, key: np.uint64) -> tuple[Any, TopicStatistics]:
-        K = model.n_components
-        start = start_topics(model.rows, K, subkey(key, Purpose.START)).topics
         anchored = isinstance(getattr(self.sampler, "control_variate", None), SVRG)
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
-        return chains, TopicStatistics(start, no_scales(K), np.nan, 0)
+        return chains, TopicStatistics(model.start(key), no_scales(model.n_components), np.nan, 0)
 
     def _finish(self, model: SphericalModel, state: State, before: TopicStatistics, tally: Tally, **last) -> State:
         scales = blend(before.scales, tally, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
@@ -96,8 +93,7 @@ class SphericalMinibatchPasses(_SphericalPasses):
         """Topics at the centres of clusters, at a random speed."""
         chains, statistics = self._initial(model, key)
         target = MinibatchSAM(model, chains, key, self.batch_size, self.n_draws, True)
-        position = (statistics.topics * model.radii[:, None])[None]
-        state = self.sampler.init(target, np.array([key], np.uint64), position)
+        state = self.sampler.init(target, np.array([key], np.uint64), model.place(statistics.topics)[None])
         return state._replace(latents=chains, statistics=statistics)
 
     def step(self, model: SphericalModel, state: State) -> State:
@@ -123,7 +119,7 @@ class BlockwisePasses(_SphericalPasses):
     def init(self, model: SphericalModel, key: np.uint64) -> State:
         """Topics at the centres of clusters."""
         chains, statistics = self._initial(model, key)
-        state = State((statistics.topics * model.radii[:, None])[None], np.array([key], np.uint64))
+        state = State(model.place(statistics.topics)[None], np.array([key], np.uint64))
         return state._replace(latents=chains, statistics=statistics)
 
     def step(self, model: SphericalModel, state: State) -> State:

@@ -55,6 +55,10 @@ class TopicUncertainty:
         n, last = min(n, len(draws)), len(draws) - 1
         return [draws[last - i * len(draws) // n] for i in reversed(range(n))]
 
+    def _labelled_draws(self, n: int) -> list[np.ndarray]:
+        """Those of them whose topics are those of ``components_``."""
+        return self._predictive_draws(n)
+
     def credible_intervals(self, level=0.9):
         """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
 

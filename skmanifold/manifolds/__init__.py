@@ -5,6 +5,7 @@ from ._conway_sphere import ConwaySphere, projection_distance
 from ._euclidean import Euclidean
 from ._positive_orthant import PositiveOrthant
 from ._product import Product
+from ._projection_ranks import log_rank_probabilities
 from ._simplex import Simplex
 from ._sphere import Sphere
 from ._stiefel import Stiefel
@@ -21,5 +22,6 @@ __all__ = [
     "Simplex",
     "Sphere",
     "Stiefel",
+    "log_rank_probabilities",
     "projection_distance",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from ._base import Manifold
@@ -10,7 +12,7 @@ from ._validation import check_count, finite_array
 
 
 class Stiefel(Manifold):
-    r"""Matrices of n rows and p orthonormal columns, :math:`X^\top X = I`.
+    r"""Matrices of n rows and p orthonormal columns, or columns r times as long: :math:`X^\top X = r^2 I`.
 
     The metric is the one inherited from the matrices around it. Tangent projection is
     :math:`V - X\,\mathrm{sym}(X^\top V)`. With :math:`A = X^\top V` (skew) and :math:`V - X A = Q R`, the columns of Q
@@ -25,6 +27,9 @@ class Stiefel(Manifold):
     The cost of a step is O(n p^2 + p^3): R is a square root of a p x p matrix. The base measure is the Hausdorff
     measure; random frames are uniform (Haar). ``Stiefel(n, 1)`` is the sphere, ``Stiefel(n, n)`` the orthogonal group.
 
+    With columns of length r these are the geodesics of X / r and V / r, times r; tangent projection is
+    :math:`V - X\,\mathrm{sym}(X^\top V) / r^2`.
+
     Retraction takes the nearest frame, the polar factor.
 
     Parameters
@@ -33,11 +38,14 @@ class Stiefel(Manifold):
         Number of rows.
     p : int
         Number of columns, at most n.
+    radius : float, default=1.0
+        r, the length of all columns. A larger radius is a slower manifold: a sampler's step of length h on radius r
+        turns the frame by h / r.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not a positive integer, or p is larger than n.
+        If n or p is not a positive integer, p is larger than n, or the radius is not a positive number.
 
     References
     ----------
@@ -48,9 +56,10 @@ class Stiefel(Manifold):
     and performance. SIAM Journal on Matrix Analysis and Applications 43.
     """
 
-    def __init__(self, n, p):
+    def __init__(self, n, p, radius=1.0):
         self.n = n
         self.p = p
+        self.radius = radius
         self._set_up()
 
     def _set_up(self) -> None:
@@ -58,6 +67,9 @@ class Stiefel(Manifold):
         check_count("The parameter p of Stiefel", self.p)
         if self.p > self.n:
             raise ValueError(f"The parameter p of Stiefel must be at most n = {self.n}, got {self.p!r}.")
+        if not (isinstance(self.radius, Real) and 0 < float(self.radius) < np.inf):
+            raise ValueError(f"The parameter radius of Stiefel must be a positive number, got {self.radius!r}.")
+        self._square = float(self.radius) ** 2
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,28 +85,31 @@ class Stiefel(Manifold):
         """Draw uniformly (Haar)."""
         frame, triangle = np.linalg.qr(rng.standard_normal(self.shape))
         # LAPACK's signs are no coin tosses: the frame is Haar only if the triangle's diagonal is positive
-        return frame * np.sign(np.diagonal(triangle))
+        return frame * (self.radius * np.sign(np.diagonal(triangle)))
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless the columns are orthonormal within `atol` in every inner product."""
-        x = finite_array(x, self.shape)
+        """Raise a ValueError unless the columns, over their length, are orthonormal within `atol`, each with each."""
+        x = finite_array(x, self.shape) / self.radius
         excess = np.abs(x.mT @ x - np.eye(self.p))
         if (excess > atol).any():
-            raise ValueError(f"A frame's columns are orthonormal, but an inner product here is {excess.max():.3g} off.")
+            over = "" if self.radius == 1 else ", over its radius,"
+            raise ValueError(
+                f"A frame's columns{over} are orthonormal, but an inner product here is {excess.max():.3g} off."
+            )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
         """Take the part off `v` that would bend the frame, in place."""
-        v -= x @ _symmetric_part(x.mT @ v)
+        v -= x @ (_symmetric_part(x.mT @ v) / self._square)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
         """Follow geodesics for time `t`, in place."""
         # The textbook's basis [X, V] takes one exponential of a matrix that is not skew: rounding errors then grow
         # exponentially with time, and overflow when a column hardly moves. Here exponentials are of skew matrices only.
         p = self.p
-        along = x.mT @ v
+        along = (x.mT @ v) / self._square
         turn = 0.5 * (along - along.mT)
         outward = v - x @ along
-        squares, axes = np.linalg.eigh(outward.mT @ outward)
+        squares, axes = np.linalg.eigh((outward.mT @ outward) / self._square)
         rates = np.sqrt(np.maximum(squares, 0.0))
         pull = rates[:, :, None] * axes.mT
         to_directions = axes / np.where(rates > 0, rates, np.inf)[:, None, :]
@@ -110,8 +125,8 @@ class Stiefel(Manifold):
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
         """Replace `x` by the nearest frame, its polar factor, then project `v`, in place."""
-        lengths, axes = np.linalg.eigh(x.mT @ x)
-        x[...] = x @ ((axes / np.sqrt(lengths)[:, None, :]) @ axes.mT)
+        squares, axes = np.linalg.eigh((x.mT @ x) / self._square)
+        x[...] = x @ ((axes / np.sqrt(squares)[:, None, :]) @ axes.mT)
         self.project(x, v)
 
 

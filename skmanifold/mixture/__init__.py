@@ -1,6 +1,8 @@
 """Mixture models: each row belongs to one component."""
 
 from ._dp_categorical import DPCategoricalMixture
+from ._subspace_classifier import SubspaceClassifier
+from ._subspace_mixture import SubspaceMixture
 from ._von_mises_fisher_mixture import VonMisesFisherMixture
 
-__all__ = ["DPCategoricalMixture", "VonMisesFisherMixture"]
+__all__ = ["DPCategoricalMixture", "SubspaceClassifier", "SubspaceMixture", "VonMisesFisherMixture"]

@@ -12,6 +12,7 @@ from ._protocols import (
     HasGradient,
     HasGradientDeviations,
     HasGradientDifference,
+    HasLinearLogDensity,
     HasLogDensity,
     HasLogNormalMean,
     HasRowCounts,
@@ -20,6 +21,8 @@ from ._protocols import (
     PartiallyCollapsedModel,
     StickBreakingModel,
     StreamModel,
+    SubspaceMixtureModel,
+    SubspaceWalkModel,
 )
 from ._reference import banana, circle, dirichlet, double_well, gamma, standard_normal, vmf_mixture_posterior
 
@@ -34,6 +37,7 @@ __all__ = [
     "HasGradient",
     "HasGradientDeviations",
     "HasGradientDifference",
+    "HasLinearLogDensity",
     "HasLogDensity",
     "HasLogNormalMean",
     "HasRowCounts",
@@ -49,6 +53,8 @@ __all__ = [
     "SquareRoot",
     "StickBreakingModel",
     "StreamModel",
+    "SubspaceMixtureModel",
+    "SubspaceWalkModel",
     "banana",
     "check_compatible",
     "circle",

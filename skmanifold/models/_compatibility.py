@@ -11,6 +11,7 @@ _WORDS = {
     "HasGradient": "a gradient of the log density (grad_log_density)",
     "HasGradientDeviations": "gradients of single samples (grad_with_deviations)",
     "HasLogDensity": "a log density (log_density)",
+    "HasLinearLogDensity": "a log density that is linear in a frame (linear_parameter)",
     "HasCounts": "expected counts (expected_counts)",
     "HasLogNormalMean": "the mean of log-normal coordinates (expected_log)",
     "Flat": "a flat space without boundary",

@@ -161,6 +161,17 @@ class HasLogDensity(Protocol):
 
 
 @runtime_checkable
+class HasLinearLogDensity(Protocol):
+    """A density on a Stiefel manifold whose logarithm is linear, tr(F'X): a matrix von Mises-Fisher law."""
+
+    manifold: Any
+
+    def linear_parameter(self) -> np.ndarray:
+        """The matrix F, of the manifold's shape."""
+        ...
+
+
+@runtime_checkable
 class HasCounts(Protocol):
     """Coordinates that are gamma distributed, or Dirichlet rows, given counts: shape = prior + sum of counts.
 
@@ -337,4 +348,60 @@ class MeanFieldModel(Protocol):
 
     def batch(self, chosen: np.ndarray) -> MeanFieldModel:
         """The model of these rows alone."""
+        ...
+
+
+@runtime_checkable
+class SubspaceMixtureModel(Protocol):
+    """Mixture of affine subspaces of unknown dimensions: labels given subspaces, subspaces given labels."""
+
+    starts: Any  # labels to begin with, one or several
+
+    def fit_subspaces(self, labels: np.ndarray) -> Any:
+        """The subspaces nearest to the rows with these labels."""
+        ...
+
+    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        ...
+
+    def draw_subspaces(self, subspaces: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
+        """Transitions of all parameters given labels."""
+        ...
+
+
+@runtime_checkable
+class SubspaceWalkModel(Protocol):
+    """Mixture of affine subspaces whose clusters' rows can be summed up, with conditional laws given their subspaces.
+
+    Subspaces are those of `mixture._subspaces`; rows have the location of the centres' prior taken off.
+    """
+
+    starts: Any  # labels to begin with, one or several
+    priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
+    n_adapting: int  # steps in which a sampler may be tuned
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        ...
+
+    def fit_subspaces(self, labels: np.ndarray) -> Any:
+        """The subspaces nearest to the rows with these labels."""
+        ...
+
+    def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
+        """Counts, means and scatters of each component's rows; `origins`, (K, m), are points near them."""
+        ...
+
+    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        ...
+
+    def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Precisions of the noise, (K,), given sums over rows of squares, those along subspaces times their ratios."""
+        ...
+
+    def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Weights given counts, (K,)."""
         ...

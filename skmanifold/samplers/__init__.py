@@ -2,6 +2,9 @@
 
 from ._base import BaseSampler, State
 from ._check_recipe import RecipeReport, check_recipe
+from ._column_gibbs import ColumnGibbs
+from ._conway import ConwayWalk
+from ._frame_gibbs import FrameGibbs
 from ._geodesic import GSGNHT, SGGMC
 from ._gradient import SVRG
 from ._hamiltonian import SGHMC, SGNHT
@@ -50,6 +53,9 @@ __all__ = [
     "BaseSampler",
     "BlockwiseGMC",
     "CollapsedGibbs",
+    "ColumnGibbs",
+    "ConwayWalk",
+    "FrameGibbs",
     "GeometricBrownian",
     "Gibbs",
     "InvalidRecipeError",

@@ -16,6 +16,8 @@ FLOWS = [
     Stiefel(4, 1),
     Stiefel(5, 2),
     Stiefel(3, 3),
+    Stiefel(5, 2, radius=7.5),
+    Stiefel(3, 3, radius=0.5),
     ConwaySphere(3),
     Product(Sphere(3), Euclidean(2), Stiefel(4, 2)),
     Product(PositiveOrthant(2), Product(Sphere(2, n_points=3), ConwaySphere(2))),

@@ -1,0 +1,162 @@
+"""Motions told apart by the trajectories of points, and persons by images of their faces: errors of clustering.
+
+Hopkins 155, part A: 80 sequences of tracked points, whose 2F coordinates lie near a flat of at most three dimensions
+for each rigid motion. Principal components, six of them, go into `SubspaceMixture`; the number of motions is told,
+nothing else. Settings are the same for all sequences. Seconds are of the processor, those by the wall in brackets. The first persons of Extended Yale B, images of 32 x 32 under
+light from all sides, near nine-dimensional subspaces: after principal components and, with `--wide`, as they are, in
+1,024 dimensions. Beside ours: the partition that it begins with, k-means, Gaussian mixtures. One core.
+
+    python benchmarks/subspaces_motion.py --csv motion.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+
+import numpy as np
+from _corpora import data_folder
+from _partitions import agreement
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+from skmanifold import SubspaceMixture
+from skmanifold.mixture._spectral_start import spectral_start
+from skmanifold.utils._random import root_key
+
+
+class SpectralStart(ClusterMixin, BaseEstimator):
+    """The partition by spectral clusters and nearest flats that a mixture may begin with, alone."""
+
+    def __init__(self, n_components, random_state, max_dimension=None):
+        self.n_components = n_components
+        self.random_state = random_state
+        self.max_dimension = max_dimension
+
+    def fit(self, X, y=None):
+        key = root_key(self.random_state)
+        self.labels_ = spectral_start(X, self.n_components, key, max_dimension=self.max_dimension)
+        return self
+
+
+def load_motions():
+    """Trajectories (points, 2 frames) and motions of each sequence."""
+    with np.load(data_folder() / "hopkins155_part_a.npz") as file:
+        return {
+            name: (np.ascontiguousarray(file[f"{name}__W"].T, float), file[f"{name}__s"].astype(int) - 1)
+            for name in file["names"].tolist()
+        }
+
+
+def load_faces(n_persons):
+    with np.load(data_folder() / "yaleb_32x32.npz") as file:
+        X, y = file["X"] / 255.0, file["y"].astype(int)
+    return X[y < n_persons], y[y < n_persons]
+
+
+def segment(sequences, make):
+    """Error of each sequence; seconds for all, by the wall and of the processor."""
+    start, busy = time.perf_counter(), time.process_time()
+    errors = [1 - agreement(make(1 + y.max()).fit_predict(X), y) for X, y in sequences.values()]
+    return np.array(errors), time.perf_counter() - start, time.process_time() - busy
+
+
+def compare_motions(options, save):
+    sequences = load_motions()
+    two = np.array([y.max() == 1 for _, y in sequences.values()])
+    ours = {"max_iter": options.max_iter, "n_init": options.n_init, "init": options.init}
+    methods = {
+        "SubspaceMixture": lambda K, seed: make_pipeline(
+            PCA(options.n_pca), SubspaceMixture(K, random_state=seed, max_dimension=options.max_dimension, **ours)
+        ),
+        "its spectral start alone": lambda K, seed: make_pipeline(
+            PCA(options.n_pca), SpectralStart(K, seed, options.max_dimension)
+        ),
+        "k-means": lambda K, seed: KMeans(K, n_init=10, random_state=seed),
+        "Gaussian mixture after PCA(5)": lambda K, seed: make_pipeline(
+            PCA(5), GaussianMixture(K, n_init=5, random_state=seed)
+        ),
+    }
+    methods["SubspaceMixture"](2, 0).fit_predict(np.random.default_rng(0).standard_normal((60, 12)))  # compiles
+    for name, make in methods.items():
+        for seed in options.seeds:
+            errors, wall, busy = segment(sequences, lambda K, make=make, seed=seed: make(K, seed))
+            parts = {"two motions": errors[two], "three": errors[~two], "all": errors}
+            shown = ", ".join(f"{part} {100 * e.mean():.2f} ({100 * np.median(e):.2f})" for part, e in parts.items())
+            print(f"{name}, seed {seed}: mean (median) error %: {shown}; {busy:.1f} s ({wall:.1f})", flush=True)
+            for sequence, error in zip(sequences, errors, strict=True):
+                save(name, seed, sequence, error)
+
+
+def compare_faces(options, save):
+    X, y = load_faces(options.persons)
+    for n_pca in options.face_pca:
+        reduced = PCA(n_pca, random_state=0).fit_transform(X)
+        for name, make in {
+            "SubspaceMixture": lambda K, seed: SubspaceMixture(K, random_state=seed),
+            "its spectral start alone": SpectralStart,
+            "k-means": lambda K, seed: KMeans(K, n_init=10, random_state=seed),
+            "Gaussian mixture": lambda K, seed: GaussianMixture(K, n_init=5, reg_covar=1e-3, random_state=seed),
+        }.items():
+            fitted = [make(options.persons, seed) for seed in options.seeds]
+            busy = time.process_time()
+            errors = [1 - agreement(model.fit_predict(reduced), y) for model in fitted]
+            busy = (time.process_time() - busy) / len(errors)
+            line = f"median error {100 * np.median(errors):.1f}% ({100 * min(errors):.1f} to {100 * max(errors):.1f})"
+            if name == "SubspaceMixture":
+                line += f", dimensions {[sorted(model.dimensions_.tolist()) for model in fitted]}"
+            print(f"faces, PCA({n_pca}), {name}: {line}; {busy:.1f} s", flush=True)
+            for seed, error in zip(options.seeds, errors, strict=True):
+                save(f"faces, {name}", seed, f"PCA({n_pca})", error)
+
+
+def wide_faces(options):
+    """As they are, in 1,024 dimensions."""
+    X, y = load_faces(options.persons)
+    for max_dimension in options.wide:
+        most = None if max_dimension < 0 else max_dimension
+        seconds = []
+        for max_iter in (options.wide_iter // 2, options.wide_iter):  # the difference leaves out starts and pilots
+            model = SubspaceMixture(
+                options.persons, max_dimension=most, max_iter=max_iter, init=options.init, n_init=1, random_state=0
+            )
+            busy = time.process_time()
+            labels = model.fit_predict(X)
+            seconds.append(time.process_time() - busy)
+        sweep = (seconds[1] - seconds[0]) / (options.wide_iter - options.wide_iter // 2)
+        print(
+            f"faces in {X.shape[1]} dimensions, max_dimension={most}: error {100 * (1 - agreement(labels, y)):.1f}%, "
+            f"dimensions {model.dimensions_.tolist()}; {sweep:.3f} s a sweep, {seconds[1]:.1f} s for {max_iter}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n-pca", type=int, default=6)
+    parser.add_argument("--max-dimension", type=int, default=None)
+    parser.add_argument("--max-iter", type=int, default=SubspaceMixture().max_iter)
+    parser.add_argument("--n-init", type=int, default=SubspaceMixture().n_init)
+    parser.add_argument("--init", default="spectral")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--persons", type=int, default=5)
+    parser.add_argument("--face-pca", type=int, nargs="*", default=[30, 50])
+    parser.add_argument("--wide", type=int, nargs="*", default=[], help="largest dimensions; -1 for none")
+    parser.add_argument("--wide-iter", type=int, default=40)
+    parser.add_argument("--csv", help="where to write every error")
+    options = parser.parse_args()
+    rows = []
+    with threadpool_limits(1):
+        compare_motions(options, lambda *row: rows.append(row))
+        compare_faces(options, lambda *row: rows.append(row))
+        wide_faces(options)
+    if options.csv:
+        with open(options.csv, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("method", "seed", "data", "error"))
+            writer.writerows(rows)

@@ -1,0 +1,100 @@
+"""Seconds a sweep and memory of `SubspaceMixture`: 1e4 to 1e6 rows of 20 columns, five subspaces of dimensions 1 to 5.
+
+Each size runs in a process of its own, whose peak memory is told, the data included; `--alone` stays in this one. A
+sweep is timed after the first three of the chain, which begins with random labels unless told otherwise.
+
+    python benchmarks/subspaces_scale.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+from dp_scale import Clock
+
+from skmanifold import SubspaceMixture
+from skmanifold.datasets import make_subspaces
+from skmanifold.metrics import match_subspaces
+
+N_BURNT = 3
+
+
+class BusyClock(Clock):
+    """Processor time of each sweep, too: what it takes where other work waits beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.busy = []
+
+    def on_fit_task_end(self, estimator, context, **kwargs):
+        self.busy.append(time.process_time())
+        return super().on_fit_task_end(estimator, context, **kwargs)
+
+
+def measure(n_samples, n_jobs, max_iter, init):
+    dimensions = 1, 2, 3, 4, 5
+    data = make_subspaces(n_samples, 20, dimensions, noise_precision=10.0, random_state=0)
+    SubspaceMixture(5, max_iter=4, random_state=0).fit(data.data[:2000])
+    at_rest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    start_labels = np.random.default_rng(0).integers(0, 5, n_samples) if init == "random" else init
+    clock = BusyClock()
+    mixture = SubspaceMixture(5, init=start_labels, max_iter=max_iter, random_state=0, n_jobs=n_jobs).set_callbacks(
+        clock
+    )
+    start = time.perf_counter()
+    mixture.fit(data.data)
+    whole = time.perf_counter() - start
+    sweeps, busy = (np.diff(times[:max_iter])[N_BURNT - 1 :] for times in (clock.times, clock.busy))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    far = match_subspaces(data.bases, mixture.bases_).distance.max()
+    cells = (
+        f"{n_samples:,}",
+        n_jobs,
+        init,
+        f"{np.median(sweeps):.4f} ({sweeps.min():.4f} to {sweeps.max():.4f})",
+        f"{np.median(busy):.4f} ({busy.min():.4f} to {busy.max():.4f})",
+        f"{1e9 * np.median(busy) / n_samples:.0f}",
+        " ".join(map(str, sorted(mixture.dimensions_))),
+        f"{far:.2g}",
+        f"{whole:.1f}",
+        f"{peak:.2f}",
+        f"{at_rest:.2f}",
+    )
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--n-jobs", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--max-iter", type=int, default=40)
+    parser.add_argument("--init", default="random", help="random labels, or a start of the estimator")
+    parser.add_argument("--alone", action="store_true")
+    options = parser.parse_args()
+    if options.alone:
+        measure(options.sizes[0], options.n_jobs[0], options.max_iter, options.init)
+        sys.exit()
+    columns = (
+        *(
+            "rows",
+            "n_jobs",
+            "init",
+            "seconds a sweep",
+            "of the processor",
+            "ns a row",
+            "dimensions",
+            "farthest subspace",
+        ),
+        *("whole fit, s", "peak GiB", "before the fit"),
+    )
+    print("| " + " | ".join(columns) + " |")
+    print("|---" * len(columns) + "|", flush=True)
+    for size in options.sizes:
+        for n_jobs in options.n_jobs:
+            own = ["--sizes", str(size), "--n-jobs", str(n_jobs), "--max-iter", str(options.max_iter)]
+            subprocess.run([sys.executable, __file__, "--alone", *own, "--init", options.init], check=True)

@@ -1,0 +1,155 @@
+"""Small tables with known classes: a subspace for each class, beside other classifiers; clusters beside the classes.
+
+Wisconsin breast cancer, Statlog heart, vehicle silhouettes; columns standardised by the rows that are fitted; random
+splits with a tenth held out, the first ten of which are those of the tests. "PPCA per class" takes the dimension of
+each class by the Bayesian information criterion, of a normal law whose smallest variances are equal, fitted by maximum
+likelihood. Differences are paired by split; since splits share most of their rows, their standard error is that of
+Nadeau and Bengio (2003), larger than that of independent splits. Then, with all rows, the posterior of the dimension
+of each class beside Kaiser's rule (eigenvalues above 1), and clusters found without the classes. One core.
+
+    python benchmarks/subspaces_uci.py --splits 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+
+import numpy as np
+from _corpora import data_folder
+from _partitions import agreement
+from scipy.linalg import eigvalsh
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import StratifiedShuffleSplit, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from skmanifold import SubspaceClassifier, SubspaceMixture
+
+FILES = {"heart": "heart_statlog.csv.gz", "vehicle": "vehicle_silhouettes.csv.gz"}
+TEST_SIZE = 0.1
+
+
+class PPCAPerClass(ClassifierMixin, BaseEstimator):
+    """Bayes' rule with probabilistic PCA for each class, of the dimension with the least BIC."""
+
+    def fit(self, X, y):
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.log_prior_ = np.log(counts / counts.sum())
+        self.models_ = [self._fit_class(X[y == label]) for label in self.classes_]
+        return self
+
+    @staticmethod
+    def _fit_class(X):
+        n, m = X.shape
+        tried = []
+        for d in range(min(m, n - 1)):
+            model = PCA(d, svd_solver="full").fit(X)
+            n_parameters = m + 1 + d + d * m - d * (d + 1) / 2
+            tried.append((np.log(n) * n_parameters - 2 * n * model.score(X), d, model))
+        return min(tried)[2]
+
+    def predict(self, X):
+        logs = [log + model.score_samples(X) for log, model in zip(self.log_prior_, self.models_, strict=True)]
+        return self.classes_[np.argmax(logs, axis=0)]
+
+
+def load(name):
+    """Columns and classes."""
+    if name == "breast":
+        return load_breast_cancer(return_X_y=True)
+    cells = np.genfromtxt(data_folder() / FILES[name], delimiter=",", dtype=str, skip_header=1)
+    return cells[:, :-1].astype(float), np.unique(cells[:, -1], return_inverse=True)[1]
+
+
+def classifiers(m):
+    """Methods by name; ours first, then those that it is compared with."""
+    half = (m - 1) // 2
+    return {
+        "SubspaceClassifier": SubspaceClassifier(random_state=0),
+        "SubspaceClassifier, d < m/2": SubspaceClassifier(SubspaceMixture(1, max_dimension=half), random_state=0),
+        "PPCA per class": PPCAPerClass(),
+        "LDA": LinearDiscriminantAnalysis(),
+        "QDA, reg. 0.01": QuadraticDiscriminantAnalysis(reg_param=0.01),
+        "logistic regression": LogisticRegression(max_iter=1000),
+    }
+
+
+def classify(name, X, y, n_splits, save):
+    splits = StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0)
+    ours = None
+    for method, classifier in classifiers(X.shape[1]).items():
+        start = time.perf_counter()
+        scores = cross_val_score(make_pipeline(StandardScaler(), classifier), X, y, cv=splits)
+        seconds = (time.perf_counter() - start) / n_splits
+        line = f"{name} {method}: first ten {scores[:10].mean():.4f}, all {scores.mean():.4f}"
+        line += f" ({scores.min():.3f} to {scores.max():.3f}), {seconds:.2f} s a split"
+        if ours is None:
+            ours = scores
+        else:
+            less = ours - scores
+            error = less.std(ddof=1) * np.sqrt(1 / n_splits + TEST_SIZE / (1 - TEST_SIZE))
+            line += f"; ours less this {less.mean():+.4f} +- {error:.4f}"
+        print(line, flush=True)
+        save(name, method, scores)
+
+
+def show_dimensions(name, X, y):
+    X = StandardScaler().fit_transform(X)
+    for method, classifier in classifiers(X.shape[1]).items():
+        if not isinstance(classifier, SubspaceClassifier):
+            continue
+        fitted = classifier.fit(X, y)
+        of_classes = []
+        for mixture in fitted.mixtures_:
+            posterior = mixture.dimension_posterior_[0]
+            of_classes.append(" ".join(f"{d}:{posterior[d]:.2f}" for d in np.flatnonzero(posterior >= 0.01)))
+        print(f"{name} {method}, dimension:probability by class: {'; '.join(of_classes)}", flush=True)
+    by_bic = [model.n_components_ for model in PPCAPerClass().fit(X, y).models_]
+    kaiser = [int((eigvalsh(np.cov(X[y == label].T)) > 1).sum()) for label in np.unique(y)]
+    print(f"{name} dimensions by BIC {by_bic}, by Kaiser's rule {kaiser}", flush=True)
+
+
+def cluster(name, X, y, seeds):
+    X, n_classes = StandardScaler().fit_transform(X), len(np.unique(y))
+    half = (X.shape[1] - 1) // 2
+    for method, make in {
+        "SubspaceMixture": lambda seed: SubspaceMixture(n_classes, random_state=seed),
+        "SubspaceMixture, d < m/2": lambda seed: SubspaceMixture(n_classes, max_dimension=half, random_state=seed),
+        "k-means": lambda seed: KMeans(n_classes, n_init=10, random_state=seed),
+        "Gaussian mixture": lambda seed: GaussianMixture(n_classes, n_init=5, random_state=seed),
+    }.items():
+        found = [agreement(make(seed).fit_predict(X), y) for seed in seeds]
+        line = f"{np.median(found):.3f} ({min(found):.3f} to {max(found):.3f})"
+        print(f"{name} clusters of {method}: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", default=["heart", "vehicle", "breast"])
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of clusters")
+    parser.add_argument("--csv", help="where to write every split's accuracy")
+    options = parser.parse_args()
+    rows = []
+    with threadpool_limits(1):
+        for table in options.tables:
+            X, y = load(table)
+            classify(
+                table, X, y, options.splits, lambda *run: rows.extend((*run[:2], i, a) for i, a in enumerate(run[2]))
+            )
+            show_dimensions(table, X, y)
+            cluster(table, X, y, options.seeds)
+    if options.csv:
+        with open(options.csv, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("table", "method", "split", "accuracy"))
+            writer.writerows(rows)

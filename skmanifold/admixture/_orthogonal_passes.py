@@ -1,0 +1,111 @@
+"""Exact passes over the documents: proportions given orthonormal topics, topics given proportions, and their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..samplers import ColumnGibbs, State
+from ..utils._random import Purpose, subkey
+from ._orthogonal_kernels import place_proportions
+from ._orthogonal_model import OrthogonalModel
+from ._orthogonal_size import propose_size
+from ._spherical_model import ProportionChains
+from ._spherical_passes import BlockwisePasses, no_scales
+from ._spherical_targets import ConditionalSAM, Tally, move_chains
+
+
+class ConditionalFrames(ConditionalSAM):
+    """Log posterior of orthonormal topics given proportions of all documents: a matrix von Mises-Fisher law."""
+
+    model: OrthogonalModel
+
+    def linear_parameter(self) -> np.ndarray:
+        """F in tr(F'X), (V, K), X the position: kappa sum_d v_d theta_d' / |theta_d|, over the radius."""
+        lengths = np.sqrt(np.einsum("dik,dik->di", self.draws, self.draws))
+        pull = np.mean(self.draws / lengths[:, :, None], axis=1)
+        out = np.zeros(self.manifold.shape)
+        self.model.add_parameter(self.model.directed, pull, out)
+        return out
+
+
+class FramePasses(BlockwisePasses):
+    """Proportions of all documents given the topics, topics given proportions, then births and deaths of topics.
+
+    Parameters
+    ----------
+    sampler : ColumnGibbs
+    n_draws : int
+        Transitions of each document's proportions; the topics see the last.
+    n_adapting : int
+        First passes, in which the proportions' transitions are tuned.
+    n_size_moves : int
+        Proposals of a birth or death in each pass.
+    log_prior : ndarray of shape (K_max + 1,) or None
+        Log probabilities of each number of topics, but for a constant; None keeps the number.
+    """
+
+    sampler: ColumnGibbs
+
+    def __init__(
+        self,
+        sampler: ColumnGibbs,
+        n_draws: int,
+        n_adapting: int,
+        n_size_moves: int = 0,
+        log_prior: np.ndarray | None = None,
+    ):
+        super().__init__(sampler, None, n_draws, n_adapting)
+        self.n_size_moves = n_size_moves
+        self.log_prior = log_prior
+
+    def step(self, model: Any, state: State) -> State:
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        before, rows, t = state.statistics, model.directed, state.statistics.n_passes
+        model = model.sized(len(before.topics))
+        draws = np.empty((len(rows), self.n_draws, model.n_components))
+        word_topic, gram = model.turn(state.position[0])
+        key = subkey(state.key[0], Purpose.SWEEP, t)
+        adapts = t < self.n_adapting
+        heard = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        tally = Tally(model.n_components)
+        tally.add(heard, model.prior(word_topic))
+        target = ConditionalFrames(model, draws[:, -1:])
+        moving = self.sampler.init(target, np.array([subkey(state.key[0], Purpose.STEP, t)], np.uint64), state.position)
+        moving = self.sampler.step(target, moving)
+        state = state._replace(position=moving.position, n_steps=state.n_steps + 1)
+        state = self._finish(model, state, before, tally)
+        return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
+
+    def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
+        """Births and deaths of topics, of which the documents' proportions are at hand."""
+        statistics = state.statistics
+        alpha, kappa = float(model.alpha[0]), model.concentrations.document
+        topics, moved = statistics.topics, False
+        key = subkey(state.key[0], Purpose.COMPONENTS, statistics.n_passes)
+        for i in range(self.n_size_moves):
+            state_of_move = topics, proportions, alpha, kappa, log_prior
+            move = propose_size(model.rows, model.directed, *state_of_move, subkey(key, i), model.workers)
+            topics, proportions, moved = move.topics, move.proportions, moved or move.accepted
+        if not moved:
+            return state
+        model = model.sized(len(topics))
+        # What steps are tuned by is of no use to exact sweeps: only the cosine is learned from.
+        scales = no_scales(len(topics))._replace(cosine=statistics.scales.cosine)
+        return state._replace(
+            position=model.place(topics)[None],
+            latents=_chains_at(model, proportions, state.latents.log_steps, subkey(key, self.n_size_moves)),
+            statistics=statistics._replace(topics=topics, scales=scales),
+        )
+
+
+def _chains_at(
+    model: OrthogonalModel, proportions: np.ndarray, log_steps: np.ndarray, key: np.uint64
+) -> ProportionChains:
+    """Chains of all documents that stand at the given proportions, one row for each document with a direction."""
+    chains = model.init_chains(0)._replace(log_steps=log_steps)
+    place_proportions(
+        np.ascontiguousarray(proportions), model.directed, model.alpha, key, model.on_sphere, chains.points
+    )
+    return chains

@@ -1,0 +1,86 @@
+"""What orthonormal topics are fitted to: documents and priors, checked before any work, and where chains begin."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..samplers import BaseSampler, ColumnGibbs
+from ..utils._directions import Directions
+from ..utils._random import Purpose, subkey
+from ..utils._threads import Workers
+from ._orthogonal_model import OrthogonalModel, nearest_frame
+from ._spherical_adapt import first_tuned
+from ._spherical_setup import check_enough
+from ._spherical_start import start_topics
+
+_MOST = 100  # topics, where their number is inferred and no limit is given
+_FIRST = 1  # number of topics to begin with, where it is inferred: topics in excess share documents, and die hard
+
+
+class OrthogonalSetup(NamedTuple):
+    """Documents and settings."""
+
+    rows: Directions
+    alpha: float
+    n_components: int  # to begin with
+    log_prior: np.ndarray | None  # of the number of topics, (K_max + 1,); None: it is given
+    concentration: float  # to begin with
+    is_learned: bool  # whether the concentration is
+    radii: np.ndarray  # (1,), to begin with
+    noise: np.ndarray  # (K,), to begin with
+
+    @property
+    def n_most(self) -> int:
+        """The most topics that there may be."""
+        return self.n_components if self.log_prior is None else len(self.log_prior) - 1
+
+    @property
+    def draw_bytes(self) -> int:
+        """Memory of a draw of the topics, at most."""
+        return 8 * self.n_most * self.rows.n_features
+
+    def model(self, workers: Workers) -> OrthogonalModel:
+        """The posterior of the topics."""
+        alpha = np.full(self.n_components, self.alpha)
+        return OrthogonalModel(self.rows, alpha, self.concentration, self.radii, self.noise, workers)
+
+
+def set_up(
+    estimator: Any, sampler: BaseSampler, rows: Directions, key: np.uint64, batch_size: int | None
+) -> OrthogonalSetup:
+    """Everything from scratch, with a metric for minibatches of a size where the sampler needs one."""
+    n_components, log_prior = _number_of_topics(estimator, sampler, rows)
+    alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
+    is_learned = isinstance(estimator.document_concentration, str)
+    start = start_topics(rows, n_components, subkey(key, Purpose.START))
+    concentration = start.concentration if is_learned else float(estimator.document_concentration)
+    setup = OrthogonalSetup(
+        rows, alpha, n_components, log_prior, concentration, is_learned, np.ones(1), np.zeros(n_components)
+    )
+    if isinstance(sampler, ColumnGibbs):
+        return setup
+    with Workers(estimator.n_jobs) as workers:
+        topics, of_metric = nearest_frame(start.topics), subkey(key, Purpose.METRIC)
+        model = first_tuned(setup.model(workers), topics, of_metric, scaled=True, batch_size=batch_size)
+    return setup._replace(radii=model.radii, noise=model.noise)
+
+
+def _number_of_topics(estimator: Any, sampler: BaseSampler, rows: Directions) -> tuple[int, np.ndarray | None]:
+    """How many there are to begin with, and the log prior of their number if it is inferred."""
+    V, given = rows.n_features, estimator.n_components
+    if given is not None:
+        check_enough(rows, given)
+        if given > V:
+            raise ValueError(f"n_components={given} orthonormal topics need as many features, but X has {V}.")
+        return given, None
+    if not isinstance(sampler, ColumnGibbs):
+        raise ValueError(
+            f"n_components=None needs sampler='gibbs': {type(sampler).__name__} moves topics, but not their number."
+        )
+    check_enough(rows, _FIRST)
+    most = min(V, len(rows.directed), _MOST) if estimator.max_components is None else min(V, estimator.max_components)
+    log_prior = -float(estimator.n_components_penalty) * np.arange(most + 1.0)
+    log_prior[0] = -np.inf  # documents need a topic
+    return _FIRST, log_prior

@@ -1,0 +1,198 @@
+"""Classification by a mixture of subspaces for each class."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..base import all_or_nothing
+from ..utils._random import root_key, subkey
+from ..utils._sklearn import fit_context
+from ._subspace_mixture import SubspaceMixture
+from ._subspace_priors import as_numbers
+
+
+class SubspaceClassifier(ClassifierMixin, BaseEstimator):
+    r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
+
+    .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),
+
+    where :math:`p(x \mid X_c)` is the posterior predictive density of a :class:`SubspaceMixture` fitted to the rows of
+    class c: of one subspace, whose dimension is inferred, unless told otherwise ([1]_, section 6.2).
+
+    Parameters
+    ----------
+    mixture : SubspaceMixture or None, default=None
+        What is fitted to each class, as a clone. None is ``SubspaceMixture(1)``. Its parameters are searched over as
+        ``mixture__max_dimension`` and so on, also where it is None.
+    class_prior : array-like of shape (n_classes,), default=None
+        :math:`\pi`; None is the classes' shares of the rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed, in place of that of `mixture`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    mixtures_ : list of SubspaceMixture
+        The fitted mixture of each class, with its ``dimension_posterior_``.
+    class_prior_ : ndarray of shape (n_classes,)
+        :math:`\pi`, normalised.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X has them.
+
+    See Also
+    --------
+    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classes of full covariance.
+
+    References
+    ----------
+    .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions", 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skmanifold import SubspaceClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SubspaceClassifier(random_state=0)).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "mixture": [None, SubspaceMixture],
+        "class_prior": [None, "array-like"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, mixture=None, *, class_prior=None, random_state=None):
+        self.mixture = mixture
+        self.class_prior = class_prior
+        self.random_state = random_state
+
+    def set_params(self, **params):
+        """Set the parameters of this estimator; ``mixture__name`` reaches into the mixture, even one that is None.
+
+        Parameters
+        ----------
+        **params : dict
+            Estimator parameters.
+
+        Returns
+        -------
+        self : SubspaceClassifier
+        """
+        if any(name.startswith("mixture__") for name in params) and params.get("mixture", self.mixture) is None:
+            params = {**params, "mixture": SubspaceMixture(1)}
+        return super().set_params(**params)
+
+    @fit_context(prefer_skip_nested_validation=False)  # of the mixture's parameters
+    def fit(self, X, y):
+        """Fit a mixture to the rows of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Classes.
+
+        Returns
+        -------
+        self : SubspaceClassifier
+
+        Raises
+        ------
+        ValueError
+            If X has values that are not finite, a class has fewer rows than the mixture has components, or
+            `class_prior` does not fit the classes.
+        """
+        with all_or_nothing(self):
+            return self._fit(X, y)
+
+    def _fit(self, X, y):
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, of_row = np.unique(y, return_inverse=True)
+        counts = np.bincount(of_row)
+        self.class_prior_ = self._checked_prior(counts)
+        mixture = SubspaceMixture(1) if self.mixture is None else self.mixture
+        needed = mixture.n_components
+        if counts.min() < needed:
+            few = self.classes_[counts.argmin()]
+            raise ValueError(
+                f"n_components={needed} subspaces need as many rows, but class {few} has n_samples={counts.min()}."
+            )
+        key = root_key(self.random_state)
+        seeds = [int(subkey(key, c) >> np.uint64(32)) for c in range(len(counts))]
+        self.mixtures_ = [
+            clone(mixture).set_params(random_state=seed).fit(X[of_row == c]) for c, seed in enumerate(seeds)
+        ]
+        return self
+
+    def _checked_prior(self, counts: np.ndarray) -> np.ndarray:
+        if self.class_prior is None:
+            return counts / counts.sum()
+        prior = as_numbers(self.class_prior)
+        if prior.shape != counts.shape or not np.isfinite(prior).all() or (prior < 0).any() or not prior.any():
+            raise ValueError(
+                f"class_prior must be {len(counts)} probabilities, one for each class; got {self.class_prior!r}."
+            )
+        return prior / prior.sum()
+
+    def predict_log_proba(self, X):
+        """Logs of the classes' posterior probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.class_prior_) + np.column_stack([of.score_samples(X) for of in self.mixtures_])
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def predict_proba(self, X):
+        """The classes' posterior probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``; rows sum to 1.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """The likeliest class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        best = self.predict_log_proba(X).argmax(axis=1)  # which also sees that there are classes
+        return self.classes_[best]

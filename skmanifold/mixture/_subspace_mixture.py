@@ -1,0 +1,295 @@
+"""Mixture of affine subspaces whose dimensions are inferred, with pluggable samplers."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
+
+from ..base import BaseSampledEstimator, all_or_nothing
+from ..inference._draw_store import DrawStore
+from ..inference._schedule import Schedule
+from ..models import check_compatible
+from ..samplers import ConwayWalk, FrameGibbs
+from ..utils._random import Purpose, root_key, subkey
+from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ._subspace_inference import SubspaceInference, for_kernels, average_log_terms, evenly_spaced
+from ._subspace_init import start_partitions
+from ._subspace_model import SubspaceModel
+from ._subspace_posterior import estimate_subspaces, record_subspaces
+from ._subspace_priors import set_priors
+
+
+class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
+    r"""Mixture of affine subspaces of different dimensions: a posterior over the dimension of each cluster.
+
+    A row is a point of one of K flats, a line, a plane, ..., plus noise in the directions across it:
+
+    .. math::
+
+        z_i \sim w, \quad x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
+        \Sigma_k^{-1} = g_k (I - U_k' U_k) + U_k' \mathrm{diag}(r_k g_k) U_k, \quad 0 < r_{kj} < 1,
+
+    where the rows of :math:`U_k` are an orthonormal basis of :math:`d_k` directions, along which the precision is less
+    than the noise's :math:`g_k`. Dimensions, bases, centres and precisions are drawn from their posterior ([1]_,
+    whose formulas are corrected here).
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of subspaces K; at most as many as there are rows.
+    dimensions : int, array-like of shape (n_components,) or None, default=None
+        Dimensions of the subspaces, one for all or one for each. None infers them.
+    max_dimension : int or None, default=None
+        Largest dimension that is inferred; None is ``n_features - 1``.
+    sampler : str or BaseSampler instance, default="gibbs"
+        How the subspaces are found.
+
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of frames, by rotations in planes, and
+          of their dimensions, with the ratios integrated out.
+        - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ over the sphere that the
+          subspaces of all dimensions lie on, under a Gibbs posterior; for few features, and for comparison.
+    noise : {"shared", "per_cluster"}, default="shared"
+        Whether all subspaces have the same noise variance :math:`1 / g`.
+    dimension_prior : float, array-like of shape (max_dimension + 1,) or None, default=None
+        Prior of a dimension: a number :math:`\eta` is :math:`p(d) \propto e^{-\eta d}`, an array is in proportion to
+        the probabilities of 0, 1, 2, ...; None is 1. Given its dimension a subspace is uniform.
+    ratio_prior : float, default=0.5
+        a of the prior Beta(a, 1) of the ratios :math:`r_{kj}` of precisions along a subspace to those across it.
+    noise_prior : (float, float) or None, default=None
+        Shape and rate of the gamma prior of noise precisions :math:`g_k`, in squared units of X. None is 1 and a
+        thousandth of the mean variance of the features.
+    centre_prior_variance : float or None, default=None
+        Variance of the normal prior of centres about the mean of the rows, in squared units of X. None is the mean
+        variance of the features.
+    weight_prior : float, default=1.0
+        Parameter of the symmetric Dirichlet prior of the weights w.
+    init : {"auto", "spectral", "k-flats", "k-means"} or array-like of shape (n_samples,), default="auto"
+        Partition to begin with: by spectral clustering, by nearest flats, by nearest centres, or labels as given.
+        "auto" tries all three.
+    max_iter : int, default=200
+        Sweeps over the rows, burn-in included.
+    burn_in : int, default=None
+        Sweeps thrown away; None is half of them.
+    thin : int, default=2
+        After burn-in every `thin`-th sweep is kept in ``posterior_``.
+    n_init : int, default=5
+        Beginnings of each chain, of which that with the highest mean log likelihood after a few sweeps goes on.
+    n_chains : int, default=1
+        Independent chains. What is fitted comes from the one with the highest mean log likelihood; the others tell
+        whether it reproduces.
+    n_predictive_draws : int, default=50
+        Draws, evenly spaced, over which predictions average.
+    max_draws_bytes : int, default=2**28
+        About how much memory draws may take; where they would need more, fewer are kept, evenly spaced, at least the
+        last.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The result is the same, bit for bit, for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all cores. Chains take them first.
+    verbose : int, default=0
+        Print the log likelihood every `verbose` sweeps.
+
+    Attributes
+    ----------
+    dimensions_ : ndarray of shape (n_components,)
+        Dimensions of highest posterior probability. Components stand in order of falling weight.
+    dimension_posterior_ : ndarray of shape (n_components, max_dimension + 1)
+        Posterior probabilities of the dimensions 0, 1, 2, ....
+    bases_ : list of ndarray of shape (dimensions_[k], n_features)
+        Orthonormal rows: the subspace of that dimension nearest to the posterior mean of the projections.
+    means_ : ndarray of shape (n_components, n_features)
+        Posterior means of the centres.
+    weights_ : ndarray of shape (n_components,)
+        Posterior means of the weights.
+    noise_variance_ : ndarray of shape (n_components,)
+        Posterior means of the noise variances.
+    labels_ : ndarray of shape (n_samples,)
+        Likeliest component of each row.
+    posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws after burn-in, components in one order throughout: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
+        ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and ``"variances"`` along them, padded with
+        NaN.
+    best_chain_ : int
+        The chain that all else comes from, the first axis of ``posterior_``.
+    log_density_trace_ : ndarray of shape (n_chains, n_iter_)
+        The log likelihood of every sweep.
+    sampler_ : BaseSampler
+        The sampler that ran.
+    n_iter_ : int
+        Sweeps; fewer than `max_iter` if a callback stopped the fit.
+    n_features_in_ : int
+        Number of features m.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X has them.
+
+    See Also
+    --------
+    SubspaceClassifier : A mixture of subspaces for each class.
+    sklearn.mixture.GaussianMixture : Components of full covariance.
+
+    Notes
+    -----
+    The noise has the same variance in all directions, so that units matter: columns of different units should be
+    scaled first. Components may lose all their rows; they then follow their prior.
+
+    References
+    ----------
+    .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions", 2014.
+
+    Examples
+    --------
+    >>> from skmanifold import SubspaceMixture
+    >>> from skmanifold.datasets import make_subspaces
+    >>> X = make_subspaces(400, 3, (1, 2), noise_precision=50.0, random_state=0).data
+    >>> mixture = SubspaceMixture(2, random_state=0).fit(X)
+    >>> sorted(mixture.dimensions_.tolist())
+    [1, 2]
+    >>> mixture.transform(X[:5]).shape
+    (5, 2)
+    """
+
+    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
+    _positive = Interval(Real, 0, None, closed="neither")
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
+        "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
+        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
+        "noise": [StrOptions({"shared", "per_cluster"})],
+        "dimension_prior": [None, Interval(Real, None, None, closed="neither"), "array-like"],
+        "ratio_prior": [_positive],
+        "noise_prior": [None, "array-like"],
+        "centre_prior_variance": [None, _positive],
+        "weight_prior": [_positive],
+        "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
+        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        dimensions=None,
+        max_dimension=None,
+        sampler="gibbs",
+        noise="shared",
+        dimension_prior=None,
+        ratio_prior=0.5,
+        noise_prior=None,
+        centre_prior_variance=None,
+        weight_prior=1.0,
+        init="auto",
+        max_iter=200,
+        burn_in=None,
+        thin=2,
+        n_init=5,
+        n_chains=1,
+        n_predictive_draws=50,
+        max_draws_bytes=2**28,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.dimensions = dimensions
+        self.max_dimension = max_dimension
+        self.sampler = sampler
+        self.noise = noise
+        self.dimension_prior = dimension_prior
+        self.ratio_prior = ratio_prior
+        self.noise_prior = noise_prior
+        self.centre_prior_variance = centre_prior_variance
+        self.weight_prior = weight_prior
+        self.init = init
+        self.max_iter = max_iter
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_init = n_init
+        self.n_chains = n_chains
+        self.n_predictive_draws = n_predictive_draws
+        self.max_draws_bytes = max_draws_bytes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Find the subspaces of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SubspaceMixture
+
+        Raises
+        ------
+        ValueError
+            If X has values that are not finite or fewer rows than `n_components`, or a parameter does not fit it.
+        IncompatibleError
+            If the sampler asks what this model cannot answer.
+        """
+        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            return self._fit(X)
+
+    def _fit(self, X):
+        sampler = self._resolve_sampler()
+        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
+        key = root_key(self.random_state)
+        rows = for_kernels(validate_data(self, X, dtype=np.float64))
+        if len(rows) < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} subspaces need as many rows, but X has n_samples={len(rows)}."
+            )
+        priors = set_priors(self, rows)
+        with self._open_workers() as (chain_workers, kernel_workers):
+            model = SubspaceModel(rows - priors.location, priors, [], kernel_workers, schedule.burn_in)
+            check_compatible(sampler, model, self._samplers.values())
+            model.starts = start_partitions(model.X, priors, self.init, self.n_init, subkey(key, Purpose.START))
+            of_start = model.fit_subspaces(model.starts[0])
+            draw_bytes = self.n_chains * of_start.compact().nbytes  # draws are about as large
+            # The last is kept even if it does not fit: there is nothing else to tell of.
+            stride = DrawStore.within(self.max_draws_bytes, draw_bytes).stride(schedule.n_draws) or schedule.n_draws
+
+            def estimate(chains):
+                found = estimate_subspaces(chains)
+                draws = evenly_spaced(found["_draws"], self.n_predictive_draws)
+                labels = average_log_terms(rows, draws, kernel_workers).argmax(axis=1)
+                return {**found, "labels_": labels, "sampler_": sampler}
+
+            fitted = self._run_chains(
+                sampler,
+                model,
+                key,
+                schedule,
+                X,
+                len(rows),
+                add=lambda left, right: right,
+                record=lambda chain: record_subspaces(chain, stride),
+                adapt=lambda model, state: model,
+                estimate=estimate,
+                workers=chain_workers,
+            )
+        self.__dict__.update(fitted)
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_draws")

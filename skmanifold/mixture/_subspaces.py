@@ -1,0 +1,86 @@
+"""A mixture of affine subspaces at one point of its posterior, what rows say to it, and its priors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Subspaces(NamedTuple):
+    r"""Components :math:`N(c_k, \Sigma_k)`, whose precisions are lower along a subspace than across it.
+
+    Along direction j of component k the precision is ``ratios[k, j] * noise[k]``; across the subspace it is
+    ``noise[k]``. Places of directions beyond ``dims[k]`` hold nothing of meaning.
+    """
+
+    bases: np.ndarray  # (K, capacity, m), orthonormal rows
+    dims: np.ndarray  # (K,) int64
+    ratios: np.ndarray  # (K, capacity), in (0, 1]
+    centres: np.ndarray  # (K, m)
+    noise: np.ndarray  # (K,): precisions
+    weights: np.ndarray  # (K,)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components K."""
+        return len(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that they take."""
+        return sum(values.nbytes for values in self)
+
+    def basis(self, k: int) -> np.ndarray:
+        """Orthonormal rows of component k, (d, m)."""
+        return self.bases[k, : self.dims[k]]
+
+    def log_offsets(self) -> np.ndarray:
+        """Log of each component's weight times its density at its centre, (K,)."""
+        m = self.centres.shape[1]
+        held = np.arange(self.ratios.shape[1]) < self.dims[:, None]
+        squeeze = 0.5 * np.log(np.where(held, self.ratios, 1.0)).sum(axis=1)
+        return np.log(self.weights) + squeeze + 0.5 * m * np.log(self.noise / (2.0 * np.pi))
+
+    def in_order(self, order: np.ndarray) -> Subspaces:
+        """The same components in another order."""
+        return Subspaces(*(values[order] for values in self))
+
+    def moved(self, shift: np.ndarray) -> Subspaces:
+        """The same components, all shifted."""
+        return self._replace(centres=self.centres + shift)
+
+    def compact(self) -> Subspaces:
+        """The same with room for no more directions than there are."""
+        largest = int(self.dims.max(initial=0))
+        return self._replace(bases=self.bases[:, :largest].copy(), ratios=self.ratios[:, :largest].copy())
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of each component."""
+
+    counts: np.ndarray  # (K,) int64
+    means: np.ndarray  # (K, m); zeros where there is no row
+    scatters: np.ndarray  # (K, m, m), about the means
+
+
+class Priors(NamedTuple):
+    r"""Priors of the components.
+
+    :math:`p(d_k)` with a uniform subspace given :math:`d_k`; centres :math:`N(\text{location}, \lambda I)`; noise
+    precisions Ga(shape, rate); ratios of precisions Beta(a, 1); weights Dir(b, ..., b).
+    """
+
+    log_dimension: np.ndarray  # (K, max_dimension + 1), each row normalised; -inf where a dimension is impossible
+    location: np.ndarray  # (m,)
+    centre_variance: float
+    noise_shape: float
+    noise_rate: float
+    ratio_shape: float
+    weight: float
+    shared_noise: bool
+
+    @property
+    def max_dimension(self) -> int:
+        """The largest dimension that is possible."""
+        return self.log_dimension.shape[1] - 1

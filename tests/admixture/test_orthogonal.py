@@ -1,0 +1,327 @@
+"""The orthogonal spherical admixture as an estimator: what it finds, accepts, refuses, keeps and gives back."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from skmanifold import OrthogonalSphericalAdmixture
+from skmanifold.distributions import log_vmf_normalizer
+from skmanifold.metrics import match_topics, spherical_document_likelihood
+from skmanifold.models import IncompatibleError
+from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, ColumnGibbs, Gibbs
+
+from ._orthogonal_draws import planted
+
+SAMPLERS = list(OrthogonalSphericalAdmixture._samplers)
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
+
+
+def small(n=30, V=8, seed=0):
+    """Rows of both signs, half of the entries zero, one row without any."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, V)) * (rng.random((n, V)) < 0.5)
+    X[3] = 0.0
+    return X
+
+
+def make(sampler="gibbs", n_components=3, **params):
+    params = {"max_iter": 6, "burn_in": 2, "thin": 1, "batch_size": 10, "random_state": 0, **params}
+    return OrthogonalSphericalAdmixture(n_components, sampler=sampler, **params)
+
+
+def learned(model):
+    """All that a fit leaves, as bytes."""
+    arrays = {name: getattr(model, name) for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    arrays.pop("sampler_")
+    return {name: np.asarray(value).tobytes() for name, value in {**arrays, **model.posterior_}.items()}
+
+
+# What is found
+
+
+@each_sampler
+def test_planted_topics_are_found_with_their_concentration(sampler):
+    X, topics = planted()
+    model = make(sampler, max_iter=60, burn_in=30).fit(X)
+    match = match_topics(model.components_, topics)
+    assert match.similarity.min() > 0.99
+    assert np.sum(model.components_ * topics[match.other], axis=1).min() > 0.99  # signs, too
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-12)
+    assert np.all((model.resultant_lengths_ > 0.9) & (model.resultant_lengths_ <= 1 + 1e-12))
+    assert model.document_concentration_ == pytest.approx(200.0, rel=0.05)
+    assert model.n_components_ == 3
+    assert model.n_components_posterior_.tolist() == [0, 0, 0, 1]
+    if sampler != "gibbs":
+        assert model.posterior_["temperature"].mean() == pytest.approx(1, abs=0.1)
+
+
+def test_the_number_of_planted_topics_is_found():
+    X, topics = planted(n=150, V=30)
+    model = make(n_components=None, max_iter=50, burn_in=30, n_size_moves=8).fit(X)
+    assert model.n_components_ == model.n_components_posterior_.argmax() == 3
+    assert model.n_components_posterior_.sum() == pytest.approx(1)
+    assert match_topics(model.components_, topics).similarity.min() > 0.98
+    held_out = planted(V=30, n=400)[0][300:]
+    given, wrong = (make(n_components=n, max_iter=40, burn_in=20).fit(X) for n in (3, 2))
+    assert model.score(held_out) == pytest.approx(given.score(held_out), abs=0.3)
+    assert model.score(held_out) > wrong.score(held_out) + 1
+
+
+def test_draws_of_minibatches_are_those_of_sweeps():
+    """Means and spreads of the topics, near together as the data know them."""
+    X, _ = planted(n=100, V=10)
+    options = {"document_concentration": 200.0, "max_iter": 120, "burn_in": 60, "n_chains": 2}
+    moments = {}
+    for sampler in SAMPLERS:
+        draws = make(sampler, batch_size=25, n_doc_samples=3, **options).fit(X).posterior_["components"]
+        mean = draws.mean(axis=1)
+        moments[sampler] = mean, draws.std(axis=1).mean()
+    exact, spread = moments.pop("gibbs")
+    for mean, of_minibatches in moments.values():
+        for chain in mean:
+            order = match_topics(exact[0], chain).other
+            assert np.abs(exact[0] - chain[order]).max() < 1.5 * spread  # means over autocorrelated draws
+        assert of_minibatches == pytest.approx(spread, rel=0.25)
+
+
+@each_sampler
+@pytest.mark.parametrize("alpha", [None, 0.2, 10.0])
+def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha):
+    X = small()
+    model = make(sampler, doc_topic_prior=alpha, n_chains=2).fit(X)
+    assert model.components_.shape == (3, 8)
+    assert model.log_density_trace_.shape == (2, 6)
+    draws = model.posterior_["components"]
+    assert draws.shape == (2, 4, 3, 8)
+    products = draws @ np.swapaxes(draws, -1, -2)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(3), products.shape), atol=1e-10)
+    proportions = model.transform(X)
+    np.testing.assert_allclose(proportions.sum(axis=1), 1.0, rtol=1e-9)
+    assert proportions.min() >= 0
+    assert np.array_equal(model.predict(X), proportions.argmax(axis=1))
+    scores = model.score_samples(X)
+    assert np.array_equal(np.isnan(scores), np.arange(30) == 3)
+    np.testing.assert_allclose(model.score(X), np.nanmean(scores), rtol=1e-12)
+    np.testing.assert_allclose(model.perplexity(X), np.exp(-model.score(X) / 7), rtol=1e-12)
+    np.testing.assert_allclose(proportions[3], 1 / 3)
+    np.testing.assert_allclose(np.linalg.norm(model.inverse_transform(proportions), axis=1), 1.0)
+    assert model.topic_words(2)[0].positive[0][1] == model.components_[0].max()
+
+
+@each_sampler
+def test_a_single_topic_is_the_mean_direction(sampler):
+    X = 0.1 * np.random.default_rng(0).standard_normal((60, 8)) + np.arange(8)
+    model = make(sampler, 1, max_iter=40, burn_in=20).fit(X)
+    mean = (X / np.linalg.norm(X, axis=1, keepdims=True)).mean(axis=0)
+    assert model.components_[0] @ mean / np.linalg.norm(mean) > 0.999
+    assert np.all(model.transform(X) == 1)
+
+
+@each_sampler
+def test_as_many_topics_as_features_are_a_basis(sampler):
+    model = make(sampler, 4, max_iter=10).fit(np.abs(small(V=4)))
+    draws = model.posterior_["components"][0]
+    np.testing.assert_allclose(draws @ np.swapaxes(draws, 1, 2), np.broadcast_to(np.eye(4), draws.shape), atol=1e-10)
+    assert np.isfinite(model.score(small(V=4)))
+
+
+# A number that is inferred
+
+
+def inferred(**params):
+    return make(n_components=None, max_iter=20, burn_in=4, n_chains=2, n_size_moves=4, **params)
+
+
+def test_draws_with_different_numbers_of_topics_are_padded():
+    X = small()
+    model = inferred(n_components_penalty=0.0, document_concentration=15.0).fit(X)
+    numbers, draws = model.posterior_["n_components"], model.posterior_["components"]
+    assert len(np.unique(numbers)) > 1
+    assert draws.shape == (2, 16, numbers.max(), 8)
+    assert model.posterior_["topic_weights"].shape == (2, 16, numbers.max())
+    for chain, i in np.ndindex(2, 16):
+        draw, n = draws[chain, i], numbers[chain, i]
+        assert np.isnan(draw[n:]).all()
+        np.testing.assert_allclose(draw[:n] @ draw[:n].T, np.eye(n), atol=1e-10)
+        np.testing.assert_allclose(np.nansum(model.posterior_["topic_weights"][chain, i]), 1)
+    best = numbers[model.best_chain_]
+    shares = np.bincount(best, minlength=len(model.n_components_posterior_)) / 16
+    np.testing.assert_allclose(model.n_components_posterior_, shares)
+    assert model.n_components_ == shares.argmax() == len(model.components_) == len(model.doc_topic_prior_)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(model.n_components_), atol=1e-12)
+    # each draw predicts with as many topics as it has
+    drawn = [draws[model.best_chain_, i, : best[i]] for i in range(16)]
+    model.set_params(n_predictive_draws=16, n_importance_draws=500)
+    X = np.delete(X, 3, axis=0)[:8]
+    of_draws = [
+        spherical_document_likelihood(topics, X, np.full(len(topics), 0.5), 15.0, n_draws=500) for topics in drawn
+    ]
+    logs = [result.log_density for result in of_draws]
+    expected = np.logaddexp.reduce(logs, axis=0) - np.log(16) - log_vmf_normalizer(8, 0)
+    np.testing.assert_allclose(model.score_samples(X), expected, atol=0.15)
+    proportions = model.transform(X, average_draws=True)
+    assert proportions.shape == (8, model.n_components_)
+    np.testing.assert_allclose(proportions.sum(axis=1), 1)
+    low, high = model.credible_intervals()
+    assert low.shape == model.components_.shape
+    assert np.all(low <= high)
+    with pytest.raises(ValueError, match=f"fit with n_components={model.n_components_} for this"):
+        model.topic_diagnostics()
+
+
+def test_a_limit_and_a_penalty_hold_the_number_down():
+    X = np.random.default_rng(0).standard_normal((40, 8))
+    free = inferred(n_components_penalty=0.0, document_concentration=20.0).fit(X)
+    assert free.posterior_["n_components"].max() > 2
+    assert inferred(max_components=2, n_components_penalty=0.0).fit(X).posterior_["n_components"].max() <= 2
+    dear = inferred(n_components_penalty=1e3, document_concentration=20.0).fit(X)
+    assert dear.n_components_ == 1
+    still = inferred(document_concentration=20.0).set_params(n_size_moves=0).fit(X)
+    assert still.n_components_posterior_.tolist() == [0, 1]
+
+
+def test_minibatches_do_not_infer_the_number():
+    for sampler in ("gsgnht", SGGMC()):
+        with pytest.raises(ValueError, match=r"^n_components=None needs sampler='gibbs': \w+ moves topics, but not"):
+            make(sampler, None).fit(small())
+
+
+# What does not matter
+
+
+@pytest.mark.parametrize(("sampler", "n_components"), [*((sampler, 3) for sampler in SAMPLERS), ("gibbs", None)])
+def test_the_bytes_do_not_depend_on_threads_nor_on_how_x_is_stored(sampler, n_components):
+    X = small()
+    options = {"n_chains": 2, "n_components": n_components}
+    expected = learned(make(sampler, **options).fit(X))
+    assert learned(make(sampler, n_jobs=2, **options).fit(X)) == expected
+    assert learned(make(sampler, n_jobs=3, **options).fit(sp.csr_array(X))) == expected
+    assert learned(make(sampler, random_state=1, **options).fit(X)) != expected
+    alone = make(sampler, n_components=n_components).fit(X).posterior_["log_likelihood"]
+    both = make(sampler, **options).fit(X).posterior_["log_likelihood"]
+    assert np.array_equal(alone, both[:1])
+
+
+def test_wide_documents_give_the_same_bytes_for_any_number_of_threads():
+    X = sp.random_array((120, 20_000), density=0.002, random_state=0, format="csr")
+    fits = [make(n_jobs=n_jobs, max_iter=4, burn_in=1).fit(X) for n_jobs in (1, 2)]
+    assert learned(fits[0]) == learned(fits[1])
+
+
+@each_sampler
+def test_rows_of_zeros_and_the_lengths_of_rows_mean_nothing(sampler):
+    X = np.delete(small(), 3, axis=0)
+    model = make(sampler).fit(X)
+    behind = make(sampler).fit(np.vstack([X, np.zeros((20, 8))]))
+    assert learned(behind) == learned(model)
+    lengths = 2.0 ** np.random.default_rng(0).integers(-200, 200, (29, 1))
+    np.testing.assert_allclose(make(sampler).fit(X * lengths).components_, model.components_, rtol=1e-6, atol=1e-9)
+
+
+@each_sampler
+def test_a_row_is_answered_alike_in_any_batch_and_at_any_place_also_after_storing(sampler):
+    X = small()
+    model = make(sampler).fit(X)
+    order = np.random.default_rng(1).permutation(30)
+    stored = pickle.loads(pickle.dumps(model))
+    for name in ("transform", "score_samples", "predict"):
+        method = getattr(model, name)
+        whole = method(X)
+        assert np.array_equal(getattr(stored, name)(X[order]), whole[order], equal_nan=True)
+        assert np.array_equal(np.concatenate([method(X[:7]), method(X[7:])]), whole, equal_nan=True)
+
+
+# Settings
+
+
+def test_samplers_are_settings():
+    model = OrthogonalSphericalAdmixture(sampler="gsgnht").set_params(sampler__step_size=0.1)
+    assert model.sampler.friction == OrthogonalSphericalAdmixture._settings["gsgnht"]["friction"]
+    for sampler in (ColumnGibbs(n_sweeps=2), SGGMC(0.2, n_steps=3), GSGNHT(0.3, control_variate=SVRG(7))):
+        fitted = make(sampler).fit(small())
+        assert fitted.sampler_ is not sampler
+        assert np.isfinite(fitted.score(small()))
+    for wrong in (GMC(), Gibbs()):
+        with pytest.raises(IncompatibleError, match=r"needs .*samplers that would work: GSGNHT, SGGMC"):
+            make(wrong).fit(small())
+
+
+def test_a_number_fixes_the_concentration_and_nothing_is_learned_after_burn_in():
+    X, _ = planted(n=60)
+    assert make(document_concentration=60.0).fit(X).document_concentration_ == 60.0
+    frozen = make(max_iter=20, burn_in=0).fit(X)
+    assert frozen.document_concentration_ == make(max_iter=5, burn_in=0).fit(X).document_concentration_
+    assert make(max_iter=20, burn_in=10).fit(X).document_concentration_ != frozen.document_concentration_
+
+
+def test_names_of_columns_and_topics():
+    frame = pd.DataFrame(np.delete(small(), 3, axis=0)).add_prefix("w")
+    model = make(n_components=2).fit(frame)
+    assert model.topic_words(1)[1].positive[0][0] == f"w{model.components_[1].argmax()}"
+    assert model.get_feature_names_out().tolist() == [f"orthogonalsphericaladmixture{i}" for i in range(2)]
+
+
+def test_draws_keep_within_their_memory():
+    X = small()
+    assert make(max_draws_bytes=8 * 3 * 8 * 2).fit(X).posterior_["components"].shape == (1, 2, 3, 8)
+    model = make(max_draws_bytes=0).fit(X)
+    assert "components" not in model.posterior_
+    assert np.isfinite(model.score(X))
+    unknown = make(n_components=None, max_draws_bytes=0).fit(X)
+    assert np.isfinite(unknown.score(X))
+    with pytest.raises(ValueError, match="were kept"):
+        unknown.credible_intervals()
+
+
+def test_steps_that_are_not_sound_warn_of_their_temperature():
+    X, _ = planted()
+    with pytest.warns(ConvergenceWarning, match=r"temperature is [0-9.]+, not 1: .*sampler__step_size"):
+        make(SGGMC(step_size=1.8, friction=0.01, n_steps=1), max_iter=20).fit(X)
+
+
+# Bad input
+
+
+@each_sampler
+@pytest.mark.parametrize(
+    ("params", "X", "message"),
+    [
+        ({}, np.full((5, 4), np.nan), "NaN"),
+        ({}, np.zeros((5, 4)), "All rows of X are zeros"),
+        ({}, np.eye(4)[:2], "n_components=3 topics need as many documents, but X .* has 2"),
+        ({}, np.ones((5, 2)), "n_components=3 orthonormal topics need as many features, but X has 2"),
+        ({}, np.ones((5, 1)), "minimum of 2"),
+        ({"doc_topic_prior": [1, 1, 1]}, np.eye(4), "doc_topic_prior"),
+        ({"doc_topic_prior": -1.0}, np.eye(4), "doc_topic_prior"),
+        ({"document_concentration": "big"}, np.eye(4), "document_concentration"),
+        ({"n_components_penalty": -1.0}, np.eye(4), "n_components_penalty"),
+        ({"burn_in": 6}, np.eye(4), "burn_in=6"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(sampler, params, X, message):
+    model = make(sampler, **params)
+    before = set(vars(model))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert set(vars(model)) == before
+
+
+@pytest.mark.parametrize("V", [2, 500])
+@pytest.mark.parametrize("kappa", [1e-3, 1e7])
+@pytest.mark.parametrize(("sampler", "n_components"), [("gibbs", 2), ("gsgnht", 2), ("gibbs", None)])
+def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa, sampler, n_components):
+    X = np.random.default_rng(0).standard_normal((20, V))
+    model = make(sampler, n_components, document_concentration=kappa).fit(X)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.log_density_trace_).all()
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_clones_are_unfitted_twins():
+    model = make().fit(small())
+    assert learned(clone(model).fit(small())) == learned(model)
