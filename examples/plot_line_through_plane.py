@@ -29,20 +29,19 @@ from skmanifold.metrics import match_subspaces, principal_angles
 
 truth = make_subspaces(6000, n_features=3, dimensions=(1, 2), noise_precision=25.0, random_state=347)
 X, X_test = np.split(truth.data, [600])
-y, y_test = np.split(truth.labels, [600])
-along = np.concatenate(truth.precisions) ** -0.5
-print(
-    f"Standard deviations: {along[0]:.1f} along the line, {along[1]:.1f} and {along[2]:.1f} along the plane, ", end=""
-)
-print(f"{truth.noise_variance**0.5:.1f} across.")
+y_test = truth.labels[600:]
+along, noise = np.concatenate(truth.precisions) ** -0.5, truth.noise_variance**0.5
+print(f"Standard deviations: {along[0]:.1f} along the line, {along[1]:.1f} and {along[2]:.1f} along the plane,")
+print(f"  {noise:.1f} across.")
 print(f"The line rises {np.degrees(principal_angles(*truth.bases)[0]):.0f} degrees above the plane.")
 
 # %%
 # Three ways to find them
 # -----------------------
 # All are told that there are two. k-means cuts space into halves. Clouds of `GaussianMixture` may have any covariances,
-# so it finds them, and so does `SubspaceMixture`. Nobody can do better than one who knows the law of the rows. (The
-# halves of k-means are a bad beginning for such clouds, so `GaussianMixture` is told to begin with random rows.)
+# so it finds them, and so does `SubspaceMixture`. On average nobody can do better than one who knows the law of the
+# rows. (The halves of k-means are a bad beginning for such clouds, so `GaussianMixture` is told to begin with random
+# rows.)
 
 
 def share_right(labels, true_labels):
@@ -90,13 +89,11 @@ for name, k, basis in zip(("line", "plane"), order, truth.bases, strict=True):
 # little room; near it, it wins. Few rows are left in doubt, and most errors are among them.
 
 chance = mixture.predict_proba(X_test)[:, order]
-wrong = chance.argmax(axis=1) != y_test
-doubtful = chance.max(axis=1) < 0.9
+wrong, expected = chance.argmax(axis=1) != y_test, 1 - chance.max(axis=1)
+doubtful = expected > 0.1
 print(f"\nIn doubt (no cloud has a probability of 0.9): {doubtful.sum()} of {len(X_test)} rows held out")
-print(
-    f"  wrong among them {wrong[doubtful].sum()}, by their probabilities {(1 - chance.max(axis=1))[doubtful].sum():.1f}"
-)
-print(f"  wrong among others {wrong[~doubtful].sum()}, by theirs {(1 - chance.max(axis=1))[~doubtful].sum():.1f}")
+for name, among in (("them", doubtful), ("the others", ~doubtful)):
+    print(f"  wrong among {name}: {wrong[among].sum()}; by their probabilities {expected[among].sum():.1f}")
 
 # %%
 # Coordinates
@@ -119,8 +116,8 @@ for k, name in enumerate(("line", "plane")):
 # %%
 # More noise
 # ----------
-# The clouds stay wider than the noise, and come to lie on each other. Nobody can tell their rows apart then, but all
-# that can be known is found, and so are the dimensions. In three columns ellipsoids are as good as flats.
+# The clouds stay wider than the noise, and come to lie on each other. Fewer rows can be told apart then, by anybody.
+# Nearly all that can be known is found, and so are the dimensions. In three columns ellipsoids are as good as flats.
 
 noises = np.array([0.1, 0.2, 0.4, 0.7, 1.0, 1.5])
 methods = ["GaussianMixture", "SubspaceMixture", "the true law"]
@@ -144,8 +141,8 @@ for noise in noises:
 # More columns
 # ------------
 # The same line and plane, seen by more and more instruments: each has a mix of the three coordinates, and noise. From
-# 300 rows a covariance in 48 columns cannot be learned: it has 1176 numbers. A plane and its noise have about 150. So
-# here dimension pays, in labels and in the density of rows held out.
+# 300 rows a covariance in 48 columns cannot be learned: it has 1176 numbers. A plane and its noise have fewer than 150.
+# So here dimension pays, in labels and in the density of rows held out.
 #
 # `GaussianMixture` can be helped: by a ``reg_covar`` as large as the noise, or by three principal components. That is
 # to tell it how large the noise is, or how few dimensions there are, which `SubspaceMixture` finds out.
@@ -216,9 +213,9 @@ for place, name in enumerate(("k-means", "GaussianMixture", "SubspaceMixture")):
     if name == "SubspaceMixture":
         ax.add_collection3d(Poly3DCollection([on_flat(corners, order[1])], facecolor=blue, alpha=0.12, edgecolor=blue))
         ax.plot(*on_flat(ends, order[0]).T, color="black", linewidth=1.5)
-    ax.set_title(f"{name}: {share_right(guesses[name], y_test):.1%} right", y=0.96)
+    ax.set_title(f"{name}: {share_right(guesses[name], y_test):.1%} right", loc="left", y=0.95)
     ax.set(xlim=(-5, 5), ylim=(-5, 5), zlim=(-4, 4))
-    ax.set_box_aspect((10, 10, 8), zoom=1.25)
+    ax.set_box_aspect((10, 10, 8), zoom=1.2)
     ax.set_axis_off()
     ax.view_init(elev=24, azim=-62)
 
@@ -245,7 +242,8 @@ sides = np.linspace(-3, 3, 121), np.linspace(-2, 2, 81)
 grid = np.stack([side.ravel() for side in np.meshgrid(sides[0], [0.0], sides[1], indexing="ij")], axis=1)
 of_line = mixture.predict_proba(grid @ axes + crossing)[:, order[0]].reshape(121, 81)
 middle.contour(*sides, of_line.T, levels=[0.1, 0.5, 0.9], colors="black", linewidths=[0.6, 1.4, 0.6])
-middle.set(xlim=(-3, 3), ylim=(-2, 2), aspect="equal", title="near the crossing, seen along the plane")
+middle.set(xlim=(-3, 3), ylim=(-2, 2), aspect="equal", xlabel="along the plane", ylabel="above the plane")
+middle.set_title("a slice at the crossing")
 figure.colorbar(drawn, ax=middle, label="probability of the line", ticks=[0, 0.5, 1], shrink=0.8)
 
 flat = mixture.project(X_test, np.full(len(X_test), order[1])).coordinates
@@ -254,7 +252,7 @@ for taken, colour in ((order[1], blue), (order[0], orange)):
     right.scatter(*flat[(y_test == 1) & (labels == taken)].T, s=12, color=colour, alpha=0.8, linewidth=0)
 right.plot(*pierced, "+", color="black", markersize=12, markeredgewidth=2)
 right.set(xlim=pierced[0] + np.array([-2.4, 2.4]), ylim=pierced[1] + np.array([-1.6, 1.6]), aspect="equal")
-right.set(title="the plane's rows, in its coordinates", xlabel="first", ylabel="second")
+right.set(title="the plane's rows, in its coordinates", xlabel="first coordinate", ylabel="second")
 
 # %%
 # Last the tables above as curves.
