@@ -3,9 +3,9 @@
 9,364 abstracts of 11,181 words as tf-idf, 500 of them held out. First topics of a given number (20) are compared with
 those of `SphericalAdmixture` and `StochasticLDA`: NPMI of their top ten words over the training documents, the share of
 top words that are those of another topic, too, and held-out scores in nats a document above the uniform law. Then the
-number of topics is inferred, by a chain for each of `--seeds`. One core.
+number of topics is inferred, at several costs of a topic (`n_components_penalty`, in nats). One core.
 
-    python benchmarks/orthogonal_nsf.py --passes 200 --seeds 2
+    python benchmarks/orthogonal_nsf.py --passes 200 --penalties 1 10000
 """
 
 from __future__ import annotations
@@ -39,23 +39,26 @@ def repeated(components) -> float:
     return 1.0 - len(np.unique(top)) / len(top)
 
 
-def infer_number(tfidf, words, passes, seeds, most):
-    for seed in range(seeds):
+def infer_number(tfidf, words, passes, penalties, most):
+    for penalty in penalties:
+        model = OrthogonalSphericalAdmixture(
+            max_iter=passes, max_components=most, n_components_penalty=penalty, random_state=0
+        )
         start = time.perf_counter()
-        model = OrthogonalSphericalAdmixture(max_iter=passes, max_components=most, random_state=seed)
         model.fit(tfidf[:-HELD_OUT])
         seconds = time.perf_counter() - start
         probable = np.flatnonzero(model.n_components_posterior_)
         told = ", ".join(f"{k}: {model.n_components_posterior_[k]:.2f}" for k in probable)
-        print(f"seed {seed}: {passes} passes in {seconds:.0f} s, concentration {model.document_concentration_:.0f}")
+        print(
+            f"penalty {penalty:g}: {passes} passes in {seconds:.0f} s, concentration {model.document_concentration_:.0f}"
+        )
         print(f"  number of topics {told}")
         trace = model.posterior_["n_components"][0]
         print(f"  draws {trace[:: max(1, len(trace) // 20)].astype(int).tolist()}")
         report(model, tfidf)
-        if seed == 0:
-            for topic in model.topic_words(6, words):
-                positive, negative = (" ".join(word for word, _ in of) for of in topic)
-                print(f"    {positive}  |  {negative}")
+        for topic in model.topic_words(6, words)[:20]:
+            positive, negative = (" ".join(word for word, _ in of) for of in topic)
+            print(f"    {positive}  |  {negative}")
 
 
 def report(model, tfidf):
@@ -84,14 +87,14 @@ def compare(counts, tfidf, n_components, passes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--penalties", type=float, nargs="*", default=[1.0, 10_000.0])
     parser.add_argument("--most", type=int, default=100, help="topics, at most")
     parser.add_argument("--n-components", type=int, default=20)
     arguments = parser.parse_args()
     counts, tfidf, words = load()
     with threadpool_limits(1):
         compare(counts, tfidf, arguments.n_components, arguments.passes)
-        infer_number(tfidf, words, arguments.passes, arguments.seeds, arguments.most)
+        infer_number(tfidf, words, arguments.passes, arguments.penalties, arguments.most)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
 
     Parameters
     ----------
-    n_components : int or None, default=10
+    n_components : int or None, default=None
         Number of topics K; at most as many as there are documents and features. None infers it, with
         ``sampler="gibbs"`` only: the number changes by births and deaths of topics.
     sampler : str or BaseSampler instance, default="gibbs"
@@ -189,7 +189,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
 
     def __init__(
         self,
-        n_components=10,
+        n_components=None,
         *,
         sampler="gibbs",
         doc_topic_prior=None,

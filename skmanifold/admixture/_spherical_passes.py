@@ -131,7 +131,8 @@ class BlockwisePasses(_SphericalPasses):
         adapts = before.n_passes < self.n_adapting
         move_chains(model, chains, rows, key, *model.turn(state.position[0]), self.n_draws, adapts, draws)
         target = ConditionalSAM(model, draws[:, -n_kept:])
-        moving = self.sampler.init(target, np.array([subkey(key, Purpose.STEP)], np.uint64), state.position)
+        own = subkey(state.key[0], Purpose.STEP, before.n_passes)  # rows have the children of `key`
+        moving = self.sampler.init(target, np.array([own], np.uint64), state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
         state = state._replace(position=moving.position, n_steps=state.n_steps + 1)
         return self._finish(model, state, before, target.tally, rate=float(moving.statistics[0]))

@@ -75,17 +75,17 @@ def test_the_number_of_planted_topics_is_found():
 def test_draws_of_minibatches_are_those_of_sweeps():
     """Means and spreads of the topics, near together as the data know them."""
     X, _ = planted(n=100, V=10)
-    options = {"document_concentration": 200.0, "max_iter": 120, "burn_in": 60, "n_chains": 2}
+    options = {"document_concentration": 200.0, "max_iter": 300, "burn_in": 120, "n_chains": 2}
     moments = {}
     for sampler in SAMPLERS:
-        draws = make(sampler, batch_size=25, n_doc_samples=3, **options).fit(X).posterior_["components"]
+        draws = make(sampler, batch_size=10, n_doc_samples=3, **options).fit(X).posterior_["components"]
         mean = draws.mean(axis=1)
         moments[sampler] = mean, draws.std(axis=1).mean()
     exact, spread = moments.pop("gibbs")
     for mean, of_minibatches in moments.values():
         for chain in mean:
             order = match_topics(exact[0], chain).other
-            assert np.abs(exact[0] - chain[order]).max() < 1.5 * spread  # means over autocorrelated draws
+            assert np.sqrt(np.mean((exact[0] - chain[order]) ** 2)) < spread  # means over autocorrelated draws
         assert of_minibatches == pytest.approx(spread, rel=0.25)
 
 
@@ -139,9 +139,9 @@ def inferred(**params):
 
 def test_draws_with_different_numbers_of_topics_are_padded():
     X = small()
-    model = inferred(n_components_penalty=0.0, document_concentration=15.0).fit(X)
+    model = inferred(n_components_penalty=0.0, document_concentration=3.0).fit(X)
     numbers, draws = model.posterior_["n_components"], model.posterior_["components"]
-    assert len(np.unique(numbers)) > 1
+    assert len(np.unique(numbers[model.best_chain_])) > 1
     assert draws.shape == (2, 16, numbers.max(), 8)
     assert model.posterior_["topic_weights"].shape == (2, 16, numbers.max())
     for chain, i in np.ndindex(2, 16):
@@ -159,11 +159,11 @@ def test_draws_with_different_numbers_of_topics_are_padded():
     model.set_params(n_predictive_draws=16, n_importance_draws=500)
     X = np.delete(X, 3, axis=0)[:8]
     of_draws = [
-        spherical_document_likelihood(topics, X, np.full(len(topics), 0.5), 15.0, n_draws=500) for topics in drawn
+        spherical_document_likelihood(topics, X, np.full(len(topics), 0.5), 3.0, n_draws=500) for topics in drawn
     ]
     logs = [result.log_density for result in of_draws]
     expected = np.logaddexp.reduce(logs, axis=0) - np.log(16) - log_vmf_normalizer(8, 0)
-    np.testing.assert_allclose(model.score_samples(X), expected, atol=0.15)
+    np.testing.assert_allclose(model.score_samples(X), expected, atol=0.05)
     proportions = model.transform(X, average_draws=True)
     assert proportions.shape == (8, model.n_components_)
     np.testing.assert_allclose(proportions.sum(axis=1), 1)
