@@ -49,9 +49,8 @@ def infer_number(tfidf, words, passes, penalties, most):
         seconds = time.perf_counter() - start
         probable = np.flatnonzero(model.n_components_posterior_)
         told = ", ".join(f"{k}: {model.n_components_posterior_[k]:.2f}" for k in probable)
-        print(
-            f"penalty {penalty:g}: {passes} passes in {seconds:.0f} s, concentration {model.document_concentration_:.0f}"
-        )
+        kappa = model.document_concentration_
+        print(f"penalty {penalty:g}: {passes} passes in {seconds:.0f} s, concentration {kappa:.0f}")
         print(f"  number of topics {told}")
         trace = model.posterior_["n_components"][0]
         print(f"  draws {trace[:: max(1, len(trace) // 20)].astype(int).tolist()}")
