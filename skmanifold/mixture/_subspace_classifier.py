@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -164,7 +164,7 @@ class SubspaceClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         with np.errstate(divide="ignore"):
             logs = np.log(self.class_prior_) + np.column_stack([of.score_samples(X) for of in self.mixtures_])
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+        return log_softmax(logs, axis=1)
 
     def predict_proba(self, X):
         """The classes' posterior probabilities.

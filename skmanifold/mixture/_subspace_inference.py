@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +18,7 @@ from ._subspace_posterior import tell_draws
 from ._subspaces import Subspaces
 
 _ROWS_AT_ONCE = 1 << 16
+_LEAST = -1e308  # log density of rows so far away that their squares overflow
 
 
 class Projection(NamedTuple):
@@ -66,8 +67,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1.
         """
-        logs = self._log_joint(X)
-        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        return softmax(self._log_joint(X), axis=1)
 
     def predict(self, X):
         """The likeliest component of each row.
@@ -286,5 +286,5 @@ def average_log_terms(X: np.ndarray, draws: list[Subspaces], workers: Workers) -
         total = log_terms(X[start:stop], draws[0], workers)
         for draw in draws[1:]:
             np.logaddexp(total, log_terms(X[start:stop], draw, workers), out=total)
-        out[start:stop] = total - np.log(len(draws))
+        out[start:stop] = np.maximum(total - np.log(len(draws)), _LEAST)
     return out

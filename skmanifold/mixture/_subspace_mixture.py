@@ -16,7 +16,7 @@ from ..models import check_compatible
 from ..samplers import ConwayWalk, FrameGibbs
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
-from ._subspace_inference import SubspaceInference, for_kernels, average_log_terms, evenly_spaced
+from ._subspace_inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
 from ._subspace_init import start_partitions
 from ._subspace_model import SubspaceModel
 from ._subspace_posterior import estimate_subspaces, record_subspaces
@@ -51,7 +51,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of frames, by rotations in planes, and
           of their dimensions, with the ratios integrated out.
         - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ over the sphere that the
-          subspaces of all dimensions lie on, under a Gibbs posterior; for few features, and for comparison.
+          subspaces of all dimensions lie on, under a Gibbs posterior; for few features, and for comparison. Its loss
+          hardly tells a direction of noise from none, so that dimensions come out too high.
     noise : {"shared", "per_cluster"}, default="shared"
         Whether all subspaces have the same noise variance :math:`1 / g`.
     dimension_prior : float, array-like of shape (max_dimension + 1,) or None, default=None
@@ -77,7 +78,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     thin : int, default=2
         After burn-in every `thin`-th sweep is kept in ``posterior_``.
     n_init : int, default=5
-        Beginnings of each chain, of which that with the highest mean log likelihood after a few sweeps goes on.
+        Beginnings, the same for all chains; each chain goes on from the one with the highest log likelihood, with
+        ``"gibbs"`` after a few sweeps from each.
     n_chains : int, default=1
         Independent chains. What is fitted comes from the one with the highest mean log likelihood; the others tell
         whether it reproduces.

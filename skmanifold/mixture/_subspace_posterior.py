@@ -25,7 +25,7 @@ def record_subspaces(chain: Chain, stride: int) -> dict[str, Any]:
 def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
     """Fitted attributes, from wherever the chains stand: draws in one order of components, and means of the best's."""
     best = best_chain(chains)
-    of_chains: list[list[Subspaces]] = [[draw["_draw"] for draw in chain.draws if "_draw" in draw] for chain in chains]
+    of_chains: list[list[Any]] = [[draw["_draw"] for draw in chain.draws if "_draw" in draw] for chain in chains]
     made = bool(of_chains[best])
     if not made:  # too early
         of_chains = [[_drawn(chain)] for chain in chains]

@@ -75,12 +75,19 @@ def test_noise_of_each_cluster_is_found_if_they_differ():
     np.testing.assert_array_equal(shared[:, 0], shared[:, 1])
 
 
+def first_fit(wanted, **params):
+    """Of fits with one seed after the other, the first that is wanted."""
+    fits = (make(random_state=seed, thin=1, **params).fit(planted().data) for seed in range(20))
+    return next(filter(wanted, fits))
+
+
 def test_all_chains_have_one_order_of_components_and_the_best_is_told(monkeypatch):
-    mixture = recovered()
+    assert in_one_order(recovered())
+    mixture = first_fit(lambda fit: fit.best_chain_ == 1, n_chains=2)
     assert in_one_order(mixture)
     assert np.all(np.diff(mixture.weights_) < 0)
-    best = mixture.log_density_trace_[:, 40:].mean(axis=1).argmax()
-    assert mixture.best_chain_ == best
+    best = mixture.log_density_trace_[:, 4:].mean(axis=1).argmax()
+    assert best == 1
     for name in ("means", "weights", "noise_variance"):
         expected = mixture.posterior_[name][best].mean(axis=0)
         np.testing.assert_allclose(getattr(mixture, f"{name}_"), expected, rtol=1e-12)
@@ -94,8 +101,8 @@ def test_all_chains_have_one_order_of_components_and_the_best_is_told(monkeypatc
 
 
 def test_bases_are_the_top_eigenvectors_of_the_mean_projection():
-    mixture = recovered()
-    dims, bases = (mixture.posterior_[name][mixture.best_chain_] for name in ("dimensions", "bases"))
+    mixture = first_fit(lambda fit: np.any(fit.posterior_["dimensions"][0, -1] != fit.dimensions_), max_iter=30)
+    dims, bases = (mixture.posterior_[name][0] for name in ("dimensions", "bases"))
     for k, basis in enumerate(mixture.bases_):
         np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)
         projection = np.mean([draw[k, :d].T @ draw[k, :d] for draw, d in zip(bases, dims[:, k], strict=True)], axis=0)
@@ -269,7 +276,7 @@ NORMAL = np.random.default_rng(0).standard_normal((40, 40))
 CORNERS = {
     "constant columns": (np.column_stack([NORMAL[:, :2], np.ones(40), np.zeros(40)]), 2),
     "all rows equal": (np.ones((20, 3)), 2),
-    "all rows equal, but for rounding": (np.full((7, 3), 1e9 / 7), 2),
+    "all rows equal, but for rounding": (np.full((10, 3), 0.1), 2),
     "zeros": (np.zeros((5, 2)), 3),
     "fewer rows than features": (NORMAL[:6], 2),
     "few rows, many components": (NORMAL[:8, :9], 4),
@@ -285,8 +292,7 @@ CORNERS = {
 }
 
 
-@each_sampler
-@pytest.mark.parametrize("noise", ["shared", "per_cluster"])
+@pytest.mark.parametrize(("sampler", "noise"), [("gibbs", "shared"), ("gibbs", "per_cluster"), ("conway", "shared")])
 @pytest.mark.parametrize("name", CORNERS)
 def test_corners_are_fitted(name, sampler, noise):
     X, K = CORNERS[name]
@@ -299,6 +305,12 @@ def test_components_may_lose_all_their_rows(sampler):
     mixture = make(sampler, 4, init=np.zeros(40, int), dimensions=0, weight_prior=0.01).fit(0.01 * NORMAL[:, :4])
     is_sound(mixture, NORMAL[:, :4])
     assert len(np.unique(mixture.labels_)) < 4
+
+
+def test_rows_that_are_all_the_same_have_no_scale():
+    X, _ = CORNERS["all rows equal, but for rounding"]
+    assert np.all(X.mean(axis=0) != X[0])
+    np.testing.assert_array_equal(make().fit(X).noise_variance_, make().fit(np.zeros((10, 3))).noise_variance_)
 
 
 def test_rows_on_lines_are_found_to_the_last_digit():
