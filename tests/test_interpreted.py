@@ -10,7 +10,15 @@ import warnings
 
 import pytest
 
-from skmanifold import DPCategoricalMixture, SphericalAdmixture, StochasticLDA, VonMisesFisherMixture, sample
+from skmanifold import (
+    DPCategoricalMixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+    SubspaceMixture,
+    VonMisesFisherMixture,
+    sample,
+)
 from skmanifold.datasets import make_categorical_mixture, make_lda_corpus
 from skmanifold.manifolds import Stiefel
 from skmanifold.metrics import left_to_right
@@ -63,6 +71,13 @@ def print_figures():
     print("held out", *topics.score_samples(directions[:3]).round(4))
     kinds = VonMisesFisherMixture(2, random_state=0).fit(directions)
     print("mixture of directions", *kinds.score_samples(directions).round(6))
+    frames = OrthogonalSphericalAdmixture(max_iter=4, n_size_moves=3, n_importance_draws=20, random_state=0).fit(
+        directions
+    )
+    print("orthogonal", frames.n_components_, *frames.score_samples(directions[:3]).round(4))
+    for sampler in SubspaceMixture._samplers:
+        flats = SubspaceMixture(2, sampler=sampler, n_init=3, max_iter=6, random_state=0).fit(directions)
+        print("subspaces", sampler, *flats.dimensions_, *flats.score_samples(directions).round(6))
     for sampler in SAMPLERS:
         draws = sample(_target_of(sampler), sampler, n_draws=3, burn_in=0, n_chains=2, random_state=0)
         print(sampler, *draws.position.ravel().round(9))
@@ -76,7 +91,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 20 + len(SAMPLERS)
+    assert here.count("\n") == 23 + len(SAMPLERS)
 
 
 if __name__ == "__main__":
