@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammainccinv, gammaincinv
 from sklearn.exceptions import ConvergenceWarning
 
 from ..distributions import bessel_ratio
@@ -20,7 +21,8 @@ from ._spherical_setup import Setup
 from ._spherical_streams import STREAM_WAIT, SphericalStream
 from ._spherical_targets import ConditionalSAM, MinibatchSAM
 
-_HEAT = 0.2  # of the logarithm of the temperature, of which a fit warns
+_HEAT = 0.2  # of the logarithm of the temperature, beyond chance, of which a fit warns
+_RARE = 1e-6  # a probability
 
 
 class DrawPlan:
@@ -187,8 +189,10 @@ def warn_of_heat(temperature: np.ndarray | None, n_coordinates: int) -> None:
     if temperature is None or not np.isfinite(temperature).any():
         return
     mean = float(np.nanmean(temperature))
-    by_chance = 5.0 * np.sqrt(2.0 / n_coordinates)  # of a single velocity: those of a run are not independent
-    if abs(np.log(max(mean, 1e-300))) > _HEAT + by_chance:
+    # Those of a run are not independent: what a single velocity may have by chance.
+    half = 0.5 * n_coordinates
+    low, high = gammaincinv(half, _RARE) / half, gammainccinv(half, _RARE) / half
+    if not low * np.exp(-_HEAT) <= mean <= high * np.exp(_HEAT):
         warnings.warn(
             f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the posterior. Take "
             "smaller steps (sampler__step_size), larger minibatches, or a longer burn_in.",

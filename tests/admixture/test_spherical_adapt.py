@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import SphericalAdmixture
 from skmanifold.admixture._spherical_adapt import adapter, first_tuned, learn_concentration
 from skmanifold.admixture._spherical_model import Concentrations
 from skmanifold.admixture._spherical_passes import SphericalMinibatchPasses
+from skmanifold.admixture._spherical_plans import warn_of_heat
 from skmanifold.admixture._spherical_targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
@@ -159,3 +161,12 @@ def test_documents_of_the_model_are_fitted_with_their_concentration(sampler):
     assert 20 < model.topic_concentration_ < 120  # of three topics
     if sampler != "gmc_gibbs":
         assert model.posterior_["temperature"].mean() == pytest.approx(1, abs=0.1)
+
+
+def test_heat_is_told_beyond_what_one_velocity_has_by_chance():
+    for n_coordinates, chance, heat in ((3, [0.005, 10.0], [1e-5, 20.0]), (100_000, [0.83, 1.2], [0.79, 1.26])):
+        for mean in chance:
+            warn_of_heat(np.array([[mean]]), n_coordinates)
+        for mean in heat:
+            with pytest.warns(ConvergenceWarning, match="temperature"):
+                warn_of_heat(np.array([[mean]]), n_coordinates)
