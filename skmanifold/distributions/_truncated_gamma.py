@@ -91,6 +91,12 @@ def _fill_truncated_gamma(key, shape, rate, lower, upper, out):
 
 
 @njit(cache=True, nogil=True)
+def draw_ratio(key, shape, rate):
+    """A Ga(shape, rate) variate given that it is at most 1; never 0."""
+    return max(_draw_truncated_gamma(key, shape, max(rate, 1e-200), 0.0, 1.0)[0], 1e-300)
+
+
+@njit(cache=True, nogil=True)
 def _draw_truncated_gamma(key, shape, rate, lower, upper):
     """A draw, and the number of proposals it took.
 

@@ -7,10 +7,11 @@ import math
 import numpy as np
 from numba import njit
 
+from ..distributions._truncated_gamma import draw_ratio
 from ..utils._dot import dot
 from ..utils._random import fold_in, uniform
 from ..utils._variates import exponential, normal
-from ._subspace_variates import draw_ratio, log_gain
+from ._subspace_variates import log_gain
 
 
 @njit(cache=True, nogil=True)

@@ -11,11 +11,12 @@ import math
 import numpy as np
 from numba import njit
 
+from ..distributions._truncated_gamma import draw_ratio
 from ..utils._dot import dot
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 from ._subspace_birth_kernels import give_birth_or_take, orthonormalise, scatter_along
-from ._subspace_variates import draw_ratio, log_gain, von_mises
+from ._subspace_variates import log_gain, von_mises
 
 _NOISE = Purpose.NOISE
 _SWEEP = Purpose.SWEEP

@@ -12,7 +12,6 @@ import math
 
 from numba import njit
 
-from ..distributions._truncated_gamma import _draw_truncated_gamma
 from ..utils._random import uniform
 from ..utils._variates import open_uniform
 
@@ -58,12 +57,6 @@ def log_gain(n, scatter, noise, shape):
     """Log marginal likelihood of a direction within the subspace, less that of the same across it."""
     rate = 0.5 * noise * scatter
     return math.log(shape) + log_unit_gamma(shape + 0.5 * n, rate) + rate
-
-
-@njit(cache=True, nogil=True)
-def draw_ratio(key, shape, rate):
-    """A Ga(shape, rate) variate given that it is at most 1; never 0."""
-    return max(_draw_truncated_gamma(key, shape, max(rate, 1e-200), 0.0, 1.0)[0], 1e-300)
 
 
 @njit(cache=True, nogil=True)

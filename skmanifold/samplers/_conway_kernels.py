@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..distributions._truncated_gamma import _draw_truncated_gamma
+from ..distributions._truncated_gamma import draw_ratio
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import exponential, normal
 
@@ -268,8 +268,7 @@ def draw_within(
             middle = np.dot(axis, means[k])
             spread = max(np.dot(np.dot(scatters[k], axis), axis), 0.0)
             scatter = spread + n * (middle - np.dot(axis, before)) ** 2
-            rate = max(0.5 * noise[k] * scatter, 1e-200)
-            ratio = max(_draw_truncated_gamma(fold_in(draw, 0), shape + 0.5 * n, rate, 0.0, 1.0)[0], 1e-300)
+            ratio = draw_ratio(fold_in(draw, 0), shape + 0.5 * n, 0.5 * noise[k] * scatter)
             of_rows = n * ratio * noise[k]
             precision = of_rows + 1.0 / variance
             place = of_rows * middle / precision + normal(fold_in(draw, 1), 0) / math.sqrt(precision)

@@ -11,9 +11,9 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, polygamma
 
+from skmanifold.distributions._truncated_gamma import draw_ratio
 from skmanifold.mixture._subspace_frame_kernels import move_frame
 from skmanifold.mixture._subspace_model import Members, SubspaceModel, gather
-from skmanifold.mixture._subspace_variates import draw_ratio
 from skmanifold.mixture._subspaces import Priors
 from skmanifold.samplers import FrameGibbs
 from skmanifold.samplers._base import State
