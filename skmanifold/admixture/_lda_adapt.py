@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..samplers import State
-from ._lda_model import Assignments, LDAModel, Responsibilities, TokenLatents
+from ._lda_model import LDAModel, Responsibilities
 from ._learn_prior import (
     DocTopicHistogram,
     histogram_of_assignments,
@@ -17,6 +17,7 @@ from ._learn_prior import (
     learn_topic_word_prior,
     word_histogram_of_responsibilities,
 )
+from ._token_model import Assignments, TokenLatents
 from ._topic_counts import TopicPrior
 
 _FIRST, _EVERY = 10, 5  # passes: before, the counts are those of the random start
@@ -48,8 +49,7 @@ def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAMod
 def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
     """The same corpus, laid out as it is, under other priors."""
     other = copy.copy(model)
-    for name in ("_log_length", "_prior_strides"):  # made of the priors
-        other.__dict__.pop(name, None)
+    other.__dict__.pop("_prior_strides", None)  # made of the prior
     other.doc_topic_prior, other.topic_prior = doc_topic_prior, topic_prior
     return other
 

@@ -21,13 +21,13 @@ _HALF_WORD = np.uint64(32)
 
 @njit(cache=True, nogil=True)
 def _init_assignments(
-    indptr, indices, counts, token_start, n_components, key, out_assignments, out_word_topic, out_topic_total
+    indptr, indices, counts, token_start, first_row, n_components, key, out_assignments, out_word_topic, out_topic_total
 ):
     """Give each token a uniformly random topic, and count; a draw belongs to (key, row, feature, occurrence)."""
     out_word_topic[:] = 0
     out_topic_total[:] = 0
     for row in range(len(indptr) - 1):
-        row_key = fold_in(key, row)
+        row_key = fold_in(key, first_row + row)
         token = token_start[row]
         for j in range(indptr[row], indptr[row + 1]):
             cell_key = fold_in(row_key, indices[j])

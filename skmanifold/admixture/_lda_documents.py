@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from ..utils._csr import Counts
+from ..utils._exact_sum import exact_sum
 from ..utils._prefetch import prefetch
 from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_cvb0_kernels import _index_words
@@ -263,7 +264,7 @@ def sample_documents(
         counts = part if counts is None else add_counts(counts, part)
         first_sweep = stop_sweep
     assert counts is not None
-    return DocumentSample(token_topics, counts, float(log_likelihood.sum()) / n_kept)
+    return DocumentSample(token_topics, counts, exact_sum(log_likelihood) / n_kept)
 
 
 def _count(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:

@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation of one corpus: what ESCA, collapsed Gibbs and CVB0 ask of it."""
+"""Latent Dirichlet allocation of one corpus: what ESCA, Gibbs, collapsed Gibbs and CVB0 ask of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
-from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task, split_range
-from ._lda_collapsed_kernels import _init_assignments, _log_joint, _sweep_collapsed
+from ._lda_collapsed_kernels import _log_joint, _sweep_collapsed
 from ._lda_cvb0_kernels import (
     _accumulate_words,
     _index_words,
@@ -21,33 +20,13 @@ from ._lda_cvb0_kernels import (
     _sum_words,
     _update_rows,
 )
-from ._lda_documents import Documents, all_documents, make_word_table, sample_documents
-from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
-from ._lda_layout import TokenLayout, make_layout
-from ._log_topics import LogTopics, check_dense, draw_topics
-from ._topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, scale_counts
-from ._vectors import zeros_by_cache_line
+from ._log_topics import LogTopics, draw_topics
+from ._token_model import Assignments, TokenModel
+from ._topic_counts import TopicCounts, TopicPrior, counts_from_dense
 
-_WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
 _ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs updated by one task of CVB0
 _WORD_BLOCK = 1 << 10  # words whose sums are merged at a time
 _MAX_RESPONSIBILITY_BYTES = 8 << 30
-
-
-class TokenLatents(NamedTuple):
-    """What ESCA keeps between passes: the topics of the tokens, and each document's counts of them."""
-
-    token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
-    row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
-    entries: np.ndarray  # (row_start[-1],) uint32: count << 16 | topic
-
-
-class Assignments(NamedTuple):
-    """The state of collapsed Gibbs: one topic for each token in CSR order, and their counts."""
-
-    topics: np.ndarray  # (n_tokens,) uint16
-    word_topic: np.ndarray  # (V, K) int32
-    totals: np.ndarray  # (K,) int64
 
 
 class Responsibilities(NamedTuple):
@@ -58,11 +37,10 @@ class Responsibilities(NamedTuple):
     totals: np.ndarray  # (K,) float64
 
 
-class LDAModel:
-    """Posterior of latent Dirichlet allocation.
+class LDAModel(TokenModel):
+    """Posterior of latent Dirichlet allocation: a topic's words have a Dirichlet prior.
 
-    Offers the updates of `LatentModel`, `StreamModel`, `CollapsedModel`, `PartiallyCollapsedModel` and
-    `CollapsedVariationalModel`.
+    Offers the updates of `CollapsedModel` and `CollapsedVariationalModel` besides those of `TokenModel`.
 
     Parameters
     ----------
@@ -72,10 +50,8 @@ class LDAModel:
         Dirichlet parameters of the documents' proportions.
     topic_prior : TopicPrior
         Dirichlet parameters of the topics.
-    workers : Workers
-        Who runs the kernels.
-    block_tokens : int, optional
-        About how many tokens one task samples; no result depends on it.
+    workers, block_tokens, first_row
+        As in `TokenModel`.
     """
 
     def __init__(
@@ -85,188 +61,24 @@ class LDAModel:
         topic_prior: TopicPrior,
         workers: Workers,
         block_tokens: int | None = None,
+        first_row: int = 0,
     ):
-        self.counts = counts
-        self.doc_topic_prior = doc_topic_prior
+        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
         self.topic_prior = topic_prior
-        self.workers = workers
-        self.block_tokens = block_tokens
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.doc_topic_prior)
-
-    # LatentModel and StreamModel: all tokens at once, given frozen topics
-
-    @cached_property
-    def layout(self) -> TokenLayout:
-        """The corpus in ESCA's order."""
-        return make_layout(self.counts, self.n_components, self.workers, self.block_tokens)
-
-    @cached_property
-    def _word_ranges(self) -> list[tuple[int, int]]:
-        layout = self.layout
-        tokens = np.zeros(self.counts.n_features, np.int64)
-        np.add.at(tokens, layout.segment_word, np.diff(layout.segment_tokens))
-        return split_by_task(np.cumsum(tokens) // _WORD_RANGE_TOKENS)
-
-    @cached_property
-    def _log_length(self) -> float:
-        """Sum over tokens of the log of their document's length with prior: the normaliser of its proportions."""
-        lengths = self.layout.row_tokens
-        return float(np.sum(lengths * np.log(lengths + self.doc_topic_prior.sum())))
-
-    def _blocks(self):
-        """For each block: its segments, its first row and its rows."""
-        layout = self.layout
-        for block in range(layout.n_blocks):
-            segments = layout.block_segments[block : block + 2]
-            if segments[0] < segments[1]:
-                yield segments, layout.block_rows[block], slice(*layout.block_rows[block : block + 2])
-
-    def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
-        """Every token's topic uniformly at random."""
-        latents = self._empty_latents()
-
-        def draw(segments, first_row, rows):
-            layout = self.layout
-            _draw_uniform_topics(
-                segments,
-                layout.segment_word,
-                layout.segment_pairs,
-                layout.segment_tokens,
-                layout.pair_row,
-                layout.pair_count,
-                first_row,
-                self.n_components,
-                key,
-                latents.token_topics,
-            )
-            self._count_block(segments, rows, latents)
-
-        self.workers.run(draw, self._blocks())
-        return latents, self._count_topics(latents)
-
-    def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
-        """Every token's topic given the topics and the documents' counts of the pass before (ESCA's S step)."""
-        layout = self.layout
-        prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
-        log_likelihood = np.zeros(len(layout.row_tokens))
-
-        def sweep(segments, first_row, rows):
-            _sample_block(
-                segments,
-                layout.segment_word,
-                layout.segment_pairs,
-                layout.segment_tokens,
-                layout.pair_row,
-                layout.pair_count,
-                first_row,
-                layout.row_start[rows],
-                latents.row_vectors[rows],
-                latents.entries,
-                position.indptr,
-                position.topics,
-                position.weights,
-                position.base,
-                position.inverse,
-                self.doc_topic_prior,
-                prior_sums,
-                key,
-                latents.token_topics,
-                log_likelihood[rows],
-            )
-            self._count_block(segments, rows, latents)
-
-        self.workers.run(sweep, self._blocks())
-        return latents, self._count_topics(latents), float(log_likelihood.sum()) - self._log_length
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
         """Counts smoothed by the prior: the mode in the natural parameters (ESCA's M step)."""
         return self.topic_prior.smooth(statistics)
 
-    def impute_rows(self, position: TopicWord, n_sweeps: int, key: np.uint64) -> TopicCounts:
-        """Topics of documents never seen: the first sweep knows nothing of a document, the next its last counts."""
-        latents = self._empty_latents()
-        for sweep in range(n_sweeps):
-            latents, statistics, _ = self.sample_latents(position, latents, subkey(key, sweep))
-        return statistics
-
-    def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
-        """``(1 - rate) * old + rate * scale * new``."""
-        return add_counts(old, new, 1.0 - rate, rate * scale) if rate < 1.0 else scale_counts(new, scale)
-
-    def _empty_latents(self) -> TokenLatents:
-        layout = self.layout
-        return TokenLatents(
-            np.empty(layout.n_tokens, np.uint16),
-            np.zeros(len(layout.row_tokens), np.int64),
-            zeros_by_cache_line(layout.row_start[-1], np.uint32),
-        )
-
-    def _count_block(self, segments, rows, latents):
-        layout = self.layout
-        _count_rows(
-            segments,
-            layout.segment_tokens,
-            layout.segment_pairs,
-            layout.pair_row,
-            layout.pair_count,
-            latents.token_topics,
-            self.n_components,
-            layout.row_tokens[rows],
-            layout.row_start[rows],
-            latents.row_vectors[rows],
-            latents.entries,
-        )
-
-    def _count_topics(self, latents) -> TopicCounts:
-        layout = self.layout
-        n_topics, topics, counts, totals = zip(
-            *self.workers.run(
-                _count_words,
-                [
-                    (
-                        *words,
-                        layout.word_start,
-                        layout.word_segments,
-                        layout.segment_tokens,
-                        latents.token_topics,
-                        self.n_components,
-                    )
-                    for words in self._word_ranges
-                ],
-            ),
-            strict=True,
-        )
-        indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
-        return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
+        """Topics from their Dirichlet posterior given the counts."""
+        return draw_topics(self._prior_strides, statistics, key, self.workers)
 
     # CollapsedModel: one token after the other
 
     @cached_property
-    def token_start(self) -> np.ndarray:
-        """Where each row's tokens begin, in CSR order."""
-        return self.counts.token_start()
-
-    @cached_property
     def _prior_strides(self):
         return self.topic_prior.strides(self.n_components, self.counts.n_features)
-
-    def init_assignments(self, key: np.uint64) -> Assignments:
-        """Every token's topic uniformly at random."""
-        corpus = self.counts
-        check_dense(self.n_components, corpus.n_features)
-        state = Assignments(
-            np.empty(corpus.n_tokens, np.uint16),
-            np.empty((corpus.n_features, self.n_components), np.int32),
-            np.empty(self.n_components, np.int64),
-        )
-        _init_assignments(
-            corpus.indptr, corpus.indices, corpus.counts, self.token_start, self.n_components, key, *state
-        )
-        return state
 
     def sweep_assignments(self, assignments: Assignments, key: np.uint64) -> float:
         """Redraw every token's topic in turn, in place; returns log p(words, topics of the tokens)."""
@@ -288,36 +100,6 @@ class LDAModel:
     def collapsed_statistics(self, assignments: Assignments) -> TopicCounts:
         """Counts of the assignments."""
         return counts_from_dense(assignments.word_topic, assignments.totals)
-
-    # PartiallyCollapsedModel: one document by itself after the other, given topics that are drawn
-
-    @cached_property
-    def _documents(self) -> Documents:
-        return all_documents(self.counts)
-
-    def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
-        """Every token's topic uniformly at random, in CSR order."""
-        assignments = self.init_assignments(key)
-        return assignments.topics, self.collapsed_statistics(assignments)
-
-    def sample_rows(self, position: LogTopics, latents: np.ndarray, key: np.uint64):
-        """Redraw the topics of each document's tokens in turn."""
-        table = make_word_table(*position, self.doc_topic_prior, self.workers)
-        sample = sample_documents(
-            self._documents,
-            table,
-            self.doc_topic_prior,
-            fold_in_each(key, np.arange(self.counts.n_rows)),
-            n_burn_in=0,
-            n_kept=1,
-            workers=self.workers,
-            token_topics=latents,
-        )
-        return sample.token_topics, sample.counts, sample.log_likelihood
-
-    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """Topics from their Dirichlet posterior given the counts."""
-        return draw_topics(self._prior_strides, statistics, key, self.workers)
 
     # CollapsedVariationalModel: a distribution over topics for each document-word pair
 

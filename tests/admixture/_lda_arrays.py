@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skmanifold.admixture._lda_model import LDAModel, TokenLatents
+from skmanifold.admixture._lda_model import LDAModel
+from skmanifold.admixture._token_model import TokenLatents
 from skmanifold.admixture._topic_counts import TopicPrior
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers

@@ -20,7 +20,7 @@ def initial_state(corpus, n_topics, key=KEY):
     assignments = np.empty(corpus.n_tokens, np.uint16)
     word_topic = np.full((corpus.n_words, n_topics), -1, np.int32)
     topic_total = np.full(n_topics, -1, np.int64)
-    _init_assignments(*corpus[:4], n_topics, key, assignments, word_topic, topic_total)
+    _init_assignments(*corpus[:4], 0, n_topics, key, assignments, word_topic, topic_total)
     return assignments, word_topic, topic_total
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skmanifold.admixture import _lda_layout, _lda_model
+from skmanifold.admixture import _lda_layout, _token_model
 from skmanifold.admixture._lda_esca_kernels import _first_above
 from skmanifold.admixture._vectors import LANES
 from skmanifold.models._topic_word import topic_word_from_array
@@ -139,7 +139,7 @@ def check_counts(model, latents, statistics):
 
 @pytest.mark.parametrize(("n_topics", "range_tokens"), [(1, 10), (3, 10), (50, 10), (50, 1 << 17), (65_535, 1 << 17)])
 def test_counts_are_those_of_the_tokens(n_topics, range_tokens, monkeypatch):
-    monkeypatch.setattr(_lda_model, "_WORD_RANGE_TOKENS", range_tokens)
+    monkeypatch.setattr(_token_model, "_WORD_RANGE_TOKENS", range_tokens)
     table = random_table()
     table[20, 11] = 140_000  # one topic takes three entries where there is one
     model = make_model(table, np.full(n_topics, 0.3), block_tokens=200)
@@ -205,7 +205,7 @@ def passes():
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 @pytest.mark.parametrize("block_tokens", [1, 7, 60, 500, 10**6])
 def test_blocks_and_workers_do_not_change_a_byte(passes, block_tokens, n_workers, monkeypatch):
-    monkeypatch.setattr(_lda_model, "_WORD_RANGE_TOKENS", 100)
+    monkeypatch.setattr(_token_model, "_WORD_RANGE_TOKENS", 100)
     with Workers(n_workers) as workers:
         for ours, expected in zip(run_passes(block_tokens, workers), passes, strict=True):
             for a, b in zip(ours, expected, strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from skmanifold.admixture._lda_model import TokenLatents
+from skmanifold.admixture._token_model import TokenLatents
 from skmanifold.admixture._topic_counts import counts_from_dense
 from skmanifold.models._topic_word import topic_word_from_array
 from skmanifold.samplers import ESCA
