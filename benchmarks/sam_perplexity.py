@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from skmanifold.admixture._spherical import SphericalAdmixture
 from skmanifold.admixture._spherical_plans import DrawPlan, EstimatePlan, is_variational
-from skmanifold.admixture._spherical_setup import set_up
+from skmanifold.admixture._spherical_setup import set_up, without_metric
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC, MeanField, StochasticMeanField
 from skmanifold.utils._directions import as_directions
@@ -95,12 +95,11 @@ def begin(name, rows, data, seed, workers):
         topic_scale="auto",
         n_jobs=1,
     )
-    setup = set_up(settings, rows, key, batch)
     burn_in = burn_in if batch else burn_in_full
     if is_variational(sampler):
-        plan = EstimatePlan(sampler, setup, batch, burn_in, 1)
+        plan = EstimatePlan(sampler, without_metric(settings, rows, key)[0], batch, burn_in, 1)
     else:
-        plan = DrawPlan(sampler, setup, batch, 5, burn_in, 1)
+        plan = DrawPlan(sampler, set_up(settings, rows, key, batch), batch, 5, burn_in, 1)
     model = plan.model(workers)
     return plan, model, plan.sampler.init(model, key), burn_in
 

@@ -11,9 +11,9 @@ from ..utils._random import Purpose, subkey
 from ._orthogonal_kernels import place_proportions
 from ._orthogonal_model import OrthogonalModel
 from ._orthogonal_size import propose_size
-from ._spherical_model import ProportionChains
+from ._spherical_model import Heard, ProportionChains
 from ._spherical_passes import BlockwisePasses, no_scales
-from ._spherical_targets import ConditionalSAM, Tally, move_chains
+from ._spherical_targets import ConditionalSAM, Tally
 
 
 class ConditionalFrames(ConditionalSAM):
@@ -62,21 +62,25 @@ class FramePasses(BlockwisePasses):
 
     def step(self, model: Any, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
-        before, rows, t = state.statistics, model.directed, state.statistics.n_passes
-        model = model.sized(len(before.topics))
-        draws = np.empty((len(rows), self.n_draws, model.n_components))
-        word_topic, gram = model.turn(state.position[0])
-        key = subkey(state.key[0], Purpose.SWEEP, t)
-        adapts = t < self.n_adapting
-        heard = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        model = model.sized(len(state.statistics.topics))
+        state, draws = self._pass(model, state)
+        return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
+
+    def _move_topics(
+        self,
+        model: Any,
+        state: State,
+        keys: np.ndarray,
+        draws: np.ndarray,
+        heard: Heard,
+        word_topic: np.ndarray,
+    ) -> tuple[np.ndarray, Tally, float | None]:
+        """An exact draw asks for no gradient: scales are told by the topics before it."""
         tally = Tally(model.n_components)
         tally.add(heard, model.prior(word_topic))
         target = ConditionalFrames(model, draws[:, -1:])
-        moving = self.sampler.init(target, np.array([subkey(state.key[0], Purpose.STEP, t)], np.uint64), state.position)
-        moving = self.sampler.step(target, moving)
-        state = state._replace(position=moving.position, n_steps=state.n_steps + 1)
-        state = self._finish(model, state, before, tally)
-        return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
+        moving = self.sampler.step(target, self.sampler.init(target, keys, state.position))
+        return moving.position, tally, None
 
     def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
         """Births and deaths of topics, of which the documents' proportions are at hand."""

@@ -11,7 +11,7 @@ from ..inference._driver import Chain
 from ..samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, State
 from ..utils._random import Purpose, subkey
 from ._spherical_document_kernels import mean_proportions
-from ._spherical_model import ProportionChains, SphericalModel
+from ._spherical_model import Heard, ProportionChains, SphericalModel
 from ._spherical_targets import ConditionalSAM, MinibatchSAM, Tally, move_chains
 
 _MEMORY = 0.2  # weight of the last pass in running means
@@ -124,18 +124,38 @@ class BlockwisePasses(_SphericalPasses):
 
     def step(self, model: SphericalModel, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
-        before, chains, rows = state.statistics, state.latents, model.directed
+        return self._pass(model, state)[0]
+
+    def _pass(self, model: SphericalModel, state: State) -> tuple[State, np.ndarray]:
+        """One pass, and the proportions of all documents, (n_directed_rows, n_draws, K)."""
+        before, rows = state.statistics, model.directed
         key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
-        n_kept = 1 if isinstance(self.sampler, BlockwiseGMC) else self.n_draws
         draws = np.empty((len(rows), self.n_draws, model.n_components))
+        word_topic, gram = model.turn(state.position[0])
         adapts = before.n_passes < self.n_adapting
-        move_chains(model, chains, rows, key, *model.turn(state.position[0]), self.n_draws, adapts, draws)
-        target = ConditionalSAM(model, draws[:, -n_kept:])
-        own = subkey(state.key[0], Purpose.STEP, before.n_passes)  # rows have the children of `key`
-        moving = self.sampler.init(target, np.array([own], np.uint64), state.position)
+        heard = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        keys = np.array([subkey(state.key[0], Purpose.STEP, before.n_passes)], np.uint64)  # `key` is for documents
+        position, tally, rate = self._move_topics(model, state, keys, draws, heard, word_topic)
+        state = state._replace(position=position, n_steps=state.n_steps + 1)
+        return self._finish(model, state, before, tally, rate=rate), draws
+
+    def _move_topics(
+        self,
+        model: SphericalModel,
+        state: State,
+        keys: np.ndarray,
+        draws: np.ndarray,
+        heard: Heard,
+        word_topic: np.ndarray,
+    ) -> tuple[np.ndarray, Tally, float | None]:
+        """Where a transition leads given proportions, what the pass told about scales, and the acceptance rate if any.
+
+        `heard` and `word_topic` are of the topics before it.
+        """
+        target = ConditionalSAM(model, draws[:, -1:] if isinstance(self.sampler, BlockwiseGMC) else draws)
+        moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
-        state = state._replace(position=moving.position, n_steps=state.n_steps + 1)
-        return self._finish(model, state, before, target.tally, rate=float(moving.statistics[0]))
+        return moving.position, target.tally, float(moving.statistics[0])
 
 
 def no_scales(n_components: int) -> Scales:

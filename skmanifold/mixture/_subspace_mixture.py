@@ -263,11 +263,13 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
             )
         priors = set_priors(self, rows)
         with self._open_workers() as (chain_workers, kernel_workers):
-            model = SubspaceModel(rows - priors.location, priors, [], kernel_workers, schedule.burn_in)
-            check_compatible(sampler, model, self._samplers.values())
-            model.starts = start_partitions(model.X, priors, self.init, self.n_init, subkey(key, Purpose.START))
-            of_start = model.fit_subspaces(model.starts[0])
-            draw_bytes = self.n_chains * of_start.compact().nbytes  # draws are about as large
+            centred, of_run = rows - priors.location, (kernel_workers, schedule.burn_in)
+            # Starts are work: a sampler that does not fit is refused before.
+            check_compatible(sampler, SubspaceModel(centred, priors, [], *of_run), self._samplers.values())
+            starts = start_partitions(centred, priors, self.init, self.n_init, subkey(key, Purpose.START))
+            model = SubspaceModel(centred, priors, starts, *of_run)
+            _, subspaces = model.beginnings[0]
+            draw_bytes = self.n_chains * subspaces.compact().nbytes  # draws are about as large
             # The last is kept even if it does not fit: there is nothing else to tell of.
             stride = DrawStore.within(self.max_draws_bytes, draw_bytes).stride(schedule.n_draws) or schedule.n_draws
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -134,6 +135,11 @@ class SubspaceModel:
         return ScatterFactors(*self.moments(labels, origins))
 
     # Starts
+
+    @cached_property
+    def beginnings(self) -> list[tuple[np.ndarray, Subspaces]]:
+        """Labels to begin with, and the subspaces nearest to their rows; found once for all chains."""
+        return [(labels, self.fit_subspaces(labels)) for labels in self.starts]
 
     def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
         """The subspaces nearest to the rows with these labels, of dimensions by an information criterion."""

@@ -45,6 +45,29 @@ class StreamModel(LatentModel, Protocol):
 
 
 @runtime_checkable
+class ExpectationModel(Protocol):
+    """A latent-variable model whose expected statistics given the parameters are known in closed form."""
+
+    n_rows: int
+
+    def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
+        """Latents drawn before anything is known; returns them and their statistics."""
+        ...
+
+    def expect_latents(self, position: Any) -> tuple[Any, float]:
+        """The expected statistics given data and `position`, and the log likelihood at `position`."""
+        ...
+
+    def mode(self, statistics: Any) -> Any:
+        """The parameters that the statistics and the prior make most probable."""
+        ...
+
+    def log_prior(self, position: Any) -> float:
+        """Log density of the prior whose mode `mode` takes, up to a constant."""
+        ...
+
+
+@runtime_checkable
 class CollapsedModel(Protocol):
     """A model whose parameters can be integrated out, leaving one discrete assignment a token."""
 
@@ -355,10 +378,9 @@ class MeanFieldModel(Protocol):
 class SubspaceMixtureModel(Protocol):
     """Mixture of affine subspaces of unknown dimensions: labels given subspaces, subspaces given labels."""
 
-    starts: Any  # labels to begin with, one or several
-
-    def fit_subspaces(self, labels: np.ndarray) -> Any:
-        """The subspaces nearest to the rows with these labels."""
+    @property
+    def beginnings(self) -> Any:
+        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
@@ -377,7 +399,6 @@ class SubspaceWalkModel(Protocol):
     Subspaces are those of `mixture._subspaces`; rows have the location of the centres' prior taken off.
     """
 
-    starts: Any  # labels to begin with, one or several
     priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
     n_adapting: int  # steps in which a sampler may be tuned
 
@@ -386,8 +407,9 @@ class SubspaceWalkModel(Protocol):
         """Number of features."""
         ...
 
-    def fit_subspaces(self, labels: np.ndarray) -> Any:
-        """The subspaces nearest to the rows with these labels."""
+    @property
+    def beginnings(self) -> Any:
+        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
         ...
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:

@@ -111,9 +111,8 @@ class ConwayWalk(BaseSampler):
                 "random point would take minutes. Reduce the features, or take another sampler."
             )
         drawing = subkey(key, Purpose.INITIAL_LATENTS)
-        tried = [(model.fit_subspaces(labels), labels) for labels in model.starts]
-        levels = [self._log_likelihood(model, position, drawing) for position, _ in tried]
-        position, labels = tried[int(np.argmax(levels))]
+        levels = [self._log_likelihood(model, position, drawing) for _, position in model.beginnings]
+        labels, position = model.beginnings[int(np.argmax(levels))]
         K, m = position.centres.shape
         directions = np.empty((K, m, m))
         for k in range(K):

@@ -78,7 +78,10 @@ class FrameGibbs(BaseSampler):
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> State:
         """The best of the model's beginnings, after some steps from each if there are several."""
-        begun = [self._begin(model, labels, subkey(key, Purpose.START, i)) for i, labels in enumerate(model.starts)]
+        begun = [
+            State(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, latents=labels)
+            for i, (labels, subspaces) in enumerate(model.beginnings)
+        ]
         if len(begun) == 1:
             return begun[0]._replace(key=key)
         tried = [self._pilot(model, state) for state in begun]
@@ -99,10 +102,6 @@ class FrameGibbs(BaseSampler):
     def average_window(self, n_kept_passes: int) -> int:
         """The last sweep alone: labels of components may change their meaning."""
         return 1
-
-    @staticmethod
-    def _begin(model: SubspaceMixtureModel, labels: np.ndarray, key: np.uint64) -> State:
-        return State(model.fit_subspaces(labels), key, 0, -np.inf, latents=labels)
 
     def _pilot(self, model: SubspaceMixtureModel, state: State) -> tuple[float, State]:
         """The mean log likelihood of the second half of some steps, and where they end."""
