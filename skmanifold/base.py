@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 
+from .inference._checkpoints import Checkpoints
 from .inference._driver import Chain, best_chain, run_chains
 from .inference._schedule import Schedule
 from .samplers import BaseSampler, State
@@ -29,7 +30,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
-    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that are samplers
+    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
     _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
 
     def set_params(self, **params):
@@ -53,8 +54,12 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
             if any(name.startswith(f"{block}__") for name in params):
                 sampler = params.get(block, getattr(self, block))
                 if isinstance(sampler, str):
-                    params = {**params, block: named_sampler(sampler, self._by_name(), self._whose)}
+                    params = {**params, block: self._named_block(block, sampler)}
         return super().set_params(**params)
+
+    def _named_block(self, block: str, name: str) -> BaseEstimator:
+        """What a name given for one of ``_blocks`` stands for."""
+        return named_sampler(name, self._by_name(), self._whose)
 
     def _resolve_sampler(self) -> BaseSampler:
         """A fresh, validated sampler from the constructor's `sampler`."""
@@ -94,6 +99,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         adapt: Callable[[Any, State], Any],
         estimate: Callable[[list[Chain]], dict[str, Any]],
         workers: Workers,
+        checkpoints: Checkpoints | None = None,
     ) -> dict[str, Any]:
         """Run all chains under the callbacks; returns the fitted attributes.
 
@@ -101,7 +107,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        sampler, model, key, schedule, add, record, adapt, workers
+        sampler, model, key, schedule, add, record, adapt, workers, checkpoints
             As in :func:`~skmanifold.inference._driver.run_chains`.
         X : array-like
             The data as the user gave them, for callbacks that score.
@@ -122,7 +128,8 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
                 log_density = chains[best_chain(chains)].log_density[-1]
                 print(f"pass {iteration} of {schedule.max_iter}: log density {log_density:.6g}")
             step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
-            return step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: fitted(chains))
+            stop = step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: fitted(chains))
+            return stop or all(sampler.has_converged(chain.state) for chain in chains)
 
         context.call_on_fit_task_begin(**task)
         chains = run_chains(
@@ -136,6 +143,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
             after_pass=after_pass,
             workers=workers,
             adapt=adapt,
+            checkpoints=checkpoints,
         )
         attributes = fitted(chains)
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)

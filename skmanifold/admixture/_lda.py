@@ -10,12 +10,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
-from ..inference._driver import Chain, best_chain
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
 from ..models import check_compatible, seen_by
-from ..models._topic_word import as_topic_word
 from ..samplers import (
     CVB0,
     ESCA,
@@ -35,11 +34,14 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
 from ._lda_adapt import adapter
+from ._lda_estimate import fitted_topics, prior_attributes
 from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
 from ._lda_passes import MinibatchPasses, add_topics, record_topics
+from ._lda_shards import shard_corpus
 from ._lda_streams import TopicStream, advance_counts
-from ._topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
+from ._token_shards import checkpoints_of, is_elsewhere
+from ._topic_counts import TopicPrior, add_counts, scale_counts
 from ._topic_inference import TopicInference
 from ._topic_uncertainty import TopicUncertainty
 
@@ -306,29 +308,33 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
         auto = self._learned_priors(sampler, schedule)
         key = root_key(self.random_state)
-        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
-        priors = self._priors(counts.n_features)
-        by_minibatch = isinstance(sampler, ManifoldSampler)
-        stride = self._draw_store(counts.n_features).stride(schedule.n_draws)
+        counts = None if is_elsewhere(X) else self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
+        by_minibatch, checkpoints = False, None
         with self._open_workers() as (chain_workers, kernel_workers):
             model: Any
-            if by_minibatch:
+            if counts is None or active_session():
+                model = shard_corpus(self, X, counts, sampler, key, kernel_workers)
+                checkpoints = checkpoints_of(self, key, model)
+            elif by_minibatch := isinstance(sampler, ManifoldSampler):
+                priors = self._priors(counts.n_features)
                 model = self._make_minibatches(sampler, counts, priors, kernel_workers, counts.n_rows)
             else:
-                model = LDAModel(counts, *priors, kernel_workers)
+                model = LDAModel(counts, *self._priors(counts.n_features), kernel_workers)
                 check_compatible(sampler, model, self._samplers.values())
+            stride = self._draw_store(self.n_features_in_).stride(schedule.n_draws)
             fitted = self._run_chains(
                 MinibatchPasses(sampler) if by_minibatch else sampler,
                 model,
                 key,
                 schedule,
                 X,
-                counts.n_rows,
+                model.n_rows,
                 add=add_topics if by_minibatch else add_counts,
                 record=lambda chain: record_topics(chain, stride),
                 adapt=adapter(*auto, schedule.burn_in),
-                estimate=lambda chains: {**_estimate(chains), "_key": key, "sampler_": sampler},
+                estimate=lambda chains: {**fitted_topics(chains), "_key": key, "sampler_": sampler},
                 workers=chain_workers,
+                checkpoints=checkpoints,
             )
         self.__dict__.update(fitted)
         return self
@@ -391,7 +397,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
             fitted = self._advance_counts(sampler, counts, priors, key, t)
         for name in ("_posterior", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(fitted, **_prior_attributes(*priors))
+        self.__dict__.update(fitted, **prior_attributes(*priors))
         self._key, self.sampler_, self.n_batch_iter_ = key, sampler, t + 1
         return self
 
@@ -433,16 +439,18 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         return auto
 
     def _priors(self, n_features: int, learned: bool = False) -> Priors:
-        n_components = self.n_components
-        alpha, beta = self.doc_topic_prior, self.topic_word_prior
-        if isinstance(alpha, str):
-            alpha = self.doc_topic_prior_ if learned else None
+        beta = self.topic_word_prior
         if isinstance(beta, str):
             beta = self.topic_word_prior_ if learned else None
-        alpha = 1.0 / n_components if alpha is None else alpha
-        alpha = np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha
         beta = 0.1 if beta is None else beta
-        return check_doc_topic_prior(alpha, n_components), TopicPrior(beta, n_components, n_features)
+        return self._alpha(learned), TopicPrior(beta, self.n_components, n_features)
+
+    def _alpha(self, learned: bool = False) -> np.ndarray:
+        n_components, alpha = self.n_components, self.doc_topic_prior
+        if isinstance(alpha, str):
+            alpha = self.doc_topic_prior_ if learned else None
+        alpha = 1.0 / n_components if alpha is None else alpha
+        return check_doc_topic_prior(np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha, n_components)
 
     def _make_minibatches(self, sampler, counts: Counts, priors, workers: Workers, total_samples=None) -> MinibatchLDA:
         """The model of the samplers by minibatches: those of the data at hand, or all of it for a part of a stream."""
@@ -477,22 +485,3 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "doc_topic_prior_")
-
-
-def _prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> dict:
-    values = topic_prior.values
-    return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
-
-
-def _estimate(chains: list[Chain]) -> dict:
-    """What inference needs, from wherever the chains stand: the best one's averages, and the topics they make."""
-    best = best_chain(chains)
-    total, n_passes = chains[best].estimate()
-    model, mover = chains[best].model, chains[best].sampler
-    common = {"best_chain_": best, "n_batch_iter_": 0, "_n_counted_rows": model.counts.n_rows}
-    common.update(_prior_attributes(model.doc_topic_prior, model.topic_prior))
-    if isinstance(mover, MinibatchPasses):
-        stream = TopicStream(type(mover.sampler), [chain.state for chain in chains])
-        return {**common, "_topic_counts": None, "_estimate": as_topic_word(total.components), "_stream": stream}
-    counts = mean_counts(total, n_passes)
-    return {**common, "_topic_counts": counts, "_estimate": model.mode(counts), "_stream": None}

@@ -115,6 +115,11 @@ class MinibatchLDA(MinibatchTarget):
         return len(self.doc_topic_prior)
 
     @property
+    def n_rows(self) -> int:
+        """Number of documents at hand."""
+        return self.counts.n_rows
+
+    @property
     def n_batches(self) -> int:
         """Minibatches that see as many documents as there are."""
         return 1 if self.batch_size is None else -(-self.n_samples // self.batch_size)

@@ -13,14 +13,14 @@ from ..samplers._lazy_rows import LazyRows, expected_rows
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._lda_minibatch import MinibatchLDA
-from ._lda_model import LDAModel
 from ._lda_passes import MinibatchPasses, own, topics_of
+from ._token_model import TokenModel
 from ._topic_counts import TopicCounts
 
 
 def advance_counts(
     sampler: BaseSampler,
-    model: LDAModel,
+    model: TokenModel,
     before: TopicCounts | None,
     key: np.uint64,
     n_batches: int,

@@ -12,6 +12,7 @@ from ..utils._csr import Counts
 from ..utils._exact_sum import exact_sum
 from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task
+from ._compact_counts import read_rounded, round_counts
 from ._lda_collapsed_kernels import _init_assignments
 from ._lda_documents import Documents, all_documents, make_word_table, sample_documents
 from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
@@ -42,8 +43,8 @@ class Assignments(NamedTuple):
 class TokenModel:
     """Rows of tokens, each of a topic: p(topic) is Dirichlet by row, p(token | topic) as a subclass says.
 
-    Offers the updates of `LatentModel`, `StreamModel` and `PartiallyCollapsedModel`; ``mode`` and ``draw``, from counts
-    to the law of the tokens, are the subclass's.
+    Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
+    ``draw``, from counts to the law of the tokens, are the subclass's.
 
     Parameters
     ----------
@@ -77,6 +78,11 @@ class TokenModel:
     def n_components(self) -> int:
         """Number of topics K."""
         return len(self.doc_topic_prior)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.counts.n_rows
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
         """The law of the tokens that counts and prior make most probable."""
@@ -173,6 +179,10 @@ class TokenModel:
         for sweep in range(n_sweeps):
             latents, statistics, _ = self.sample_latents(position, latents, subkey(key, sweep))
         return statistics
+
+    def approximate(self, statistics: TopicCounts, key: np.uint64) -> TopicCounts:
+        """Counts as counters of eight bits tell them; the totals stay exact."""
+        return read_rounded(round_counts(statistics, key))
 
     def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
         """``(1 - rate) * old + rate * scale * new``."""

@@ -74,27 +74,9 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> B
     [[2 0 1]
      [0 0 0]]
     """
-    names = ("docID", "wordID", "count")
-    with _opened(path) as file:
-        n_samples, n_features, n_entries = (
-            _read_header(file, path, line, what)
-            for line, what in enumerate(("documents (D)", "words (W)", "entries (NNZ)"), start=1)
-        )
-        limits = (n_samples, n_features, _LARGEST)
-        tables = [np.empty((0, 3), dtype=np.int32)]
-        for first_line, block in _line_blocks(file, path, first_line=4):
-            fields = _scan(block)
-            _refuse_lines(
-                path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)"
-            )
-            table = fields.values.reshape(-1, 3)
-            for column, (name, limit) in enumerate(zip(names, limits, strict=True)):
-                _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
-            tables.append(table.astype(np.int32))
+    with opened_docword(path) as ((n_samples, n_features, _), blocks):
+        tables = [np.empty((0, 3), dtype=np.int32), *(table.astype(np.int32) for _, table in blocks)]
     entries = np.concatenate(tables)
-    if len(entries) != n_entries:
-        cut = ": it seems to have been cut" if len(entries) < n_entries else ""
-        raise ValueError(f"{path} announces {n_entries} entries but holds {len(entries)}{cut}.")
     words = _read_words(vocabulary, n_features, path)
     data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], (n_samples, n_features), base=1)
     return Bunch(data=data, vocabulary=words)
@@ -283,6 +265,41 @@ def dump_vocabulary(words: Sequence[str], path: PathLike) -> None:
             raise ValueError(f"Word {position}, {word!r}, is not a str without line breaks.")
     with _replacing(path) as file:
         file.write("".join(f"{word}\n" for word in words).encode())
+
+
+@contextmanager
+def opened_docword(path: PathLike) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
+    """The three numbers of a docword file's header, and its entries block by block.
+
+    A block is the number of its first line and an (n, 3) int64 table of checked entries. The last one is followed by a
+    check of how many there were.
+    """
+    with _opened(path) as file:
+        n_samples, n_features, n_entries = (
+            _read_header(file, path, line, what)
+            for line, what in enumerate(("documents (D)", "words (W)", "entries (NNZ)"), start=1)
+        )
+        header = (n_samples, n_features, n_entries)
+        yield header, _docword_tables(file, path, header)
+
+
+def _docword_tables(file: _File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
+    n_samples, n_features, n_entries = header
+    limits = {"docID": n_samples, "wordID": n_features, "count": _LARGEST}
+    n_found = 0
+    for first_line, block in _line_blocks(file, path, first_line=4):
+        fields = _scan(block)
+        _refuse_lines(
+            path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)"
+        )
+        table = fields.values.reshape(-1, 3)
+        for column, (name, limit) in enumerate(limits.items()):
+            _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
+        n_found += len(table)
+        yield first_line, table
+    if n_found != n_entries:
+        cut = ": it seems to have been cut" if n_found < n_entries else ""
+        raise ValueError(f"{path} announces {n_entries} entries but holds {n_found}{cut}.")
 
 
 class _Fields(NamedTuple):

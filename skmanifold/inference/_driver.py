@@ -11,7 +11,11 @@ from ..samplers._base import BaseSampler, State
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._average import WindowAverage
+from ._checkpoints import Checkpoints
 from ._schedule import Schedule
+from ._shards import LostShardError
+
+_MAX_LOST = 10  # times that workers may die before a run gives up
 
 
 class Chain:
@@ -51,6 +55,10 @@ class Chain:
         if self.schedule.is_draw(iteration):
             self.draws.append(record(self))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the model, which has the data: who resumes the chain has it too."""
+        return {name: value for name, value in vars(self).items() if name != "model"}
+
     def is_whole_draw(self, stride: int) -> bool:
         """Whether the draw that is being made is the last, or a multiple of `stride` before it; never if that is 0."""
         return stride > 0 and (self.schedule.n_draws - 1 - len(self.draws)) % stride == 0
@@ -83,6 +91,7 @@ def run_chains(
     after_pass: Callable[[int, list[Chain]], bool],
     workers: Workers,
     adapt: Callable[[Any, State], Any] = lambda model, state: model,
+    checkpoints: Checkpoints | None = None,
 ) -> list[Chain]:
     """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.
 
@@ -104,12 +113,33 @@ def run_chains(
         One task a chain.
     adapt : callable, optional
         From the model and the state after a pass of burn-in to the chain's model from then on.
+    checkpoints : Checkpoints, optional
+        Where passes are written and taken up again; for models whose rows are in shards.
     """
-    chains = workers.run(
-        Chain, [(sampler, model, subkey(key, Purpose.CHAIN, chain), schedule, add) for chain in range(n_chains)]
-    )
-    for iteration in range(1, schedule.max_iter + 1):
-        workers.run(Chain.advance, [(chain, iteration, record, adapt) for chain in chains])
-        if after_pass(iteration, chains):
-            break
-    return chains
+    found: tuple[int, list[Chain]] | None = None
+    n_lost, last_seen = 0, 0
+    while found is None or found[0] < schedule.max_iter:
+        try:
+            if found is None:
+                found = checkpoints.load(model) if checkpoints else None
+                keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
+                beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
+                found = found or (0, workers.run(Chain, beginnings))
+                continue
+            iteration, chains = found
+            if checkpoints and iteration and checkpoints.is_due(iteration):
+                checkpoints.save(iteration, chains, model)
+            workers.run(Chain.advance, [(chain, iteration + 1, record, adapt) for chain in chains])
+        except LostShardError:  # the same passes again, from the last checkpoint or the beginning, to the same end
+            n_lost += 1
+            if n_lost > _MAX_LOST:
+                raise
+            model.recover()
+            found = None
+            continue
+        found = iteration + 1, chains
+        if iteration + 1 > last_seen:
+            last_seen = iteration + 1
+            if after_pass(iteration + 1, chains):
+                break
+    return found[1]

@@ -64,6 +64,10 @@ class BaseSampler(BaseEstimator):
         """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
         return model.mode(state.statistics)
 
+    def has_converged(self, state: State) -> bool:
+        """Whether further steps are of no use; a fit ends when all its chains say so."""
+        return False
+
     def average_window(self, n_kept_passes: int) -> int:
         """Over how many of the last passes the statistics are averaged to give the estimate."""
         return n_kept_passes

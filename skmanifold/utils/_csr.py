@@ -39,6 +39,11 @@ class Counts(NamedTuple):
         return self.pair_start()[self.indptr]
 
 
+def no_rows(n_features: int) -> Counts:
+    """Counts of no rows."""
+    return Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), n_features)
+
+
 _INT32_MAX = np.iinfo(np.int32).max
 COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
 
@@ -71,12 +76,13 @@ def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     return canonical_csr(csr)
 
 
-def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool) -> Counts:
+def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_row: int = 0) -> Counts:
     """Whole numbers from a canonical CSR of non-negative values, by keyed stochastic rounding.
 
     A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x): right on average, and a whole number
-    stays as it is. In ``fit`` the draw belongs to (key, row, column); with `by_content` to the row's content instead,
-    so that a row is rounded the same way in whichever batch or position it comes.
+    stays as it is. In ``fit`` the draw belongs to (key, row, column), the first row here being `first_row` of all; with
+    `by_content` to the row's content instead, so that a row is rounded the same way in whichever batch or position it
+    comes.
     """
     indptr = csr.indptr.astype(np.int64)
     indices = _writeable(csr.indices)
@@ -85,7 +91,7 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool) -> Coun
     counts = _writeable(csr.data.astype(np.int32, copy=False))  # towards zero: the floor
     if csr.data.dtype == np.float64 and np.any(counts != csr.data):
         data = _writeable(csr.data)
-        _round_rows(indptr, indices, data, data.view(np.uint64), key, by_content, counts)
+        _round_rows(indptr, indices, data, data.view(np.uint64), key, by_content, first_row, counts)
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         keep = counts > 0
         indices, counts = indices[keep], counts[keep]
@@ -99,10 +105,10 @@ def _writeable(array):
 
 
 @njit(cache=True, nogil=True)
-def _round_rows(indptr, indices, data, bits, key, by_content, out):
+def _round_rows(indptr, indices, data, bits, key, by_content, first_row, out):
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
-        key_of_row = row_key(key, indices, bits, start, stop) if by_content else fold_in(key, row)
+        key_of_row = row_key(key, indices, bits, start, stop) if by_content else fold_in(key, first_row + row)
         for j in range(start, stop):
             whole = np.floor(data[j])
             out[j] = np.int32(whole) + (1 if uniform(key_of_row, indices[j]) < data[j] - whole else 0)

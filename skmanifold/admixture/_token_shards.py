@@ -1,0 +1,123 @@
+"""Fits whose rows of tokens are on disk, or on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
+
+from ..datasets._documents import counts_of_documents
+from ..inference._checkpoints import Checkpoints, describe_run
+from ..inference._dask_shards import DaskShards
+from ..inference._distributed import active_session
+from ..inference._shards import LocalShards, ShardedModel
+from ..inference._sources import CorpusRange, CorpusSource, CountsSource, DaskSource, corpora_of, in_dask
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._threads import Workers
+from ._streamed_tokens import StreamedTokens
+from ._token_storage import StorableTokens
+from ._topic_counts import TopicCounts, add_counts
+
+
+class TokenShards:
+    """How shards are made of rows of counts: a `ShardBuilder`.
+
+    Parameters
+    ----------
+    doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the rows' proportions.
+    rounding_key : uint64
+        For fractional counts.
+    whom : str
+        The estimator's name, for messages.
+    """
+
+    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str):
+        self.doc_topic_prior = doc_topic_prior
+        self.rounding_key = rounding_key
+        self.whom = whom
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Counts in memory, matrices, documents or ranges of corpora; counts and matrices are copied."""
+        if isinstance(blocks[0], CorpusRange):
+            return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
+        if isinstance(blocks[0], Counts):
+            (counts,) = blocks
+            indptr, indices, values = (array.copy() for array in counts[:3])  # what came by wire cannot be written to
+            return Counts(indptr, indices, values, counts.n_features), counts.n_rows, counts.n_features
+        if isinstance(blocks[0], list | tuple):
+            counts = counts_of_documents(document for block in blocks for document in block)
+            return counts, counts.n_rows, counts.n_features
+        parts = [check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X") for block in blocks]
+        widths = sorted({part.shape[1] for part in parts})
+        if len(widths) > 1:
+            raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
+        csr = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], format="csr"))
+        check_non_negative(csr, self.whom)
+        csr = canonical_csr(csr)
+        return csr, *csr.shape
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
+        """A model that streams what is on disk, and holds what is in memory."""
+        if isinstance(rows, list):
+            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
+        if not isinstance(rows, Counts):
+            rows = whole_counts(rows, self.rounding_key, by_content=False, first_row=first_row)
+        rows = rows._replace(n_features=n_features)
+        return StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
+
+    def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
+        """Sum of counts: lists stand as the rows meet them."""
+        return add_counts(left, right)
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X is on disk or in Dask, and not to be read by this process as a whole."""
+    return bool(corpora_of(X)) or in_dask(X)
+
+
+def shard_tokens(
+    X: Any, counts: Counts | None, builder: TokenShards, make_head: Callable[[int], Any], workers: Workers
+) -> ShardedModel:
+    """The model of a fit whose rows are in shards.
+
+    Parameters
+    ----------
+    X : object
+        What `fit` was given.
+    counts : Counts or None
+        X, if it is in memory.
+    builder : TokenShards
+    make_head : callable
+        From the number of columns to the same model without rows.
+    workers : Workers
+        Who runs the kernels of rows in this process.
+    """
+    session = active_session()
+    client = session.client if session else None
+    if client is None and in_dask(X):
+        raise TypeError("X is in Dask: fit it within `with skmanifold.distributed(client):`.")
+    corpora = corpora_of(X)
+    source: Any
+    if counts is not None:
+        source = CountsSource(counts)
+    else:
+        source = CorpusSource(corpora) if corpora else DaskSource(client, X)
+    if client is None:
+        shards: Any = LocalShards(builder, source.split(1)[0], workers)
+    else:
+        shards = DaskShards(client, builder, source)
+    return ShardedModel(make_head(shards.n_features), shards)
+
+
+def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:
+    """Where the fit's passes are written, if anywhere."""
+    session = active_session()
+    if session is None or session.checkpoint_dir is None:
+        return None
+    run = describe_run(estimator, key, (model.shards.n_rows, model.shards.n_features))
+    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run)

@@ -1,0 +1,46 @@
+"""Latents of rows of tokens as they are stored: row by row, without what only a layout needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numba import njit
+
+from ..inference._shards import RowLatents
+from ._token_model import TokenLatents, TokenModel
+from ._vectors import LANES, zeros_by_cache_line
+
+ReadRows = Callable[[int, int], RowLatents]
+
+
+class StorableTokens(TokenModel):
+    """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
+
+    def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
+        """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
+        if isinstance(latents, np.ndarray):
+            yield RowLatents(self.first_row, self.token_start, latents)
+            return
+        indptr = np.concatenate(([0], np.cumsum(latents.row_vectors) * LANES))
+        values = np.empty(indptr[-1], np.uint32)
+        _move_entries(latents.entries, self.layout.row_start, values, indptr, indptr)
+        yield RowLatents(self.first_row, indptr, values)
+
+    def unpack_latents(self, read: ReadRows) -> TokenLatents | np.ndarray:
+        """Latents made of what `read` finds for these rows."""
+        _, indptr, values = read(self.first_row, self.first_row + self.counts.n_rows)
+        if values.dtype == np.uint16:
+            return values
+        layout = self.layout
+        entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
+        _move_entries(values, indptr, entries, layout.row_start, indptr)
+        return TokenLatents(np.empty(layout.n_tokens, np.uint16), np.diff(indptr) // LANES, entries)
+
+
+@njit(cache=True, nogil=True)
+def _move_entries(source, source_start, target, target_start, indptr):
+    for row in range(len(indptr) - 1):
+        begin, shift = source_start[row], target_start[row]
+        for j in range(indptr[row + 1] - indptr[row]):
+            target[shift + j] = source[begin + j]

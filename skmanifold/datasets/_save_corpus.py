@@ -1,0 +1,450 @@
+"""Writing a corpus on disk from documents that stream by: checked, sorted, and all or nothing."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from numbers import Integral
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._corpus import ARRAYS, COUNT_TYPES, FORMAT, HEADER, VERSION, VOCABULARY, Corpus, is_corpus, open_corpus
+from ._formats import PathLike, dump_vocabulary, load_vocabulary, opened_docword
+
+_CHUNK = 1 << 18  # pairs handled at a time: a few MB
+_LARGEST = int(np.iinfo(np.int32).max)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def save_corpus(
+    documents,
+    path: PathLike,
+    *,
+    n_features: int | None = None,
+    vocabulary: Sequence[str] | PathLike | None = None,
+    overwrite: bool = False,
+) -> Corpus:
+    """Write documents into a folder, from which any stretch of them can be read at the speed of the disk.
+
+    Documents are taken one after the other and never held together, so that they need not fit into memory: buffers take
+    a few megabytes, or as much as the largest document or block that comes.
+
+    The folder appears under its name only when it is complete. Whatever happens before (a document that is refused, an
+    error of the iterator, a full disk, Ctrl-C), nothing is left of it, and a corpus that was there stays as it was.
+
+    Parameters
+    ----------
+    documents : iterable, sparse matrix, ndarray, str or path-like
+        One of
+
+        - an iterable, of which each item is a document: a mapping ``{column: count}``, or the columns of its tokens as
+          a one-dimensional sequence or array of ints, each as often as it occurs; or a block of documents: a sparse
+          matrix or a two-dimensional array of counts, of one row or many;
+        - such a matrix or array of all documents;
+        - the path of a UCI docword file, as :func:`load_uci_docword` describes it but sorted by docID; it is read
+          block by block.
+
+        Counts are whole numbers of at most 2**31 - 1; zeros are dropped, duplicates summed (not in a docword file,
+        where they are an error) and rows sorted. Documents may be empty.
+    path : str or path-like
+        The folder, in one that exists.
+    n_features : int, default=None
+        Number of columns. None: as many as in `vocabulary`; or else the largest column plus one, or the width of the
+        widest matrix if that is more.
+    vocabulary : sequence of str, str or path-like, default=None
+        The words, or a file of them, one per line.
+    overwrite : bool, default=False
+        Whether to replace a corpus that is at `path`. Anything else is never replaced.
+
+    Returns
+    -------
+    corpus : Corpus
+        The corpus, opened.
+
+    Raises
+    ------
+    ValueError
+        If a document, which is then named (the first is 0), has a count that is not a whole number from 0 to 2**31 - 1
+        or a column out of range; if a docword file is not in its format or not sorted; or if `n_features` and
+        `vocabulary` do not agree.
+    TypeError
+        If something that came is not a document.
+    FileExistsError
+        If there is something at `path` that may not be replaced.
+
+    See Also
+    --------
+    open_corpus : Opens the folder again.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skmanifold.datasets import open_corpus, save_corpus
+    >>> documents = ({0: 2, 2: 1} if i % 2 else [3, 1, 3] for i in range(4))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "corpus")
+    ...     corpus = save_corpus(documents, path)
+    ...     print(corpus.shape, corpus.n_tokens, corpus.pieces(6))
+    ...     print(open_corpus(path).rows(1, 3).toarray())
+    (4, 4) 12 [(0, 2), (2, 4)]
+    [[2 0 1 0]
+     [0 1 0 2]]
+    """
+    target = Path(path).resolve()
+    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= _LARGEST):
+        raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
+    _refuse_existing(target, overwrite)
+    words = None
+    if vocabulary is not None:
+        words = load_vocabulary(vocabulary) if isinstance(vocabulary, str | os.PathLike) else list(vocabulary)
+        if n_features is not None and n_features != len(words):
+            raise ValueError(f"The vocabulary has {len(words)} words but n_features is {n_features}.")
+        n_features = len(words)
+    with _built(target, overwrite) as folder:
+        if words is not None:
+            dump_vocabulary(words, folder / VOCABULARY)
+        _write(folder, _gathered(_rows_of(documents, n_features, words)), n_features)
+    return open_corpus(target)
+
+
+class _Rows(NamedTuple):
+    """Documents as they came: neither checked nor sorted."""
+
+    sizes: np.ndarray  # (n_rows,) pairs in each
+    columns: np.ndarray  # (n_pairs,) ints
+    counts: np.ndarray  # (n_pairs,) numbers
+    width: int  # of the matrix that they are rows of, 0 if of none
+
+
+def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iterator[_Rows]:
+    if isinstance(documents, str | os.PathLike):
+        yield from _docword_rows(documents, words)
+        return
+    if sp.issparse(documents) or getattr(documents, "ndim", 1) == 2:
+        documents = [documents]
+    if not isinstance(documents, Iterable):
+        raise TypeError(f"documents must be an iterable, a matrix or the path of a docword file; got {documents!r}.")
+    number = 0
+    for document in documents:
+        for rows in _read_document(document, number):
+            if n_features is not None and rows.width > n_features:
+                raise ValueError(f"Document {number} is in a matrix of {rows.width} columns, more than {n_features}.")
+            yield rows
+            number += len(rows.sizes)
+
+
+def _read_document(document, number: int) -> Iterator[_Rows]:
+    """One document, or a block of them cut into pieces."""
+    if sp.issparse(document):
+        yield from _sparse_rows(document, number)
+        return
+    if isinstance(document, Mapping):
+        columns, counts = np.array(list(document)), np.array(list(document.values()))
+    elif getattr(document, "ndim", 1) == 2:
+        yield from _dense_rows(np.asarray(document), number)
+        return
+    elif isinstance(document, str | bytes) or not (hasattr(document, "__array__") or isinstance(document, Sequence)):
+        raise _no_document(document, number)
+    else:
+        try:
+            columns = np.asarray(document)
+        except ValueError as error:  # lists of different lengths
+            raise _no_document(document, number) from error
+        counts = np.ones(len(columns), dtype=np.int8) if columns.ndim == 1 else columns
+    if columns.ndim != 1 or counts.shape != columns.shape or (len(columns) and columns.dtype.kind not in "iu"):
+        raise _no_document(document, number)
+    _check_kind(counts, number)
+    yield _Rows(np.array([len(columns)]), columns.astype(np.int64), counts, 0)
+
+
+def _no_document(document, number: int) -> TypeError:
+    return TypeError(
+        f"Document {number} is neither a mapping from columns to counts, nor columns (ints) in one dimension, nor a "
+        f"matrix of counts; got {type(document).__name__}."
+    )
+
+
+def _check_kind(counts: np.ndarray, number: int) -> None:
+    if counts.dtype.kind not in "biuf":
+        raise TypeError(f"Document {number}: counts must be numbers; got the type {counts.dtype}.")
+
+
+def _sparse_rows(X, number: int) -> Iterator[_Rows]:
+    X = X.reshape(1, -1) if X.ndim == 1 else X
+    _check_kind(X, number)
+    # floats before csr: narrow integers could overflow where duplicates add up
+    csr = X if X.format == "csr" else sp.csr_array(X.astype(np.float64))
+    indptr = csr.indptr
+    start = 0
+    while True:
+        end = indptr.dtype.type(min(int(indptr[start]) + _CHUNK, int(indptr[-1])))  # another type would copy indptr
+        stop = min(max(start + 1, int(np.searchsorted(indptr, end, side="right")) - 1), csr.shape[0])
+        pairs = slice(indptr[start], indptr[stop])
+        yield _Rows(np.diff(indptr[start : stop + 1]), csr.indices[pairs], csr.data[pairs], csr.shape[1])
+        start = stop
+        if start == csr.shape[0]:
+            return
+
+
+def _dense_rows(X: np.ndarray, number: int) -> Iterator[_Rows]:
+    _check_kind(X, number)
+    height = max(1, _CHUNK // max(1, X.shape[1]))
+    for start in range(0, max(1, len(X)), height):
+        some = X[start : start + height]
+        present = some != 0
+        yield _Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], X.shape[1])
+
+
+def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
+    with opened_docword(path) as ((n_documents, n_features, _), tables):
+        if words is not None and len(words) != n_features:
+            raise ValueError(f"The vocabulary has {len(words)} words but {path} needs {n_features}.")
+        last = 0  # the document that goes on with the next block; all before have been yielded
+        held = np.empty((0, 3), dtype=np.int64)
+        for first_line, table in tables:
+            documents = np.concatenate(([last], table[:, 0]))
+            if np.any(documents[1:] < documents[:-1]):
+                place = int((documents[1:] < documents[:-1]).argmax())
+                raise ValueError(
+                    f"{path}, line {first_line + place}: docID {documents[place + 1]} comes after {documents[place]}, "
+                    "but the file must be sorted by docID."
+                )
+            entries = np.concatenate((held, table))
+            cut = np.searchsorted(entries[:, 0], documents[-1])
+            yield from _whole_documents(path, entries[:cut], max(last, 1), int(documents[-1]), n_features)
+            last, held = int(documents[-1]), entries[cut:]
+        yield from _whole_documents(path, held, max(last, 1), n_documents + 1, n_features)
+
+
+def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, n_features: int) -> Iterator[_Rows]:
+    """The documents `first` to `end - 1` of a docword file, with all their entries; at least one item, maybe empty."""
+    keys = entries[:, 0] * (n_features + 1) + entries[:, 1]
+    if np.any(keys[1:] <= keys[:-1]):
+        order = np.argsort(keys)
+        entries, keys = entries[order], keys[order]
+        if np.any(keys[1:] == keys[:-1]):
+            document, word, _ = entries[int((keys[1:] == keys[:-1]).argmax())]
+            raise ValueError(f"{path} has word {word} of document {document} more than once.")
+    # empty documents alone could fill the memory
+    for start in range(first, max(end, first + 1), _CHUNK):
+        stop = min(start + _CHUNK, end)
+        some = slice(*np.searchsorted(entries[:, 0], [start, stop]))
+        sizes = np.bincount(entries[some, 0] - start, minlength=stop - start)
+        yield _Rows(sizes, entries[some, 1] - 1, entries[some, 2], n_features)
+
+
+def _gathered(parts: Iterator[_Rows]) -> Iterator[_Rows]:
+    """The same documents in fewer and larger parts."""
+    held: list[_Rows] = []
+    n_held = 0
+    for rows in parts:
+        size = len(rows.columns) + len(rows.sizes)
+        large = size > _CHUNK // 2
+        if held and (large or n_held + size > _CHUNK):
+            yield _joined(held)
+            held, n_held = [], 0
+        if large:
+            yield rows
+        else:
+            # the next document may come in the same arrays
+            held.append(_Rows(rows.sizes.copy(), rows.columns.copy(), rows.counts.copy(), rows.width))
+            n_held += size
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[_Rows]) -> _Rows:
+    sizes, columns, counts, widths = zip(*held, strict=True)
+    return _Rows(np.concatenate(sizes), np.concatenate(columns), np.concatenate(counts), max(widths))
+
+
+def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sizes, columns and counts (int32) without zeros or duplicates, sorted; `number` is the first document's."""
+    sizes, columns, counts, _ = rows
+    if len(columns) and (columns.min() < 0 or columns.max() >= n_features):
+        place = int(((columns < 0) | (columns >= n_features)).argmax())
+        document = number + _row_of(sizes, place)
+        raise ValueError(f"Document {document}: column {columns[place]} is outside 0..{n_features - 1}.")
+    if counts.dtype.kind == "f":
+        counts = counts.astype(np.float64, copy=False)  # narrower ones have not the limit
+        bad = ~((counts >= 0) & (counts <= _LARGEST) & (counts == np.floor(counts)))
+    else:
+        bad = np.zeros(len(counts), dtype=bool)
+        if len(counts) and (counts.min() < 0 or counts.max() > _LARGEST):
+            bad = (counts < 0) | (counts > _LARGEST)
+    if bad.any():
+        place = int(bad.argmax())
+        raise ValueError(
+            f"Document {number + _row_of(sizes, place)}: the count {counts[place]:.10g} of column {columns[place]} is not a "
+            f"whole number from 0 to {_LARGEST}."
+        )
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    csr = sp.csr_array(
+        (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
+        shape=(len(sizes), n_features),
+    )
+    if not (csr.has_canonical_format and np.all(csr.data)):
+        csr = csr.astype(np.int64, copy=True)  # sums may be large, and what came stays as it is
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        if csr.data.max(initial=0) > _LARGEST:
+            place = int((csr.data > _LARGEST).argmax())
+            raise ValueError(
+                f"Document {number + _row_of(np.diff(csr.indptr), place)}: the counts of column {csr.indices[place]} "
+                f"add up to more than {_LARGEST}."
+            )
+    return np.diff(csr.indptr), csr.indices, csr.data.astype(np.int32, copy=False)
+
+
+def _row_of(sizes: np.ndarray, place: int) -> int:
+    return int(np.searchsorted(np.cumsum(sizes), place, side="right"))
+
+
+def _write(folder: Path, parts: Iterator[_Rows], n_features: int | None) -> None:
+    """Fill a folder with all files of a corpus."""
+    n_rows = n_pairs = n_tokens = 0
+    width = n_features or 0
+    with ExitStack() as stack:
+        indptr, tokens, indices, counts = files = [
+            stack.enter_context(_GrowingArray(folder / name, dtype))
+            for name, dtype in zip(ARRAYS, ("<i8", "<i8", "<i4", COUNT_TYPES[0]), strict=True)
+        ]
+        indptr.append(np.zeros(1, dtype=np.int64))
+        tokens.append(np.zeros(1, dtype=np.int64))
+        for rows in parts:
+            sizes, columns, values = _canonical(rows, n_rows, _LARGEST if n_features is None else n_features)
+            ends = np.cumsum(sizes, dtype=np.int64)
+            token_ends = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[ends]
+            largest = int(values.max(initial=0))
+            counts.widen(next(dtype for dtype in COUNT_TYPES if largest <= np.iinfo(dtype).max))
+            for file, part in zip(files, (n_pairs + ends, n_tokens + token_ends, columns, values), strict=True):
+                file.append(part)
+            n_rows, n_pairs, n_tokens = n_rows + len(sizes), indices.size, n_tokens + int(values.sum(dtype=np.int64))
+            width = max(width, rows.width, int(columns.max(initial=-1)) + 1)
+        for file in files:
+            file.finish()
+        header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "n_rows": n_rows, "n_features": int(width)}
+        header |= {"n_pairs": n_pairs, "n_tokens": n_tokens, "files": {}}
+        header["files"] = {file.path.name: {"dtype": file.dtype.str} for file in files}
+    if (folder / VOCABULARY).exists():
+        header["files"][VOCABULARY] = {}
+    for name, described in header["files"].items():
+        described["bytes"] = os.stat(folder / name).st_size
+    (folder / HEADER).write_text(json.dumps(header, indent=1) + "\n", "utf-8")
+
+
+class _GrowingArray:
+    """An ``.npy`` file that grows at its end, and whose type may become wider."""
+
+    def __init__(self, path: Path, dtype: str):
+        self.path, self.dtype, self.size = path, np.dtype(dtype), 0
+        self._file = open(path, "xb")  # noqa: SIM115 (open as long as this object)
+        self._file.write(self._header())
+
+    def __enter__(self) -> _GrowingArray:
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self._file.close()
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.size += len(values)
+
+    def widen(self, dtype: str) -> None:
+        """Keep items of a wider type from now on; nothing happens if `dtype` is not wider."""
+        if np.dtype(dtype).itemsize <= self.dtype.itemsize:
+            return
+        self._file.flush()
+        narrow = self.path.with_suffix(".narrow")
+        os.replace(self.path, narrow)
+        with _GrowingArray(self.path, dtype) as wide, open(narrow, "rb") as file:
+            file.seek(len(self._header()))
+            while len(values := np.fromfile(file, self.dtype, _CHUNK)):
+                wide.append(values)
+        self._file.close()
+        narrow.unlink()
+        self.dtype = wide.dtype
+        self._file = open(self.path, "ab")  # noqa: SIM115
+
+    def finish(self) -> None:
+        """Write the header, now that the size is known."""
+        self._file.close()
+        with open(self.path, "r+b") as file:
+            file.write(self._header())
+
+    def _header(self) -> bytes:
+        """The header of ``.npy`` files, which numpy makes as long for every size."""
+        header = io.BytesIO()
+        described = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.size,)}
+        np.lib.format.write_array_header_1_0(header, described)
+        return header.getvalue()
+
+
+@contextmanager
+def _built(target: Path, overwrite: bool) -> Iterator[Path]:
+    """A folder beside `target` that takes its name when all went well, and goes away when not."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}, in which the corpus would be written, is no folder.")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.iterdir():
+            _sync(file, os.O_RDWR)
+        _sync(temporary)
+        _refuse_existing(target, overwrite)
+        _put_in_place(temporary, target)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            told = f"There is no room for all of the corpus, and nothing of it was kept ({os.strerror(error.errno)})"
+            raise OSError(error.errno, told, str(target)) from error
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sync(target.parent)
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    """Rename; what was there goes out of the way first, and comes back if that fails."""
+    old = temporary.with_name(f"{temporary.name}.old")
+    try:
+        if target.exists():
+            os.rename(target, old)
+        os.rename(temporary, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_existing(target: Path, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if not is_corpus(target):
+        raise FileExistsError(f"{target} exists and is not a corpus alone, so it is not replaced.")
+    if not overwrite:
+        raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")
+
+
+def _sync(path: Path, flags: int = os.O_RDONLY) -> None:
+    """Wait until the disk has it."""
+    if os.name == "nt" and path.is_dir():  # cannot be opened there
+        return
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

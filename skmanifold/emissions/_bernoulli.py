@@ -1,0 +1,175 @@
+"""Rows of events: each feature is 0 or 1, or missing."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+
+from ..utils._csr import Counts
+from ..utils._random import subkey
+from ..utils._sklearn import Interval
+from ._base import Arrays, BaseEmission, dense_topics, positive_prior
+from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts
+from ._linear_kernels import fill_events, fill_log_gammas_of
+
+
+class Bernoulli(BaseEmission):
+    r"""Features that are 0 or 1, independent given the component: latent classes, grades of membership.
+
+    .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}} p_{kj}^{x_{ij}} (1 - p_{kj})^{1 - x_{ij}}, \qquad
+        p_{kj} \sim \mathrm{Beta}(a_j, b_j).
+
+    The statistics of a component are the numbers :math:`s_{kj}` of ones and :math:`n_{kj}` of observed cells; the mode
+    in the natural parameters, the logits, is
+
+    .. math:: p_{kj} = \frac{s_{kj} + a_j}{n_{kj} + a_j + b_j}.
+
+    Cells with NaN are missing, and missing at random: they are left out of density and statistics.
+
+    Parameters
+    ----------
+    ones_prior, zeros_prior : float or array-like of shape (n_features,), default=1.0
+        Positive pseudo-counts :math:`a_j` of ones and :math:`b_j` of zeros. With 1 and 1, Laplace's rule, the prior is
+        uniform and no probability is ever 0 or 1; where ones are rare, as those of words in documents, smaller numbers
+        are better, and a smaller one for ones.
+
+    Notes
+    -----
+    Values between 0 and 1 are rounded at random, up with the probability that they are.
+
+    Examples
+    --------
+    >>> from skmanifold.emissions import Bernoulli
+    >>> Bernoulli(ones_prior=0.1)
+    Bernoulli(ones_prior=0.1)
+    """
+
+    short_name = "bernoulli"
+    allows_missing = True
+    has_missing_tokens = True
+    _parameter_constraints: ClassVar[dict] = {
+        "ones_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def __init__(self, ones_prior=1.0, zeros_prior=1.0):
+        self.ones_prior = ones_prior
+        self.zeros_prior = zeros_prior
+
+    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+        """A user's X of zeros, ones and NaN."""
+        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
+        if len(counts.counts) and counts.counts.max() > 1:
+            raise ValueError(
+                f"emission='bernoulli' takes values from 0 to 1 (NaN where missing); X has {counts.counts.max()}."
+            )
+        return LinearRows(*counts[:3], counts.n_features // 2, None)
+
+    def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
+        """The family of rows."""
+        return self._bind(rows.n_features, n_components)
+
+    def read_tokens(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> Counts:
+        """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
+        rows = self.read(estimator, X, key, reset=reset, by_content=by_content)
+        n, m = rows.n_rows, rows.n_features
+        kinds = np.zeros((n, m), np.int8)
+        of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
+        kinds[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
+        present = kinds >= 0
+        indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
+        indices = (2 * np.arange(m) + kinds)[present].astype(np.int32)
+        return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
+
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> BernoulliFamily:
+        """The family of tokens."""
+        return self._bind(tokens.n_features // 2, n_components)
+
+    def _bind(self, n_features: int, n_components: int) -> BernoulliFamily:
+        ones = positive_prior(self.ones_prior, n_features, "ones_prior")
+        zeros = positive_prior(self.zeros_prior, n_features, "zeros_prior")
+        return BernoulliFamily(ones, zeros, n_components)
+
+
+class BernoulliFamily(LinearFamily):
+    """Statistics of a row: its ones, and after them the cells that are missing.
+
+    Parameters
+    ----------
+    ones, zeros : ndarray of shape (n_features,)
+        Pseudo-counts.
+    n_components : int
+    """
+
+    def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int):
+        self.ones = ones
+        self.zeros = zeros
+        self.n_components = n_components
+        self.n_features = len(ones)
+        self.n_statistics = 2 * self.n_features
+
+    def mode(self, statistics: Arrays) -> LinearParameters:
+        """The parameters that are most probable as logits."""
+        ones, zeros = self._posterior(statistics)
+        log_all = np.log(ones + zeros)
+        return self._parameters(np.log(ones) - log_all, np.log(zeros) - log_all)
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
+        """Probabilities from their beta laws."""
+        logs = []
+        for i, shapes in enumerate(self._posterior(statistics)):
+            logs.append(np.empty(shapes.shape))
+            fill_log_gammas_of(subkey(key, i), shapes, logs[i])
+        log_all = np.logaddexp(*logs)
+        return self._parameters(logs[0] - log_all, logs[1] - log_all)
+
+    def parameters_of(self, attributes: dict[str, np.ndarray]) -> LinearParameters:
+        """The parameters with these probabilities of a one."""
+        ones = np.clip(attributes["components_"].T, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+        return self._parameters(np.log(ones), np.log1p(-ones))
+
+    def log_prior(self, parameters: LinearParameters) -> float:
+        """Log of the beta densities of the logits."""
+        log_zero = -parameters.naturals[self.n_features :]
+        log_one = parameters.naturals[: self.n_features] + log_zero
+        return float((self.ones[:, None] * log_one + self.zeros[:, None] * log_zero).sum())
+
+    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
+        """Zero, of probabilities that are 0 and 1."""
+        return np.zeros(rows.n_rows)
+
+    def n_parameters(self) -> int:
+        """One for each feature of each component."""
+        return self.n_components * self.n_features
+
+    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of components `labels`, without missing cells."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_events(key, labels, np.ascontiguousarray(parameters.means.T), out)
+        return out
+
+    def statistics_of_tokens(self, counts) -> Arrays:
+        """Statistics of how often each topic took each token; cells that a topic did not take are missing to it."""
+        table = dense_topics(counts)
+        zeros, ones = table[0::2], table[1::2]
+        sizes = np.asarray(counts.totals, dtype=np.float64)
+        return sizes, np.concatenate([ones, sizes - zeros - ones])
+
+    def token_table(self, parameters: LinearParameters) -> np.ndarray:
+        """Log probabilities of tokens, (2 n_features, K): of a zero and a one of each feature in turn."""
+        table = np.empty((2 * self.n_features, self.n_components))
+        table[0::2] = -parameters.naturals[self.n_features :]
+        table[1::2] = parameters.naturals[: self.n_features] + table[0::2]
+        return table
+
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters of the beta laws, (n_features, K) each."""
+        seen = statistics[1][: self.n_features]
+        zeros = np.maximum(self.observed(statistics) - seen, 0)
+        return seen + self.ones[:, None], zeros + self.zeros[:, None]
+
+    def _parameters(self, log_one: np.ndarray, log_zero: np.ndarray) -> LinearParameters:
+        naturals = np.concatenate([log_one - log_zero, -log_zero])
+        return LinearParameters(log_zero.sum(axis=0), naturals, np.exp(log_one))

@@ -1,0 +1,209 @@
+"""Rows of real numbers: Gaussian components with a conjugate prior."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from ..utils._block_sums import BLOCK_ROWS
+from ..utils._csr import Counts
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import split_range
+from ._base import BaseEmission
+from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
+
+_RIDGE = 1e-6  # of the features' own variances, in the default prior: features may depend on one another
+
+
+class Gaussian(BaseEmission):
+    r"""Real features, jointly normal given the component: Gaussian mixtures and Gaussian topics.
+
+    .. math:: x_i \mid z_i = k \sim N(\mu_k, \Sigma_k), \qquad
+        \Sigma_k \sim \mathrm{IW}(\Psi_0, \nu_0), \quad \mu_k \mid \Sigma_k \sim N(\mu_0, \Sigma_k / \kappa_0).
+
+    The statistics of a component are its number of rows :math:`n_k`, their sum :math:`s_k` and the sum :math:`S_k` of
+    :math:`x x'`. The joint mode is
+
+    .. math::
+
+        \mu_k = \frac{\kappa_0 \mu_0 + s_k}{\kappa_0 + n_k}, \qquad
+        \Sigma_k = \frac{\Psi_0 + \kappa_0 \mu_0 \mu_0' + S_k - (\kappa_0 + n_k) \mu_k \mu_k'}{\nu_0 + d + 2 + n_k}.
+
+    With diagonal covariances each variance has an inverse gamma prior :math:`\mathrm{IG}(\nu_0 / 2, \Psi_{0jj} / 2)` of
+    its own, and the mode is that of each feature by itself: 3 in place of :math:`d + 2` in the denominator. With
+    spherical ones the component's only variance has :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`, and its mode is the
+    diagonal of the numerator, summed (:math:`\Psi_0` once), over :math:`\nu_0 + 2 + d (1 + n_k)`.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "diag", "spherical"}, default="full"
+        Any covariance; one variance a feature; one variance in all.
+    mean_prior : array-like of shape (n_features,), default=None
+        :math:`\mu_0`; None is the mean of the rows.
+    mean_precision_prior : float, default=0.01
+        :math:`\kappa_0`: how many rows the prior of the mean is worth.
+    covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
+        :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows (for
+        "diag" its diagonal, for "spherical" the mean of that) over :math:`K^{2/d}`, with a millionth of its diagonal on
+        top: components that share out the volume of the data ([1]_).
+    degrees_of_freedom_prior : float, default=None
+        :math:`\nu_0`; None is :math:`d + 2` for full covariances, else 3.
+
+    Notes
+    -----
+    Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=-(d + 2))``
+    (-3 for "diag", ``-(d + 2)`` for "spherical"), for samplers that ask for the mode; it has no defence against
+    components that close in on single rows, and a fit that meets one ends with an error. Draws of the parameters need a
+    prior that is proper: :math:`\kappa_0 > 0`, a positive definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`>
+    0` if not full).
+
+    References
+    ----------
+    .. [1] C. Fraley and A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based
+       clustering", Journal of Classification 24, 2007.
+
+    Examples
+    --------
+    >>> from skmanifold.emissions import Gaussian
+    >>> Gaussian("diag")
+    Gaussian(covariance_type='diag')
+    """
+
+    short_name = "gaussian"
+    allows_sparse = False
+    positive_only = False
+    has_vector_tokens = True
+    _parameter_constraints: ClassVar[dict] = {
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "mean_prior": [None, "array-like"],
+        "mean_precision_prior": [Interval(Real, 0, None, closed="left")],
+        "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
+        "degrees_of_freedom_prior": [None, Interval(Real, None, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        covariance_type="full",
+        mean_prior=None,
+        mean_precision_prior=0.01,
+        covariance_prior=None,
+        degrees_of_freedom_prior=None,
+    ):
+        self.covariance_type = covariance_type
+        self.mean_prior = mean_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.covariance_prior = covariance_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+
+    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> DenseRows:
+        """A user's X of finite numbers."""
+        X = validate_data(estimator, X, reset=reset, dtype=np.float64)
+        return DenseRows(np.require(X, requirements=["C", "W"]))
+
+    def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
+        """The family of rows."""
+        return self._bind(rows.values, np.ones(rows.n_rows), n_components)
+
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> FullFamily | DiagonalFamily:
+        """The family of tokens, which are rows of `word_vectors`, (n_features, d)."""
+        if word_vectors is None:
+            raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")
+        vectors = check_array(word_vectors, dtype=np.float64, input_name="word_vectors")
+        if len(vectors) != tokens.n_features:
+            raise ValueError(
+                f"word_vectors must have a row for each of the {tokens.n_features} columns of X; it has {len(vectors)}."
+            )
+        vectors = np.require(vectors, requirements=["C", "W"])
+        weights = np.bincount(tokens.indices, weights=tokens.counts, minlength=tokens.n_features)
+        family = self._bind(vectors, weights, n_components)
+        family.word_vectors = vectors
+        return family
+
+    def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> FullFamily | DiagonalFamily:
+        d, full = X.shape[1], self.covariance_type == "full"
+        location, scatter = _location_and_scatter(X, weights, full)
+        mean = location
+        if self.mean_prior is not None:
+            mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
+            if mean.shape != (d,):
+                raise ValueError(f"mean_prior must have shape ({d},); got {mean.shape}.")
+        degrees = self.degrees_of_freedom_prior
+        prior = NormalPrior(
+            mean=mean,
+            mean_precision=float(self.mean_precision_prior),
+            covariance=self._covariance_prior(d, scatter, weights.sum(), n_components),
+            degrees=float((d + 2 if full else 3) if degrees is None else degrees),
+        )
+        if full:
+            return FullFamily(prior, n_components, location)
+        return DiagonalFamily(prior, n_components, location, self.covariance_type == "spherical")
+
+    def _covariance_prior(self, d: int, scatter: np.ndarray, n: float, n_components: int) -> np.ndarray:
+        kind, given = self.covariance_type, self.covariance_prior
+        if given is None:
+            covariance = scatter / max(n - 1.0, 1.0)
+            variances = np.diag(covariance) if kind == "full" else covariance
+            if not np.all(variances > 0.0) and not (kind == "spherical" and variances.any()):
+                constant = "all columns" if not variances.any() else f"column {int(np.argmin(variances))}"
+                raise ValueError(
+                    f"X (n_samples={n:g}) has the same value in all rows of {constant}, which leaves no scale for the "
+                    "default covariance_prior: drop what is constant, or give a covariance_prior."
+                )
+            if kind == "full":
+                covariance = covariance + _RIDGE * np.diag(variances)
+            elif kind == "spherical":
+                covariance = np.array([covariance.mean()])
+            return covariance * n_components ** (-2.0 / d)
+        values = np.array(given, dtype=np.float64)
+        shapes = {"full": ((), (d,), (d, d)), "diag": ((), (d,)), "spherical": ((),)}[kind]
+        if values.shape not in shapes or not np.isfinite(values).all():
+            allowed = " or ".join(map(str, shapes))
+            raise ValueError(
+                f"covariance_prior must be finite and have shape {allowed} for {kind} covariances; got {values.shape}."
+            )
+        if kind == "spherical":
+            values = np.array([values])
+        elif kind == "diag":
+            values = np.full(d, values)
+        elif values.ndim < 2:
+            values = np.diag(np.full(d, values))
+        lowest = values.min() if kind != "full" else np.linalg.eigvalsh(values).min()
+        if not np.array_equal(values, values.T) or lowest < 0.0:
+            raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
+        return values
+
+
+class DenseRows(NamedTuple):
+    """Rows of real numbers."""
+
+    values: np.ndarray  # (n, d) float64, C-contiguous
+    log_base: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.values.shape[1]
+
+
+def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean of the rows, and the sum of products (or squares) about it."""
+    total = weights.sum()
+    if total == 0.0 or not math.isfinite(total):
+        raise ValueError("X has no tokens.")
+    mean = np.einsum("i,ij->j", weights, X) / total
+    scatter = np.zeros((X.shape[1], X.shape[1]) if full else X.shape[1])
+    for start, stop in split_range(len(X), BLOCK_ROWS):
+        gaps = X[start:stop] - mean
+        weighted = weights[start:stop, None] * gaps
+        scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
+    return mean, (scatter + scatter.T) / 2.0 if full else scatter

@@ -1,0 +1,123 @@
+"""Families whose log densities are linear in sparse statistics: what Bernoulli, multinomial and Poisson rows share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from ..utils._block_sums import BLOCK_ROWS, BlockSums
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._threads import split_range
+from ._base import Arrays, Family
+from ._linear_kernels import add_labelled, add_linear_scores, add_shared
+
+
+class LinearRows(NamedTuple):
+    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+    n_features: int
+    log_base: np.ndarray | None  # (n_rows,)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def overall(self, n_statistics: int) -> np.ndarray:
+        """Each statistic's sum over all rows, (n_statistics,)."""
+        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
+
+
+class LinearParameters(NamedTuple):
+    """Parameters of K components: a row's log density is the offset and its statistics times the naturals."""
+
+    offsets: np.ndarray  # (K,)
+    naturals: np.ndarray  # (n_statistics, K)
+    means: np.ndarray  # (n_features, K)
+
+
+class LinearFamily(Family):
+    """A family with ``n_statistics`` statistics a row; see the classes derived from it."""
+
+    n_statistics: int
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of sizes and sums of statistics."""
+        return (self.n_components,), (self.n_statistics, self.n_components)
+
+    def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out) -> None:
+        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K)."""
+        add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
+
+    def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
+        """Sizes and sums of statistics by label, exact."""
+        sizes = np.zeros(self.n_components, np.int64)
+        totals = np.zeros((self.n_statistics, self.n_components), np.int64)
+        add_labelled(first, stop, *rows[:3], labels, sizes, totals)
+        return BlockSums.whole((sizes, totals))
+
+    def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
+        """Sums of shares and of statistics by share."""
+
+        def add(start, stop, sizes, totals):
+            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
+                of_block = shares[start + a : start + b]
+                add_shared(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
+
+        return self.sum_blocks(stop - first, first_block, add)
+
+    def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
+        """Log density of rows with these statistics, but for their ``log_base``, given whose they are."""
+        sizes, totals = statistics
+        return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
+
+    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
+        """The highest log density that any parameters give each row, but for ``log_base``."""
+        raise NotImplementedError
+
+    def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
+        """``components_``, the expected rows."""
+        return {"components_": np.ascontiguousarray(parameters.means.T)}
+
+    def observed(self, statistics: Arrays) -> np.ndarray:
+        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells."""
+        sizes, totals = statistics
+        return np.maximum(sizes - totals[self.n_features :], 0)
+
+
+def read_counts(estimator, X, key: np.uint64, *, reset: bool, by_content: bool, missing: bool) -> Counts:
+    """A user's non-negative X as whole numbers; NaN, where it may be missing, is a 1 in a column of its own."""
+    finite = "allow-nan" if missing else True
+    valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
+    csr = sp.csr_array(valid)
+    if np.any(csr.data < 0):
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+    if missing:
+        csr = _with_columns_for_missing(csr)
+    return whole_counts(canonical_csr(csr), key, by_content=by_content)
+
+
+def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
+    n, m = csr.shape
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    absent = np.isnan(csr.data)
+    if not absent.any():
+        return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(n, 2 * m))
+    indices = csr.indices.astype(np.int64) + m * absent
+    wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
+    wider.sort_indices()
+    return wider
+
+
+def sums_of_rows(counts: Counts | LinearRows, values: np.ndarray) -> np.ndarray:
+    """Sums over each row's entries of `values`, (nnz,)."""
+    rows = np.repeat(np.arange(counts.n_rows), np.diff(counts.indptr))
+    return np.bincount(rows, weights=values, minlength=counts.n_rows)

@@ -1,0 +1,96 @@
+"""Kernels of families whose rows are sparse counts, in which log densities are linear."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..utils._random import fold_in, uniform
+from ..utils._variates import log_gamma_variate, poisson
+
+
+@njit(cache=True, nogil=True)
+def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
+    """Add the rows' scores, the offset of each component and their counts times its column, to `out`.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+    table : (n_statistics, K)
+    out : (stop - first, K)
+    """
+    n_components = table.shape[1]
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            count, natural = np.float64(counts[e]), table[indices[e]]
+            for k in range(n_components):
+                scores[k] += count * natural[k]
+
+
+@njit(cache=True, nogil=True)
+def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
+    """Add rows to the statistics of their labels; `labels` begin with row `first`."""
+    for row in range(first, stop):
+        k = labels[row - first]
+        sizes[k] += 1
+        for e in range(indptr[row], indptr[row + 1]):
+            totals[indices[e], k] += counts[e]
+
+
+@njit(cache=True, nogil=True)
+def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
+    """Add rows to the statistics of all components by their shares, which begin with row `first`."""
+    n_components = len(sizes)
+    for row in range(first, stop):
+        share = shares[row - first]
+        for k in range(n_components):
+            sizes[k] += share[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            count, total = np.float64(counts[e]), totals[indices[e]]
+            for k in range(n_components):
+                total[k] += count * share[k]
+
+
+@njit(cache=True, nogil=True)
+def fill_log_gammas_of(key, shapes, out):
+    """Logs of gamma variates of rate one, each cell with a key of its own."""
+    for i in range(shapes.shape[0]):
+        of_row = fold_in(key, i)
+        for k in range(shapes.shape[1]):
+            out[i, k] = log_gamma_variate(fold_in(of_row, k), shapes[i, k])
+
+
+@njit(cache=True, nogil=True)
+def fill_events(key, labels, means, out):
+    """Rows of 0 and 1 with these probabilities, (K, m), of their labels."""
+    for i in range(len(labels)):
+        of_row = fold_in(key, i)
+        for j in range(means.shape[1]):
+            out[i, j] = 1 if uniform(of_row, j) < means[labels[i], j] else 0
+
+
+@njit(cache=True, nogil=True)
+def fill_poisson(key, labels, means, out):
+    """Rows of Poisson counts with these means, (K, m), of their labels."""
+    for i in range(len(labels)):
+        of_row = fold_in(key, i)
+        for j in range(means.shape[1]):
+            out[i, j] = np.int64(poisson(fold_in(of_row, j), means[labels[i], j]))
+
+
+@njit(cache=True, nogil=True)
+def fill_multinomial(key, labels, cumulated, lengths, out):
+    """Rows of multinomial counts; `cumulated` are running sums of the probabilities, (K, m), of their labels."""
+    for i in range(len(labels)):
+        of_row, levels = fold_in(key, i), cumulated[labels[i]]
+        last = len(levels) - 1
+        for n in range(lengths[i]):
+            at = uniform(of_row, n) * levels[last]
+            out[i, min(np.searchsorted(levels, at, side="right"), last)] += 1

@@ -1,0 +1,137 @@
+"""Rows of counts that share one distribution over the features, as of words in documents."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from ..utils._csr import Counts
+from ..utils._random import fold_in_each, subkey
+from ..utils._sklearn import Interval
+from ._base import Arrays, BaseEmission, dense_topics, positive_prior
+from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
+from ._linear_kernels import fill_log_gammas_of, fill_multinomial
+
+
+class Multinomial(BaseEmission):
+    r"""Counts of features, multinomial given the component and the row's total: documents and their words.
+
+    .. math:: p(x_i \mid z_i = k) = \frac{(\sum_v x_{iv})!}{\prod_v x_{iv}!} \prod_v \phi_{kv}^{x_{iv}}, \qquad
+        \phi_k \sim \mathrm{Dir}(\beta).
+
+    The statistics of a component are its numbers of tokens :math:`s_{kv}`; the mode in the natural (softmax)
+    parameters is
+
+    .. math:: \phi_{kv} = \frac{s_{kv} + \beta_v}{\sum_w (s_{kw} + \beta_w)}.
+
+    Parameters
+    ----------
+    prior : float or array-like of shape (n_features,), default=0.1
+        Positive pseudo-counts :math:`\beta_v`.
+
+    Notes
+    -----
+    Fractional counts are rounded at random, up with the probability of their fraction. Rows without tokens are
+    allowed, and tell nothing.
+
+    Examples
+    --------
+    >>> from skmanifold.emissions import Multinomial
+    >>> Multinomial(prior=0.5)
+    Multinomial(prior=0.5)
+    """
+
+    short_name = "multinomial"
+    _parameter_constraints: ClassVar[dict] = {"prior": [Interval(Real, 0, None, closed="neither"), "array-like"]}
+
+    def __init__(self, prior=0.1):
+        self.prior = prior
+
+    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+        """A user's X of counts."""
+        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=False)
+        totals = sums_of_rows(counts, counts.counts)
+        log_base = gammaln(totals + 1.0) - sums_of_rows(counts, gammaln(counts.counts + 1.0))
+        return LinearRows(*counts, log_base)
+
+    def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
+        """The family of rows; it remembers how many tokens they have, for rows like them."""
+        lengths = np.diff(np.concatenate(([0], np.cumsum(rows.counts, dtype=np.int64)))[rows.indptr])
+        return MultinomialFamily(positive_prior(self.prior, rows.n_features, "prior"), n_components, lengths)
+
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> MultinomialFamily:
+        """The family of tokens."""
+        return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
+
+
+class MultinomialFamily(LinearFamily):
+    """Statistics of a row: its counts.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_features,)
+        Pseudo-counts.
+    n_components : int
+    lengths : ndarray of shape (n_rows,), optional
+        Numbers of tokens of rows, one of which a new row has.
+    """
+
+    def __init__(self, prior: np.ndarray, n_components: int, lengths: np.ndarray | None = None):
+        self.prior = prior
+        self.n_components = n_components
+        self.n_features = self.n_statistics = len(prior)
+        self.lengths, repeated = np.unique([1] if lengths is None else lengths, return_counts=True)
+        self._levels = np.cumsum(repeated) / repeated.sum()
+
+    def mode(self, statistics: Arrays) -> LinearParameters:
+        """The parameters that are most probable in softmax coordinates."""
+        cells = statistics[1] + self.prior[:, None]
+        return self._parameters(np.log(cells) - np.log(cells.sum(axis=0)))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
+        """Probabilities from their Dirichlet laws."""
+        shapes = statistics[1] + self.prior[:, None]
+        logs = np.empty(shapes.shape)
+        fill_log_gammas_of(key, shapes, logs)
+        logs -= logs.max(axis=0)
+        return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
+
+    def log_prior(self, parameters: LinearParameters) -> float:
+        """Log of the Dirichlet densities in softmax coordinates."""
+        return float((self.prior[:, None] * parameters.naturals).sum())
+
+    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
+        """Of probabilities that are the row's shares."""
+        totals = sums_of_rows(rows, rows.counts)
+        return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
+
+    def n_parameters(self) -> int:
+        """One less than features for each component."""
+        return self.n_components * (self.n_features - 1)
+
+    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of components `labels`, as long as rows that were fitted."""
+        uniforms = fold_in_each(subkey(key, 0), np.arange(len(labels))) * 2.0**-64
+        lengths = self.lengths[np.searchsorted(self._levels[:-1], uniforms, side="right")].astype(np.int64)
+        out = np.zeros((len(labels), self.n_features), np.int64)
+        fill_multinomial(subkey(key, 1), labels, np.cumsum(parameters.means.T, axis=1), lengths, out)
+        return out
+
+    def statistics_of_tokens(self, counts) -> Arrays:
+        """Statistics of how often each topic took each token."""
+        return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
+
+    def token_table(self, parameters: LinearParameters) -> np.ndarray:
+        """Log probabilities of tokens, (n_features, K)."""
+        return parameters.naturals
+
+    @property
+    def token_prior(self) -> np.ndarray:
+        """The pseudo-counts."""
+        return self.prior
+
+    def _parameters(self, logs: np.ndarray) -> LinearParameters:
+        return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))

@@ -1,0 +1,146 @@
+"""Rows of counts without a common total: each feature has a rate, and may be missing."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from ..utils._csr import Counts
+from ..utils._sklearn import Interval
+from ._base import Arrays, BaseEmission, positive_prior
+from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
+from ._linear_kernels import fill_log_gammas_of, fill_poisson
+from ._multinomial import MultinomialFamily
+
+_TOKEN_PRIOR = 0.1
+
+
+class Poisson(BaseEmission):
+    r"""Counts of features, independent given the component.
+
+    .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}}
+        \frac{\lambda_{kj}^{x_{ij}} e^{-\lambda_{kj}}}{x_{ij}!}, \qquad \lambda_{kj} \sim \mathrm{Ga}(a_j, b_j),
+
+    with shape and rate. The statistics of a component are the sums :math:`s_{kj}` and the numbers :math:`n_{kj}` of
+    observed cells; the mode in the natural parameters, the logs of rates, is
+
+    .. math:: \lambda_{kj} = \frac{a_j + s_{kj}}{b_j + n_{kj}}.
+
+    Cells with NaN are missing, and missing at random: they are left out of density and statistics.
+
+    In an admixture this is the gamma-Poisson model: tokens of a row fall to its components in proportion to
+    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`.
+
+    Parameters
+    ----------
+    shape_prior : float or array-like of shape (n_features,), default=None
+        Positive pseudo-counts :math:`a_j`. None is `rate_prior` times the mean of the feature (to which half a count is
+        added, for features that have none): the prior's mean is the data's. In an admixture None is 0.1.
+    rate_prior : float or array-like of shape (n_features,), default=0.5
+        Positive :math:`b_j`: how many rows the prior is worth. Of no use in an admixture.
+
+    Notes
+    -----
+    Fractional counts are rounded at random, up with the probability of their fraction.
+
+    Examples
+    --------
+    >>> from skmanifold.emissions import Poisson
+    >>> Poisson(rate_prior=0.1)
+    Poisson(rate_prior=0.1)
+    """
+
+    short_name = "poisson"
+    allows_missing = True
+    has_random_totals = True
+    _parameter_constraints: ClassVar[dict] = {
+        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def __init__(self, shape_prior=None, rate_prior=0.5):
+        self.shape_prior = shape_prior
+        self.rate_prior = rate_prior
+
+    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+        """A user's X of counts and NaN."""
+        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
+        n_features = counts.n_features // 2
+        # A missing cell's statistic is 1, whose factorial is 1.
+        return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
+
+    def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
+        """The family of rows."""
+        m = rows.n_features
+        rate, shape = positive_prior(self.rate_prior, m, "rate_prior"), self.shape_prior
+        if shape is None:
+            sums = rows.overall(2 * m)
+            shape = rate * (sums[:m] + 0.5) / np.maximum(rows.n_rows - sums[m:], 1.0)
+        return PoissonFamily(positive_prior(shape, m, "shape_prior"), rate, n_components)
+
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> MultinomialFamily:
+        """The family of tokens: given their number, they are multinomial."""
+        prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
+        return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
+
+
+class PoissonFamily(LinearFamily):
+    """Statistics of a row: its counts, and after them the cells that are missing.
+
+    Parameters
+    ----------
+    shape, rate : ndarray of shape (n_features,)
+        Of the gamma priors.
+    n_components : int
+    """
+
+    def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int):
+        self.shape = shape
+        self.rate = rate
+        self.n_components = n_components
+        self.n_features = len(shape)
+        self.n_statistics = 2 * self.n_features
+
+    def mode(self, statistics: Arrays) -> LinearParameters:
+        """The parameters that are most probable as logs of rates."""
+        shapes, rates = self._posterior(statistics)
+        return self._parameters(np.log(shapes) - np.log(rates))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
+        """Rates from their gamma laws."""
+        shapes, rates = self._posterior(statistics)
+        logs = np.empty(shapes.shape)
+        fill_log_gammas_of(key, shapes, logs)
+        return self._parameters(logs - np.log(rates))
+
+    def log_prior(self, parameters: LinearParameters) -> float:
+        """Log of the gamma densities of the logs of rates."""
+        logs = parameters.naturals[: self.n_features]
+        return float((self.shape[:, None] * logs - self.rate[:, None] * parameters.means).sum())
+
+    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
+        """Of rates that are the row's counts."""
+        counts = np.where(rows.indices < self.n_features, rows.counts, 0)
+        return sums_of_rows(rows, xlogy(counts, counts) - counts)
+
+    def n_parameters(self) -> int:
+        """One for each feature of each component."""
+        return self.n_components * self.n_features
+
+    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of components `labels`, without missing cells."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
+        return out
+
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes and rates of the gamma laws, (n_features, K) each."""
+        shapes = statistics[1][: self.n_features] + self.shape[:, None]
+        return shapes, self.observed(statistics) + self.rate[:, None]
+
+    def _parameters(self, logs: np.ndarray) -> LinearParameters:
+        rates = np.exp(logs)
+        return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)

@@ -1,0 +1,91 @@
+"""Fits on a cluster: the context in which estimators send their rows to Dask's workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from numbers import Integral
+from typing import Any, NamedTuple
+
+_ACTIVE: ContextVar[Session | None] = ContextVar("skmanifold_session", default=None)
+
+
+class Session(NamedTuple):
+    """What `distributed` was given."""
+
+    client: Any  # None: this process alone
+    checkpoint_dir: str | None
+    checkpoint_every: int
+
+
+def active_session() -> Session | None:
+    """The session whose block is being run, if any."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator[None]:
+    """Let the fits in a block run on the workers of a Dask cluster, with the same result to the last bit.
+
+    Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters travel
+    to the workers and the rows' sufficient statistics back, both along a binary tree of workers; rows and latents stay
+    where they are. The result is that of one process, whatever the number of workers, threads or deaths of workers.
+
+    Fits of samplers by passes over latents run this way: "esca" and "gibbs" of :class:`~skmanifold.StochasticLDA`.
+    Others refuse in one sentence. Only `fit` is concerned: `partial_fit`, `transform` and so on stay in this process.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        A connection to the cluster. None is this process alone, for the checkpoints.
+    checkpoint_dir : str or path-like, default=None
+        A folder that client and all workers reach under this name: after every `checkpoint_every` passes all that
+        moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the same end: when
+        the client died, run the same program again, with an int as `random_state`. When a worker dies the fit goes on
+        by itself, from the last checkpoint, or without any from the beginning.
+    checkpoint_every : int, default=10
+        Passes from one checkpoint to the next.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `client` is no client, or a setting is none.
+    RuntimeError
+        In `fit`: if the cluster has no workers, or workers do not have this version of the package.
+    OSError
+        In `fit`: if a checkpoint cannot be written. The one before is untouched.
+
+    Notes
+    -----
+    In the block `fit` takes, besides arrays and sparse matrices, which are sent to the workers once:
+
+    - a Dask array of rows in blocks, dense or sparse, which never pass through the client,
+    - a Dask bag of documents, each a mapping from column to count or an array of columns, one a token,
+    - a :class:`~skmanifold.datasets.Corpus`, or a list of them: every worker reads its rows from the files, piece by
+      piece, and keeps its latents in files of its own.
+
+    Threads of a worker are those that the cluster gives it, whatever `n_jobs` says.
+
+    Examples
+    --------
+    >>> from skmanifold import StochasticLDA, distributed
+    >>> from skmanifold.datasets import make_lda_corpus
+    >>> X = make_lda_corpus(n_samples=50, n_features=40, n_components=3, random_state=0).data
+    >>> lda = StochasticLDA(3, max_iter=10, random_state=0)
+    >>> with distributed(None):  # or a distributed.Client
+    ...     here = lda.fit(X).components_
+    >>> bool((here == lda.fit(X).components_).all())
+    True
+    """
+    if client is not None and not hasattr(client, "scheduler_info"):
+        raise TypeError(f"client must be a distributed.Client or None; got {client!r}.")
+    if not isinstance(checkpoint_every, Integral) or checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every must be a whole number of passes, at least 1; got {checkpoint_every!r}.")
+    folder = None if checkpoint_dir is None else os.path.abspath(os.fspath(checkpoint_dir))
+    token = _ACTIVE.set(Session(client, folder, int(checkpoint_every)))
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)

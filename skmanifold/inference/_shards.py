@@ -1,0 +1,261 @@
+"""Rows in shards: a model whose rows are held by others, in this process or on the workers of a cluster."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..utils._threads import Workers
+
+# What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
+_OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
+_OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "approximate"})
+
+
+class LostShardError(RuntimeError):
+    """A worker died, and the rows and latents that it held with it."""
+
+
+class RowLatents(NamedTuple):
+    """Latents of consecutive rows, as they are stored: row i has ``values[indptr[i]:indptr[i + 1]]``."""
+
+    first_row: int
+    indptr: np.ndarray
+    values: np.ndarray
+
+
+class ShardBuilder(Protocol):
+    """How one estimator makes models of parts of its data; pickled and sent to where the rows are."""
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Validated rows made of the blocks of one shard, their number, and their number of columns."""
+        ...
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
+        """A model of these rows; the first is row `first_row` of all."""
+        ...
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Statistics of adjacent ranges of rows together."""
+        ...
+
+
+class Shard:
+    """Consecutive rows: their model, and the latents of every chain.
+
+    Parameters
+    ----------
+    builder : ShardBuilder
+        From blocks to rows, and from rows to a model.
+    blocks : list
+        What the rows are made of.
+    """
+
+    def __init__(self, builder: ShardBuilder, blocks: list):
+        self.builder = builder
+        self.rows, self.n_rows, self.n_features = builder.read(blocks)
+        self.latents: dict[int, Any] = {}
+        self.held: dict[int, Any] = {}  # by chain: the position that came, then the statistics that go
+
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.n_rows, self.n_features
+
+    def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
+        """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
+        workers = Workers(_n_threads_here()) if workers is None else workers
+        self.first_row = first_row
+        self.model = self.builder.build(self.rows, first_row, n_features, workers)
+
+    def hold(self, chain: int, value: Any) -> None:
+        """Take what `run` will need, or a neighbour."""
+        self.held[chain] = value
+
+    def held_by(self, chain: int) -> Any:
+        """What is held, for another shard."""
+        return self.held[chain]
+
+    def take(self, chain: int) -> Any:
+        """What is held, which is then forgotten."""
+        return self.held.pop(chain)
+
+    def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
+        """Ask the model, keep its latents and hold its statistics; returns the log likelihood, if there is any."""
+        ask, position = getattr(self.model, method), self.held.pop(chain, None)
+        if method.startswith("init"):
+            latents, statistics = ask(key)
+            log_likelihood = np.nan
+        elif method.startswith("expect"):
+            latents, (statistics, log_likelihood) = None, ask(position)
+        else:
+            latents, statistics, log_likelihood = ask(position, self.latents[chain], key)
+        self.held[chain] = statistics
+        if latents is not None:
+            self.latents[chain] = latents
+        return log_likelihood
+
+    def absorb(self, chain: int, other: Any) -> None:
+        """Merge the statistics that the shard with the next rows holds into those held here."""
+        self.held[chain] = self.builder.merge(self.held[chain], _ask(other, "take", chain))
+
+    def fetch(self, chain: int, other: Any) -> None:
+        """Hold what another shard holds."""
+        self.held[chain] = _ask(other, "held_by", chain)
+
+    def save(self, chain: int, folder: str) -> None:
+        """Write the latents of one chain."""
+        for part in self.model.pack_latents(self.latents[chain]):
+            name = Path(folder) / f"latents-{chain}-{part.first_row}"
+            np.save(f"{name}-indptr.npy", part.indptr)
+            np.save(f"{name}-values.npy", part.values)
+
+    def load(self, chain: int, folder: str) -> None:
+        """Read the latents of one chain, whatever shards had written them."""
+        self.latents[chain] = self.model.unpack_latents(_StoredLatents(Path(folder), chain).read)
+
+
+class _StoredLatents:
+    """The latents of one chain in a folder: files of consecutive rows."""
+
+    def __init__(self, folder: Path, chain: int):
+        self.stems = {
+            int(path.name.split("-")[2]): str(path).removesuffix("-indptr.npy")
+            for path in folder.glob(f"latents-{chain}-*-indptr.npy")
+        }
+        self.starts = sorted(self.stems)
+
+    def read(self, start: int, stop: int) -> RowLatents:
+        """Latents of the rows `start` to `stop`."""
+        lengths, values = [], []
+        for first_row in self.starts[max(0, int(np.searchsorted(self.starts, start, "right")) - 1) :]:
+            if first_row >= stop:
+                break
+            indptr = np.load(f"{self.stems[first_row]}-indptr.npy", mmap_mode="r")
+            low, high = max(start, first_row) - first_row, min(stop - first_row, len(indptr) - 1)
+            if low < high:
+                lengths.append(np.diff(indptr[low : high + 1]))
+                stored = np.load(f"{self.stems[first_row]}-values.npy", mmap_mode="r")
+                values.append(np.array(stored[indptr[low] : indptr[high]]))
+        return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
+
+
+class LocalShards:
+    """One shard in this process.
+
+    Parameters
+    ----------
+    builder : ShardBuilder
+    blocks : list
+    workers : Workers
+        Who runs the model's kernels.
+    """
+
+    def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
+        self._shard = Shard(builder, blocks)
+        self._shard.begin(0, self._shard.n_features, workers)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._shard.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self._shard.n_features
+
+    def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
+        """Statistics and log likelihood."""
+        self._shard.hold(chain, position)
+        log_likelihood = self._shard.run(method, chain, key)
+        return self._shard.take(chain), log_likelihood
+
+    def save(self, chains: list[int], folder: str) -> None:
+        """Write the latents."""
+        for chain in chains:
+            self._shard.save(chain, folder)
+
+    def load(self, chains: list[int], folder: str) -> None:
+        """Read the latents."""
+        for chain in chains:
+            self._shard.load(chain, folder)
+
+    def recover(self) -> None:
+        """Nothing can be lost here but with the process."""
+
+
+class ShardedModel:
+    """A model whose rows are in shards: it merges their statistics, and has parameters made by a model without rows.
+
+    It offers what both can answer. Where a sampler keeps latents, it gets the number of the chain that has them.
+
+    Parameters
+    ----------
+    head : object
+        The model, without rows.
+    shards : LocalShards or DaskShards
+        The rows.
+    """
+
+    def __init__(self, head: Any, shards: Any):
+        self._head = head
+        self.shards = shards
+        self._chains = itertools.count()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all shards."""
+        return self.shards.n_rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_head":
+            raise AttributeError(name)
+        answer = getattr(self._head, name)
+        if name in _OF_ROWS:
+            return self._asked_of_rows(name)
+        if callable(answer) and name not in _OF_STATISTICS:
+            raise AttributeError(f"Rows in shards do not answer {name}.")
+        return answer
+
+    def _asked_of_rows(self, method: str) -> Callable:
+        def call(*arguments: Any) -> tuple[Any, float]:
+            return self.shards.call(method, *arguments)
+
+        def init(key: np.uint64) -> tuple[int, Any]:
+            chain = next(self._chains)
+            return chain, call(chain, None, key)[0]
+
+        def sample(position: Any, chain: int, key: np.uint64) -> tuple[int, Any, float]:
+            return chain, *call(chain, position, key)
+
+        def expect(position: Any) -> tuple[Any, float]:
+            return call(next(self._chains), position, None)
+
+        return init if method.startswith("init") else expect if method.startswith("expect") else sample
+
+    def recover(self) -> None:
+        """After a shard was lost: all rows anew, without latents."""
+        self.shards.recover()
+        self._chains = itertools.count()
+
+    def resume(self, chains: list[int], folder: str) -> None:
+        """Take up the latents of these chains where they were written."""
+        self.shards.load(chains, folder)
+        self._chains = itertools.count(max(chains, default=-1) + 1)
+
+
+def _ask(shard: Any, method: str, *args: Any) -> Any:
+    """Call a shard that is here, or an actor's proxy of one that is elsewhere."""
+    answer = getattr(shard, method)(*args)
+    return answer if isinstance(shard, Shard) else answer.result()
+
+
+def _n_threads_here() -> int:
+    """Threads of the cluster's worker that this is."""
+    from distributed import get_worker
+
+    return get_worker().state.nthreads

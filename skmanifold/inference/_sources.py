@@ -1,0 +1,123 @@
+"""Where a fit's rows come from, cut into parts for the workers of a cluster."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..datasets import Corpus
+from ..utils._csr import Counts
+from ..utils._threads import split_range
+
+
+class CorpusRange(NamedTuple):
+    """The documents `start` to `stop` of a corpus."""
+
+    corpus: Corpus
+    start: int
+    stop: int
+
+
+class CountsSource:
+    """Counts in memory, in parts of about equal numbers of tokens."""
+
+    is_ragged = False
+
+    def __init__(self, counts: Counts):
+        self.counts = counts
+
+    def split(self, n_parts: int) -> list[list[Counts]]:
+        """One block a part."""
+        indptr, indices, counts, n_features = self.counts
+        cuts = _cut(self.counts.token_start(), n_parts)
+        return [
+            [
+                Counts(
+                    indptr[start : stop + 1] - indptr[start],
+                    indices[indptr[start] : indptr[stop]],
+                    counts[indptr[start] : indptr[stop]],
+                    n_features,
+                )
+            ]
+            for start, stop in cuts
+        ]
+
+
+class CorpusSource:
+    """Corpora on disk, one after the other."""
+
+    is_ragged = False
+
+    def __init__(self, corpora: list[Corpus]):
+        widths = sorted({corpus.shape[1] for corpus in corpora})
+        if len(widths) > 1:
+            raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
+        if not any(corpus.n_tokens for corpus in corpora):
+            raise ValueError("X has no tokens.")
+        self.corpora = corpora
+
+    def split(self, n_parts: int) -> list[list[CorpusRange]]:
+        """Ranges of documents of about equal numbers of tokens."""
+        ends = np.cumsum([len(corpus) for corpus in self.corpora])
+        before = np.concatenate(([0], np.cumsum([corpus.n_tokens for corpus in self.corpora])))
+        tokens = np.concatenate([[0], *(c.token_start[1:] + b for c, b in zip(self.corpora, before, strict=False))])
+        parts = []
+        for start, stop in _cut(tokens, n_parts):
+            ranges = []
+            for corpus, end in zip(self.corpora, ends.tolist(), strict=True):
+                first = end - len(corpus)
+                low, high = max(start, first), min(stop, end)
+                if low < high:
+                    ranges.append(CorpusRange(corpus, low - first, high - first))
+            parts.append(ranges)
+        return parts
+
+
+class DaskSource:
+    """A Dask array of rows, or a Dask bag of documents: blocks that the cluster makes and keeps.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    X : dask.array.Array or dask.bag.Bag
+    """
+
+    def __init__(self, client: Any, X: Any):
+        self.is_ragged = not hasattr(X, "shape")
+        if not self.is_ragged and X.ndim != 2:
+            raise ValueError(f"Expected 2D array, got a Dask array of {X.ndim} dimensions instead.")
+        if not self.is_ragged and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        self._blocks = client.compute(list(np.ravel(X.to_delayed())))
+
+    def split(self, n_parts: int) -> list[list]:
+        """Futures of consecutive blocks."""
+        return [
+            self._blocks[start:stop] for start, stop in split_range(len(self._blocks), -(-len(self._blocks) // n_parts))
+        ]
+
+
+def in_dask(X: Any) -> bool:
+    """Whether X is an array or a bag of Dask's, which nobody has who has not imported it."""
+    return any(
+        isinstance(X, getattr(sys.modules.get(module), kind, ()))
+        for module, kind in (("dask.array", "Array"), ("dask.bag", "Bag"))
+    )
+
+
+def corpora_of(X: Any) -> list[Corpus]:
+    """The corpora that X is made of, if it is one or a list of some."""
+    if isinstance(X, Corpus):
+        return [X]
+    return list(X) if isinstance(X, list | tuple) and X and all(isinstance(part, Corpus) for part in X) else []
+
+
+def _cut(token_start: np.ndarray, n_parts: int) -> list[tuple[int, int]]:
+    """At most `n_parts` ranges of rows, none empty, of about equal numbers of tokens."""
+    n_rows = len(token_start) - 1
+    wanted = np.arange(1, n_parts) * (token_start[-1] / n_parts)
+    cuts = np.union1d(np.searchsorted(token_start, wanted), [0, n_rows]).tolist()
+    return list(pairwise(cuts))
