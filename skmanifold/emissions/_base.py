@@ -147,6 +147,10 @@ class Family:
         """Log densities of each token given each component, (n_tokens, K)."""
         raise NotImplementedError
 
+    def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
+        """Components that tokens begin with, (n_tokens,), all that are equal in one; None: each at random."""
+        return None
+
     @property
     def token_prior(self) -> np.ndarray | None:
         """Dirichlet parameters of the tokens' probabilities, (n_tokens,); None where tokens have another law."""

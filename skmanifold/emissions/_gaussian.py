@@ -121,7 +121,7 @@ class Gaussian(BaseEmission):
         vectors = np.require(vectors, requirements=["C", "W"])
         weights = np.bincount(tokens.indices, weights=tokens.counts, minlength=tokens.n_features)
         family = self._bind(vectors, weights, n_components)
-        family.word_vectors = vectors
+        family.word_vectors, family.word_weights = vectors, weights
         return family
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> FullFamily | DiagonalFamily:
@@ -193,6 +193,10 @@ class DenseRows(NamedTuple):
     def n_features(self) -> int:
         """Number of features."""
         return self.values.shape[1]
+
+    def part(self, start: int, stop: int) -> DenseRows:
+        """The rows `start` to `stop`, or to the last."""
+        return DenseRows(self.values[start:stop])
 
 
 def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from ._gaussian_kernels import (
     fill_gammas_and_normals,
     fill_wishart_roots,
 )
+from ._vector_clusters import cluster_vectors
 
 _LEAST_SHARE = 1e-12  # of a feature's variance that the features before it must leave unexplained
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -55,6 +56,7 @@ class GaussianFamily(Family):
     """
 
     word_vectors: np.ndarray | None = None  # of tokens
+    word_weights: np.ndarray | None = None  # how often each was there when they were bound
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
@@ -108,6 +110,12 @@ class GaussianFamily(Family):
         out = np.zeros((len(self.word_vectors), self.n_components))
         self._add_densities(self.word_vectors, 0, len(out), parameters, out)
         return out
+
+    def start_of_tokens(self, key: np.uint64) -> np.ndarray:
+        """Clusters of the word vectors: components that all begin alike would take long to part."""
+        assert self.word_vectors is not None
+        assert self.word_weights is not None
+        return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
 
     def add_log_densities(self, rows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray) -> None:
         """Add log densities of rows to `out`, (stop - first, K)."""

@@ -29,6 +29,13 @@ class LinearRows(NamedTuple):
         """Number of rows."""
         return len(self.indptr) - 1
 
+    def part(self, start: int, stop: int) -> LinearRows:
+        """The rows `start` to `stop`, or to the last."""
+        indptr = self.indptr[start : stop + 1]
+        cells = slice(indptr[0], indptr[-1])
+        log_base = None if self.log_base is None else self.log_base[start:stop]
+        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
+
     def overall(self, n_statistics: int) -> np.ndarray:
         """Each statistic's sum over all rows, (n_statistics,)."""
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)

@@ -13,7 +13,7 @@ from ..utils._threads import Workers
 
 # What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
 _OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
-_OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "approximate"})
+_OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
 
 
 class LostShardError(RuntimeError):
@@ -92,7 +92,7 @@ class Shard:
         elif method.startswith("expect"):
             latents, (statistics, log_likelihood) = None, ask(position)
         else:
-            latents, statistics, log_likelihood = ask(position, self.latents[chain], key)
+            latents, statistics, log_likelihood = ask(position, self.latents.get(chain), key)
         self.held[chain] = statistics
         if latents is not None:
             self.latents[chain] = latents

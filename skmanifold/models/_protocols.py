@@ -62,8 +62,17 @@ class ExpectationModel(Protocol):
         """The parameters that the statistics and the prior make most probable."""
         ...
 
-    def log_prior(self, position: Any) -> float:
-        """Log density of the prior whose mode `mode` takes, up to a constant."""
+    def log_joint(self, statistics: Any, position: Any) -> float:
+        """What `mode` maximises: the expected log joint density of data, latents and parameters, up to a constant."""
+        ...
+
+
+@runtime_checkable
+class RoundingModel(LatentModel, Protocol):
+    """A latent model whose statistics are counts that approximate counters can hold."""
+
+    def approximate(self, statistics: Any, key: np.uint64) -> Any:
+        """The same statistics, counts rounded at random to what such counters tell, their totals exact."""
         ...
 
 

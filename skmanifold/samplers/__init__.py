@@ -4,6 +4,7 @@ from ._base import BaseSampler, State
 from ._check_recipe import RecipeReport, check_recipe
 from ._column_gibbs import ColumnGibbs
 from ._conway import ConwayWalk
+from ._em import EM
 from ._frame_gibbs import FrameGibbs
 from ._geodesic import GSGNHT, SGGMC
 from ._gradient import SVRG
@@ -37,6 +38,7 @@ ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
 
 __all__ = [
     "CVB0",
+    "EM",
     "ESCA",
     "GMC",
     "GSGNHT",

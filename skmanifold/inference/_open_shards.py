@@ -1,0 +1,30 @@
+"""From the session that a fit runs in to its shards and checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..utils._threads import Workers
+from ._checkpoints import Checkpoints, describe_run
+from ._dask_shards import DaskShards
+from ._distributed import active_session
+from ._shards import LocalShards, ShardBuilder, ShardedModel
+
+
+def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalShards | DaskShards:
+    """The rows of a source: on the workers of the session's cluster, or in this process, with `workers`."""
+    session = active_session()
+    if session is None or session.client is None:
+        return LocalShards(builder, source.split(1)[0], workers)
+    return DaskShards(session.client, builder, source)
+
+
+def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:
+    """Where the fit's passes are written, if anywhere."""
+    session = active_session()
+    if session is None or session.checkpoint_dir is None:
+        return None
+    run = describe_run(estimator, key, (model.shards.n_rows, model.shards.n_features))
+    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run)

@@ -1,0 +1,105 @@
+"""Labels that a mixture of an exponential family begins with."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from ..emissions._base import Family
+from ..emissions._gaussian_families import GaussianFamily
+from ..emissions._linear import LinearFamily
+from ..utils._random import fold_in_each, subkey, uniform
+
+_N_ROUNDS = 5  # of hard assignments after the seeds
+
+
+def checked_labels(init: Any, n_rows: int, n_components: int) -> np.ndarray:
+    """A user's labels to begin with."""
+    labels = np.asarray(init)
+    whole = np.issubdtype(labels.dtype, np.integer) and labels.shape == (n_rows,)
+    if not whole or (labels < 0).any() or (labels >= n_components).any():
+        raise ValueError(
+            f"init must be a name, or {n_rows} labels from 0 to {n_components - 1}, one for each row of X."
+        )
+    return labels.astype(np.int32)
+
+
+def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.ndarray:
+    """Labels to begin with, (n_rows,) int32.
+
+    "random" deals them out. "k-means++" clusters Gaussian rows by k-means, features scaled to equal variances; for the
+    other families it spreads seeds by likelihood (see `seed_labels`).
+    """
+    K = family.n_components
+    if K == 1:
+        return np.zeros(rows.n_rows, np.int32)
+    if init == "random":
+        return (fold_in_each(key, np.arange(rows.n_rows)) % np.uint64(K)).astype(np.int32)
+    if isinstance(family, GaussianFamily):
+        scales = rows.values.std(axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct rows than components
+            kmeans = KMeans(K, n_init=1, random_state=int(key >> np.uint64(32)))
+            return kmeans.fit(rows.values / np.where(scales > 0.0, scales, 1.0)).labels_.astype(np.int32)
+    assert isinstance(family, LinearFamily)
+    return seed_labels(family, rows, key)
+
+
+def seed_labels(family: LinearFamily, rows: Any, key: np.uint64) -> np.ndarray:
+    """Labels by the likeliest of K seeds, which are rows smoothed by the mean of all, and rounds of hard assignments.
+
+    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). In place of the squared distance stands what a
+    row's log density given the best seed lacks of the highest that the family could give it, less the median of that:
+    most rows are far from any seed, in many features, and what counts is who is farther than others. Of a few
+    candidates the one that adds most to the log densities is taken.
+    """
+    mean = rows.overall(family.n_statistics) / rows.n_rows
+    highest = family.highest_log_densities(rows)
+    n_candidates = 2 + int(math.log(family.n_components))
+    chosen = [int(uniform(key, 0) * rows.n_rows)]
+    best = _log_densities(family, rows, _seeds(family, rows, chosen, mean))[:, 0]
+    for i in range(1, family.n_components):
+        lacks = highest - best
+        running = np.cumsum(np.maximum(lacks - np.median(lacks), 0.0))
+        of_seed = subkey(key, i)
+        places = np.array([uniform(of_seed, c) for c in range(n_candidates)])
+        if running[-1] > 0.0:
+            candidates = np.searchsorted(running, places * running[-1], side="right")
+        else:  # all rows are alike
+            candidates = (places * rows.n_rows).astype(np.int64)
+        candidates = np.minimum(candidates, rows.n_rows - 1)
+        with_each = np.maximum(best[:, None], _log_densities(family, rows, _seeds(family, rows, candidates, mean)))
+        winner = int(np.argmax(with_each.sum(axis=0)))
+        chosen.append(int(candidates[winner]))
+        best = with_each[:, winner].copy()
+    labels = _likeliest(family, rows, _seeds(family, rows, chosen, mean))
+    for _ in range(_N_ROUNDS):
+        before = labels
+        labels = _likeliest(family, rows, family.mode(family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()))
+        if np.array_equal(labels, before):
+            break
+    return labels
+
+
+def _seeds(family: LinearFamily, rows: Any, chosen: Any, mean: np.ndarray) -> Any:
+    """Components that have seen one of the chosen rows each, and one mean row."""
+    totals = np.repeat(mean[:, None], len(chosen), axis=1)
+    for k, row in enumerate(chosen):
+        cells = slice(rows.indptr[row], rows.indptr[row + 1])
+        totals[rows.indices[cells], k] += rows.counts[cells]
+    return family.mode((np.full(len(chosen), 2.0), totals))
+
+
+def _log_densities(family: LinearFamily, rows: Any, parameters: Any) -> np.ndarray:
+    out = np.zeros((rows.n_rows, len(parameters.offsets)))
+    family.add_log_densities(rows, 0, rows.n_rows, parameters, out)
+    return out
+
+
+def _likeliest(family: LinearFamily, rows: Any, parameters: Any) -> np.ndarray:
+    return _log_densities(family, rows, parameters).argmax(axis=1).astype(np.int32)
