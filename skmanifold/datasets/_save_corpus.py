@@ -283,11 +283,14 @@ def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, n
             bad = (counts < 0) | (counts > _LARGEST)
     if bad.any():
         place = int(bad.argmax())
+        document = number + _row_of(sizes, place)
         raise ValueError(
-            f"Document {number + _row_of(sizes, place)}: the count {counts[place]:.10g} of column {columns[place]} is not a "
-            f"whole number from 0 to {_LARGEST}."
+            f"Document {document}: the count {counts[place]:.10g} of column {columns[place]} is not a whole number "
+            f"from 0 to {_LARGEST}."
         )
     indptr = np.concatenate(([0], np.cumsum(sizes)))
+    if len(columns) <= _LARGEST:
+        indptr = indptr.astype(np.int32)  # columns would follow a wider type, in a copy
     csr = sp.csr_array(
         (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
         shape=(len(sizes), n_features),
@@ -298,9 +301,9 @@ def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, n
         csr.eliminate_zeros()
         if csr.data.max(initial=0) > _LARGEST:
             place = int((csr.data > _LARGEST).argmax())
+            document = number + _row_of(np.diff(csr.indptr), place)
             raise ValueError(
-                f"Document {number + _row_of(np.diff(csr.indptr), place)}: the counts of column {csr.indices[place]} "
-                f"add up to more than {_LARGEST}."
+                f"Document {document}: the counts of column {csr.indices[place]} add up to more than {_LARGEST}."
             )
     return np.diff(csr.indptr), csr.indices, csr.data.astype(np.int32, copy=False)
 

@@ -1,0 +1,205 @@
+"""A corpus that does not fit into memory: drawn from topics block by block, written to disk, read in pieces.
+
+The topics are Dirichlet around Zipf's law, as in `make_lda_corpus`. Documents are drawn with their proportions
+integrated out: each token takes a new topic, or that of an earlier token of its document. A document's draws belong to
+(seed, its number), so that the corpus is the same for any block size and any number of threads. A corpus that is in the
+folder is kept.
+
+    python benchmarks/lda_out_of_core.py --folder /data/corpus --n-tokens 1e9
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from lda_memory import PeakMemory
+from numba import njit
+
+from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
+from skmanifold.utils._random import fold_in, random_bits, subkey, uniform
+from skmanifold.utils._threads import split_range
+from skmanifold.utils._variates import gamma_variate, poisson
+
+DISPERSION = 0.5  # of documents' lengths, as in collections of news articles
+DOC_TOPIC_PRIOR = 0.1
+LENGTHS, TOPICS, WORDS = range(3)  # what a document's draws are for
+
+
+def draw_topics(n_components, n_features, seed):
+    """Topics of which the frequent words are common and the rare ones belong to few."""
+    return make_lda_corpus(
+        1, n_features, n_components, topic_word_prior=0.01, dtype=np.float32, random_state=seed
+    ).components
+
+
+@njit(cache=True, nogil=True)
+def alias_table(weights, out):
+    """A row of cells of equal weight, each shared by two words: 32 bits of where the first ends, 32 of the second."""
+    n = len(weights)
+    scaled = weights.astype(np.float64) * (n / weights.astype(np.float64).sum())
+    poor, rich = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_poor = n_rich = 0
+    for v in range(n):
+        out[v] = (np.uint64(0xFFFFFFFF) << np.uint64(32)) | np.uint64(v)
+        if scaled[v] < 1.0:
+            poor[n_poor] = v
+            n_poor += 1
+        else:
+            rich[n_rich] = v
+            n_rich += 1
+    while n_poor > 0 and n_rich > 0:
+        n_poor -= 1
+        v, other = poor[n_poor], rich[n_rich - 1]
+        out[v] = (np.uint64(scaled[v] * 4294967295.0) << np.uint64(32)) | np.uint64(other)
+        scaled[other] -= 1.0 - scaled[v]
+        if scaled[other] < 1.0:
+            n_rich -= 1
+            poor[n_poor] = other
+            n_poor += 1
+
+
+@njit(cache=True, nogil=True)
+def draw_lengths(key, start, mean_length, out):
+    """Negative binomial: a gamma mixture of Poissons."""
+    for i in range(len(out)):
+        own = fold_in(fold_in(key, start + i), LENGTHS)
+        rate = gamma_variate(fold_in(own, 0), 1.0 / DISPERSION) * DISPERSION * mean_length
+        out[i] = np.int64(poisson(fold_in(own, 1), rate))
+
+
+@njit(cache=True, nogil=True)
+def draw_documents(key, start, lengths, tables, concentration, indptr, columns, counts):
+    """Fill CSR arrays, whose room is the number of tokens, with documents from number `start` on."""
+    n_components, n_features = tables.shape
+    longest = lengths.max() if len(lengths) else 0
+    topics = np.empty(longest, np.int32)
+    words = np.empty(longest, np.int32)
+    n_cells = np.uint64(n_features)
+    low = np.uint64(0xFFFFFFFF)
+    n_pairs = 0
+    indptr[0] = 0
+    for i in range(len(lengths)):
+        own = fold_in(key, start + i)
+        topic_key, word_key = fold_in(own, TOPICS), fold_in(own, WORDS)
+        for j in range(lengths[i]):
+            place = uniform(topic_key, j) * (concentration + j)
+            if j == 0 or place < concentration:
+                topics[j] = min(np.int64(place / concentration * n_components), n_components - 1)
+            else:
+                topics[j] = topics[min(np.int64(place - concentration), j - 1)]
+        for j in range(lengths[i]):  # on its own: reads of different tokens' cells wait together
+            bits = random_bits(word_key, j)
+            cell = np.int64(((bits >> np.uint64(32)) * n_cells) >> np.uint64(32))
+            shared = tables[topics[j], cell]
+            words[j] = np.int32(cell) if (bits & low) <= (shared >> np.uint64(32)) else np.int32(shared & low)
+        own_words = words[: lengths[i]]
+        own_words.sort()
+        last = -1
+        for word in own_words:
+            if word != last:
+                columns[n_pairs] = word
+                counts[n_pairs] = 0
+                n_pairs += 1
+                last = word
+            counts[n_pairs - 1] += 1
+        indptr[i + 1] = n_pairs
+    return n_pairs
+
+
+class TopicModel:
+    """The truth, from which documents are drawn by their numbers."""
+
+    def __init__(self, n_components, n_features, mean_length, seed):
+        self.mean_length = mean_length
+        self.components = draw_topics(n_components, n_features, seed)
+        self.key = subkey(np.uint64(seed), 0)
+        self.tables = np.empty(self.components.shape, np.uint64)
+        for weights, table in zip(self.components, self.tables, strict=True):
+            alias_table(weights, table)
+
+    def documents(self, start, stop):
+        """The documents of these numbers as a CSR array."""
+        n_components, n_features = self.tables.shape
+        lengths = np.empty(stop - start, np.int64)
+        draw_lengths(self.key, start, self.mean_length, lengths)
+        indptr = np.empty(len(lengths) + 1, np.int64)
+        columns, counts = np.empty((2, lengths.sum()), np.int32)
+        concentration = DOC_TOPIC_PRIOR * n_components
+        n = draw_documents(self.key, start, lengths, self.tables, concentration, indptr, columns, counts)
+        return sp.csr_array((counts[:n], columns[:n], indptr), shape=(len(lengths), n_features))
+
+    def blocks(self, n_documents, n_threads, size=5_000):
+        """All documents in order, drawn by threads a few blocks ahead of who takes them."""
+        with ThreadPoolExecutor(n_threads) as pool:
+            ahead = deque()
+            for piece in split_range(n_documents, size):
+                ahead.append(pool.submit(self.documents, *piece))
+                if len(ahead) > 2 * n_threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+
+def corpus_on_disk(options):
+    """The corpus in the folder, which is made if it is not there."""
+    n_documents = round(options.n_tokens / options.mean_length)
+    if Path(options.folder).exists():
+        corpus = open_corpus(options.folder)
+        if corpus.shape != (n_documents, options.n_features):
+            raise SystemExit(
+                f"{corpus} is not {n_documents} documents of {options.n_features} words: name another folder."
+            )
+        return corpus
+    model = TopicModel(options.n_topics, options.n_features, options.mean_length, options.seed)
+    model.documents(0, 1)  # compiles
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        blocks = model.blocks(n_documents, options.n_threads)
+        corpus = save_corpus(blocks, options.folder, n_features=options.n_features)
+        seconds = time.perf_counter() - start
+    print(
+        f"drawn and written in {seconds:.0f} s: {corpus.n_tokens / seconds / 1e6:.1f} Mtokens/s, "
+        f"{corpus.nnz / seconds / 1e6:.1f} Mpairs/s, at most {(memory.peak - memory.before) / 2**20:.0f} MiB of memory"
+    )
+    return corpus
+
+
+def describe(corpus):
+    n_bytes = sum(file.stat().st_size for file in corpus.path.iterdir())
+    print(corpus)
+    print(f"{n_bytes / 2**30:.2f} GiB on disk: {corpus.nnz} pairs, {n_bytes / corpus.n_tokens:.2f} bytes a token")
+
+
+def read(corpus, piece_tokens):
+    """Once through the corpus, piece by piece."""
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        for piece in corpus.pieces(piece_tokens):
+            corpus.counts(*piece)
+        seconds = time.perf_counter() - start
+    print(
+        f"read in {seconds:.1f} s: {corpus.n_tokens / seconds / 1e6:.0f} Mtokens/s, "
+        f"at most {(memory.peak - memory.before) / 2**20:.0f} MiB of memory"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--n-tokens", type=float, default=1e9)
+    parser.add_argument("--n-features", type=int, default=50_000)
+    parser.add_argument("--n-topics", type=int, default=100)
+    parser.add_argument("--mean-length", type=float, default=200)
+    parser.add_argument("--piece-tokens", type=float, default=1e6)
+    parser.add_argument("--n-threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    corpus = corpus_on_disk(options)
+    describe(corpus)
+    read(corpus, int(options.piece_tokens))
