@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from lda_memory import PeakMemory
 from numba import njit
 
+from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 from skmanifold.utils._random import fold_in, random_bits, subkey, uniform
 from skmanifold.utils._threads import split_range
@@ -189,6 +190,28 @@ def read(corpus, piece_tokens):
     )
 
 
+def fit(corpus, options):
+    """Passes over the corpus, of which only a piece is in memory."""
+    tail = (corpus.shape[0] - options.n_held_out, corpus.shape[0])
+    held_out = corpus.rows(*tail)
+    lda = StochasticLDA(
+        options.n_components, doc_topic_prior=0.1, max_iter=options.max_iter, random_state=0, n_jobs=options.n_jobs
+    )
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        lda.fit(corpus)
+        seconds = time.perf_counter() - start
+    trace = lda.log_density_trace_[0] / corpus.n_tokens
+    speed = (options.max_iter + 1) * corpus.n_tokens / seconds / 1e6
+    print(
+        f"K={options.n_components}, {options.max_iter} passes and a random start in {seconds:.0f} s, "
+        f"{options.n_jobs} threads: {speed:.2f} Mtokens/s, at most {memory.peak / 2**20:.0f} MiB of memory, of which "
+        f"{memory.before / 2**20:.0f} before"
+    )
+    print("log likelihood per token by pass:", " ".join(f"{value:.4f}" for value in trace))
+    print(f"perplexity of {options.n_held_out} of its documents by completion: {lda.perplexity(held_out):.1f}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", required=True)
@@ -199,7 +222,14 @@ if __name__ == "__main__":
     parser.add_argument("--piece-tokens", type=float, default=1e6)
     parser.add_argument("--n-threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--n-components", type=int, default=100)
+    parser.add_argument("--max-iter", type=int, default=5)
+    parser.add_argument("--n-jobs", type=int, default=2)
+    parser.add_argument("--n-held-out", type=int, default=10_000)
     options = parser.parse_args()
     corpus = corpus_on_disk(options)
     describe(corpus)
     read(corpus, int(options.piece_tokens))
+    warm_up = make_lda_corpus(200, 500, 5, random_state=0).data
+    StochasticLDA(5, max_iter=2).fit(warm_up).perplexity(warm_up)  # compiles
+    fit(corpus, options)
