@@ -27,17 +27,17 @@ class Gaussian(BaseEmission):
         \Sigma_k \sim \mathrm{IW}(\Psi_0, \nu_0), \quad \mu_k \mid \Sigma_k \sim N(\mu_0, \Sigma_k / \kappa_0).
 
     The statistics of a component are its number of rows :math:`n_k`, their sum :math:`s_k` and the sum :math:`S_k` of
-    :math:`x x'`. The joint mode is
+    :math:`x x'`. The mode in the natural parameters, :math:`\Sigma_k^{-1}` and :math:`\Sigma_k^{-1} \mu_k`, is
 
     .. math::
 
         \mu_k = \frac{\kappa_0 \mu_0 + s_k}{\kappa_0 + n_k}, \qquad
-        \Sigma_k = \frac{\Psi_0 + \kappa_0 \mu_0 \mu_0' + S_k - (\kappa_0 + n_k) \mu_k \mu_k'}{\nu_0 + d + 2 + n_k}.
+        \Sigma_k = \frac{\Psi_0 + \kappa_0 \mu_0 \mu_0' + S_k - (\kappa_0 + n_k) \mu_k \mu_k'}{\nu_0 - d - 2 + n_k}.
 
     With diagonal covariances each variance has an inverse gamma prior :math:`\mathrm{IG}(\nu_0 / 2, \Psi_{0jj} / 2)` of
-    its own, and the mode is that of each feature by itself: 3 in place of :math:`d + 2` in the denominator. With
-    spherical ones the component's only variance has :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`, and its mode is the
-    diagonal of the numerator, summed (:math:`\Psi_0` once), over :math:`\nu_0 + 2 + d (1 + n_k)`.
+    its own, and the mode is that of each feature by itself: 1 in place of :math:`d` in the denominator. With spherical
+    ones the component's only variance has :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`, and its mode is the diagonal of
+    the numerator, summed (:math:`\Psi_0` once), over :math:`\nu_0 - d - 2 + d n_k`.
 
     Parameters
     ----------
@@ -52,13 +52,17 @@ class Gaussian(BaseEmission):
         "diag" its diagonal, for "spherical" the mean of that) over :math:`K^{2/d}`, with a millionth of its diagonal on
         top: components that share out the volume of the data ([1]_).
     degrees_of_freedom_prior : float, default=None
-        :math:`\nu_0`; None is :math:`d + 2` for full covariances, else 3.
+        :math:`\nu_0`; None is :math:`d + 3` (4 for "diag"), with which the prior of the covariance is worth one row, or
+        for "spherical" one number, and a component without rows has the covariance :math:`\Psi_0`.
 
     Notes
     -----
-    Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=-(d + 2))``
-    (-3 for "diag", ``-(d + 2)`` for "spherical"), for samplers that ask for the mode; it has no defence against
-    components that close in on single rows, and a fit that meets one ends with an error. Draws of the parameters need a
+    The joint mode of means and full covariances themselves ([1]_; [2]_, eq. 73) is the same rule with a :math:`\nu_0`
+    that is greater by :math:`2 d + 4`: it shrinks all covariances, by a lot where components have few rows.
+
+    Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=d + 2)`` (3
+    for "diag"), for samplers that ask for the mode; it has no defence against components that close in on single rows,
+    and a fit that meets one ends with an error. Draws of the parameters need a
     prior that is proper: :math:`\kappa_0 > 0`, a positive definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`>
     0` if not full).
 
@@ -66,6 +70,8 @@ class Gaussian(BaseEmission):
     ----------
     .. [1] C. Fraley and A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based
        clustering", Journal of Classification 24, 2007.
+    .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
 
     Examples
     --------
@@ -137,7 +143,7 @@ class Gaussian(BaseEmission):
             mean=mean,
             mean_precision=float(self.mean_precision_prior),
             covariance=self._covariance_prior(d, scatter, weights.sum(), n_components),
-            degrees=float((d + 2 if full else 3) if degrees is None else degrees),
+            degrees=float((4 if self.covariance_type == "diag" else d + 3) if degrees is None else degrees),
         )
         if full:
             return FullFamily(prior, n_components, location)
@@ -149,9 +155,9 @@ class Gaussian(BaseEmission):
             covariance = scatter / max(n - 1.0, 1.0)
             variances = np.diag(covariance) if kind == "full" else covariance
             if not np.all(variances > 0.0) and not (kind == "spherical" and variances.any()):
-                constant = "all columns" if not variances.any() else f"column {int(np.argmin(variances))}"
+                where = "every column" if not variances.any() else f"column {int(np.argmin(variances))}"
                 raise ValueError(
-                    f"X (n_samples={n:g}) has the same value in all rows of {constant}, which leaves no scale for the "
+                    f"X (n_samples={n:g}) has the same value in all rows of {where}, which leaves no scale for the "
                     "default covariance_prior: drop what is constant, or give a covariance_prior."
                 )
             if kind == "full":
@@ -206,8 +212,11 @@ def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tup
         raise ValueError("X has no tokens.")
     mean = np.einsum("i,ij->j", weights, X) / total
     scatter = np.zeros((X.shape[1], X.shape[1]) if full else X.shape[1])
-    for start, stop in split_range(len(X), BLOCK_ROWS):
-        gaps = X[start:stop] - mean
-        weighted = weights[start:stop, None] * gaps
-        scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start, stop in split_range(len(X), BLOCK_ROWS):
+            gaps = X[start:stop] - mean
+            weighted = weights[start:stop, None] * gaps
+            scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
+    if not np.isfinite(scatter).all():
+        raise ValueError("X has values whose squares are too large for float64: scale it.")
     return mean, (scatter + scatter.T) / 2.0 if full else scatter

@@ -161,9 +161,9 @@ class FullFamily(GaussianFamily):
     """Components with any covariance."""
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The joint mode of means and covariances."""
+        """The mode of precisions and their products with the means, which are the natural parameters."""
         _, means, scatters = self._posterior(statistics)
-        degrees = self.prior.degrees + self.n_features + 2.0 + statistics[0]
+        degrees = self.prior.degrees - self.n_features - 2.0 + statistics[0]
         covariances = scatters / np.where(degrees > 0.0, degrees, np.nan)[:, None, None]
         return self._parameters(means, covariances)
 
@@ -182,13 +182,13 @@ class FullFamily(GaussianFamily):
         return parameters._replace(means=parameters.means + noise)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log of the normal inverse Wishart density."""
+        """Log of the normal inverse Wishart density in the natural parameters."""
         d, prior = self.n_features, self.prior
         log_roots = np.log(np.diagonal(parameters.factors, axis1=1, axis2=2)).sum(axis=1)
         halves = parameters.factors @ (parameters.means - prior.mean)[:, :, None]
         spread = np.einsum("kab,bc,kac->k", parameters.factors, prior.covariance, parameters.factors)
         spread = spread + prior.mean_precision * (halves[:, :, 0] ** 2).sum(axis=1)
-        return float(((prior.degrees + d + 2.0) * log_roots - 0.5 * spread).sum())
+        return float(((prior.degrees - d - 2.0) * log_roots - 0.5 * spread).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
         """Log density of rows with these statistics, given whose they are."""
@@ -255,9 +255,9 @@ class DiagonalFamily(GaussianFamily):
         return self.n_features if self.spherical else 1
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The joint mode of means and variances."""
+        """The mode of precisions and their products with the means, which are the natural parameters."""
         _, means, squares = self._posterior(statistics)
-        degrees = self.prior.degrees + 2.0 + self._n_pooled * (1.0 + statistics[0])
+        degrees = self.prior.degrees - 2.0 + self._n_pooled * (statistics[0] - 1.0)
         return self._parameters(means, squares / np.where(degrees > 0.0, degrees, np.nan)[:, None])
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
@@ -272,13 +272,13 @@ class DiagonalFamily(GaussianFamily):
         return self._parameters(means + normals * np.sqrt(variances / precision[:, None]), variances)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log of the normal inverse gamma densities."""
+        """Log of the normal inverse gamma densities in the natural parameters."""
         prior = self.prior
         gaps = prior.mean_precision * (parameters.means - prior.mean) ** 2
         variances = parameters.covariances
         if self.spherical:
             gaps, variances = gaps.sum(axis=1, keepdims=True), variances[:, :1]
-        power = prior.degrees + 2.0 + self._n_pooled
+        power = prior.degrees - 2.0 - self._n_pooled
         return float(-0.5 * (power * np.log(variances) + (prior.covariance + gaps) / variances).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:

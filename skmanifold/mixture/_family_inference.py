@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..emissions._base import BaseEmission, Family
 from ..samplers import BaseSampler
@@ -191,8 +192,9 @@ class FamilyInference:
         levels = np.cumsum(self.weights_)
         places = fold_in_each(subkey(key, Purpose.LABELS), np.arange(n_samples)) * _TO_UNIT * levels[-1]
         labels = np.searchsorted(levels[:-1], places, side="right")
-        of_rows = subkey(key, Purpose.NOISE)
-        return self._family.sample(self._position.parameters, labels.astype(np.int32), of_rows), labels
+        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.NOISE)
+        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            return self._family.sample(*of_rows), labels
 
     def _rows_of(self, X) -> Any:
         check_is_fitted(self)

@@ -267,11 +267,12 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         stride = store.stride(schedule.n_draws)
         common = {"_key": key, "_family": family, "emission_": emission, "sampler_": sampler, "n_batch_iter_": 0}
         with self._open_workers() as (chain_workers, kernel_workers):
-            model: Any = self._model(rows, family, kernel_workers)
-            check_compatible(sampler, model, self._samplers.values())
+            here = self._model(rows, family, kernel_workers)
+            check_compatible(sampler, here, self._samplers.values())
+            model: Any = here
             checkpoints = None
             if active_session():
-                model = shard_mixture(model)
+                model = shard_mixture(here)
                 checkpoints = checkpoints_of(self, key, model)
             fitted = self._run_chains(
                 sampler,
@@ -283,7 +284,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
                 add=add_statistics,
                 record=partial(_record, stride=stride),
                 adapt=lambda model, state: model,
-                estimate=lambda chains: {**self._estimate(chains, model), **common},
+                estimate=lambda chains: {**self._estimate(chains, here), **common},
                 workers=chain_workers,
                 checkpoints=checkpoints,
             )

@@ -71,7 +71,9 @@ class FamilyModel:
         self.workers = workers
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
-        self._tasks = split_range(self.n_rows, BLOCK_ROWS * max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks)))
+        n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
+        size = 1 << (n_blocks_of_task - 1).bit_length()  # a power of two: sums that are one node
+        self._tasks = split_range(self.n_rows, BLOCK_ROWS * size)
 
     @property
     def n_rows(self) -> int:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import kmeans_plusplus
 
 from ..emissions._base import Family
 from ..emissions._gaussian_families import GaussianFamily
+from ..emissions._gaussian_kernels import add_diagonal_densities
 from ..emissions._linear import LinearFamily
 from ..utils._random import fold_in_each, subkey, uniform
 
 _N_ROUNDS = 5  # of hard assignments after the seeds
+_N_ROUNDS_OF_MEANS = 20
 
 
 def checked_labels(init: Any, n_rows: int, n_components: int) -> np.ndarray:
@@ -41,13 +41,26 @@ def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.nda
     if init == "random":
         return (fold_in_each(key, np.arange(rows.n_rows)) % np.uint64(K)).astype(np.int32)
     if isinstance(family, GaussianFamily):
-        scales = rows.values.std(axis=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct rows than components
-            kmeans = KMeans(K, n_init=1, random_state=int(key >> np.uint64(32)))
-            return kmeans.fit(rows.values / np.where(scales > 0.0, scales, 1.0)).labels_.astype(np.int32)
+        return _means_labels(rows.values, K, key)
     assert isinstance(family, LinearFamily)
     return seed_labels(family, rows, key)
+
+
+def _means_labels(X: np.ndarray, K: int, key: np.uint64) -> np.ndarray:
+    """Labels of k-means, features scaled to equal variances; whatever threads there are, the same."""
+    scales = X.std(axis=0)
+    scaled = X / np.where(scales > 0.0, scales, 1.0)
+    centres, _ = kmeans_plusplus(scaled, K, random_state=int(key >> np.uint64(32)))
+    labels = np.full(len(X), -1, np.int32)
+    for _ in range(_N_ROUNDS_OF_MEANS):
+        nearness = np.zeros((len(X), K))
+        add_diagonal_densities(scaled, 0, len(X), centres, np.ones(centres.shape), np.zeros(K), nearness)
+        before, labels = labels, nearness.argmax(axis=1).astype(np.int32)
+        if np.array_equal(labels, before):
+            break
+        for k in np.unique(labels):
+            centres[k] = scaled[labels == k].mean(axis=0)
+    return labels
 
 
 def seed_labels(family: LinearFamily, rows: Any, key: np.uint64) -> np.ndarray:

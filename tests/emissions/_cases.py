@@ -1,0 +1,64 @@
+"""Rows of every emission, and their families with slow, obvious references."""
+
+import numpy as np
+import scipy.stats as st
+from sklearn.base import BaseEstimator
+
+from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+
+KEY = np.uint64(5)
+EMISSIONS = {
+    "bernoulli": Bernoulli(0.7, 1.3),
+    "gaussian": Gaussian(),
+    "diag": Gaussian("diag"),
+    "spherical": Gaussian("spherical"),
+    "multinomial": Multinomial(0.4),
+    "poisson": Poisson(),
+}
+
+
+class Anyone(BaseEstimator):
+    """An estimator that reads X."""
+
+
+def make_X(name, n=60, m=3, seed=0):
+    rng = np.random.default_rng(seed)
+    if name in ("gaussian", "diag", "spherical"):
+        return rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + 5.0
+    X = rng.poisson(1.5, (n, m)).astype(float)
+    if name == "bernoulli":
+        X = np.minimum(X, 1.0)
+    if name != "multinomial":
+        X[rng.random((n, m)) < 0.15] = np.nan
+    return X
+
+
+def read(emission, X, by_content=False):
+    return emission.read(Anyone(), X, KEY, reset=True, by_content=by_content)
+
+
+def bound(name, n_components=3, **options):
+    """X, rows and family."""
+    X = make_X(name, **options)
+    rows = read(EMISSIONS[name], X)
+    return X, rows, EMISSIONS[name].bind(rows, n_components)
+
+
+def log_densities(name, X, attributes):
+    """By scipy, one component after the other."""
+    columns = []
+    seen = ~np.isnan(X)
+    filled = np.where(seen, X, 0.0)
+    for k, mean in enumerate(attributes["components_"]):
+        if name == "bernoulli":
+            column = (st.bernoulli.logpmf(filled, mean) * seen).sum(axis=1)
+        elif name == "poisson":
+            column = (st.poisson.logpmf(filled, mean) * seen).sum(axis=1)
+        elif name == "multinomial":
+            column = st.multinomial.logpmf(X, X.sum(axis=1), mean)
+        else:
+            covariance = attributes["covariances_"][k]
+            covariance = covariance if covariance.ndim == 2 else np.diag(covariance)
+            column = st.multivariate_normal.logpdf(X, mean, covariance)
+        columns.append(column)
+    return np.stack(columns, axis=1)

@@ -1,0 +1,173 @@
+"""X at the door of an emission: missing cells, fractions, sparse and dense, what is refused; tokens of admixtures."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skmanifold.admixture._topic_counts import counts_from_dense
+from skmanifold.emissions import EMISSIONS as BY_NAME
+from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+
+from ._cases import EMISSIONS, KEY, Anyone, log_densities, make_X, read
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+
+
+def table_of(rows, n_columns):
+    return sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(rows.n_rows, n_columns)).toarray()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array])
+@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+def test_missing_cells_have_columns_of_their_own_dense_or_sparse(name, kind):
+    X = make_X(name)
+    rows = read(EMISSIONS[name], kind(X))
+    expected = np.hstack([np.nan_to_num(X), np.isnan(X)])
+    np.testing.assert_array_equal(table_of(rows, 6), expected)
+    assert rows.n_features == 3
+
+
+def test_what_the_user_gave_is_left_alone():
+    X = sp.csr_array(make_X("poisson"))
+    before = X.copy()
+    read(Poisson(), X)
+    np.testing.assert_array_equal(X.data, before.data)
+    np.testing.assert_array_equal(X.indices, before.indices)
+
+
+@pytest.mark.parametrize("emission", [Poisson(), Multinomial(), Bernoulli()])
+def test_fractions_are_rounded_without_bias_and_by_content_alike_in_any_place(emission):
+    X = np.tile([[0.3, 0.0, 0.9]], (4000, 1))
+    table = table_of(read(emission, X), 6)[:, :3]
+    np.testing.assert_allclose(table.mean(axis=0), [0.3, 0.0, 0.9], atol=0.035)
+    assert set(np.unique(table)) == {0, 1}
+    table = table_of(read(emission, X, by_content=True), 6)[:, :3]
+    assert len(np.unique(table, axis=0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("emission", "X", "message"),
+    [
+        (Bernoulli(), [[0.0, 2.0]], "takes values from 0 to 1 .NaN where missing.; X has 2"),
+        (Bernoulli(), [[0.0, -1.0]], "Negative values in data passed to Anyone"),
+        (Poisson(), [[np.nan, -1.0]], "Negative values in data passed to Anyone"),
+        (Poisson(), [[np.inf, 1.0]], "infinity"),
+        (Poisson(), [[1e12, 1.0]], "count of 1e.12"),
+        (Multinomial(), [[np.nan, 1.0]], "NaN"),
+        (Gaussian(), [[np.nan, 1.0]], "NaN"),
+        (Gaussian(), sp.csr_array(np.eye(2)), "dense data is required"),
+    ],
+)
+def test_values_that_an_emission_does_not_take_are_refused(emission, X, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        read(emission, X)
+
+
+def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
+    X = np.column_stack([np.arange(5.0), np.ones(5)])
+    for kind in ("full", "diag"):
+        with pytest.raises(ValueError, match="same value in all rows of column 1, which leaves no scale"):
+            Gaussian(kind).bind(read(Gaussian(), X), 2)
+    Gaussian("spherical").bind(read(Gaussian(), X), 2)
+    with pytest.raises(ValueError, match=r"n_samples=1.*every column"):
+        Gaussian().bind(read(Gaussian(), X[:1]), 1)
+    with pytest.raises(ValueError, match="too large"):
+        Gaussian().bind(read(Gaussian(), X * 1e200), 1)
+
+
+def test_base_of_densities_is_the_part_without_parameters():
+    X = make_X("multinomial")
+    for name in ("multinomial", "poisson"):
+        rows = read(EMISSIONS[name], X)
+        family = EMISSIONS[name].bind(rows, 1)
+        parameters = family.mode(family.sum_labels(rows, 0, 60, 0, np.zeros(60, np.int32)).total())
+        out = np.zeros((60, 1))
+        family.add_log_densities(rows, 0, 60, parameters, out)
+        np.testing.assert_allclose(
+            out[:, 0] + rows.log_base, log_densities(name, X, family.attributes(parameters))[:, 0]
+        )
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])
+def test_highest_log_densities_are_above_all_others_and_reached(name):
+    X = np.nan_to_num(make_X(name, n=8))
+    rows = read(EMISSIONS[name], X)
+    family = EMISSIONS[name].bind(rows, 2)
+    highest = family.highest_log_densities(rows)
+    for row in range(8):
+        tiny = type(EMISSIONS[name])(1e-9) if name != "bernoulli" else Bernoulli(1e-9, 1e-9)
+        tiny = Poisson(1e-9, 1e-9) if name == "poisson" else tiny
+        own = tiny.bind(rows, 1)
+        sizes, totals = own.sum_labels(rows, row, row + 1, 0, np.zeros(1, np.int32)).total()
+        out = np.zeros((1, 1))
+        own.add_log_densities(rows, row, row + 1, own.mode((sizes, totals)), out)
+        assert out[0, 0] == pytest.approx(highest[row], abs=1e-5)
+
+
+# --- tokens ----------------------------------------------------------------------------------------------
+
+
+def test_bernoulli_tokens_are_the_observed_cells():
+    X = np.array([[1.0, np.nan, 0.0], [0.0, 1.0, 1.0]])
+    tokens = Bernoulli().read_tokens(Anyone(), X, KEY, reset=True, by_content=False)
+    np.testing.assert_array_equal(tokens.indptr, [0, 2, 5])
+    np.testing.assert_array_equal(tokens.indices, [1, 4, 0, 3, 5])
+    assert tokens.n_features == 6
+    assert (tokens.counts == 1).all()
+
+
+def test_mode_of_tokens_is_that_of_the_paper():
+    """p = (S + a) / (N + a + b) for events, (n + beta) / (n + V beta) for words and counts."""
+    table = np.random.default_rng(0).integers(0, 9, (6, 2))
+    counts = counts_from_dense(table, table.sum(axis=0))
+    X = np.ones((2, 3))
+    events = Bernoulli(0.7, 1.3).bind_tokens(Bernoulli().read_tokens(Anyone(), X, KEY, reset=True, by_content=False), 2)
+    mode = events.mode(events.statistics_of_tokens(counts))
+    zeros, ones = table[0::2], table[1::2]
+    np.testing.assert_allclose(mode.means, (ones + 0.7) / (zeros + ones + 2.0))
+    np.testing.assert_allclose(np.exp(events.token_table(mode)[1::2]), mode.means)
+    np.testing.assert_allclose(np.exp(events.token_table(mode)[0::2]), 1.0 - mode.means)
+    for emission in (Multinomial(0.4), Poisson(0.4)):
+        tokens = emission.read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True, by_content=False)
+        words = emission.bind_tokens(tokens, 2)
+        mode = words.mode(words.statistics_of_tokens(counts))
+        expected = (table + 0.4) / (table + 0.4).sum(axis=0)
+        np.testing.assert_allclose(np.exp(words.token_table(mode)), expected)
+        np.testing.assert_allclose(words.attributes(mode)["components_"], expected.T)
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_gaussian_tokens_are_rows_of_word_vectors(kind):
+    """Statistics are those of the vectors repeated, one row for each token."""
+    rng = np.random.default_rng(0)
+    vectors, table = rng.standard_normal((6, 2)), rng.integers(0, 9, (6, 2))
+    emission = Gaussian(kind)
+    X = table.sum(axis=1)[None, :]
+    tokens = emission.read_tokens(Anyone(), X, KEY, reset=True, by_content=False)
+    words = emission.bind_tokens(tokens, 2, vectors)
+    mode = words.mode(words.statistics_of_tokens(counts_from_dense(table, table.sum(axis=0))))
+    repeated = np.concatenate([np.repeat(vectors, table[:, k], axis=0) for k in (0, 1)])
+    rows = read(emission, repeated)
+    family = emission.bind(rows, 2)
+    labels = np.repeat([0, 1], table.sum(axis=0)).astype(np.int32)
+    same = family.mode(family.sum_labels(rows, 0, len(repeated), 0, labels).total())
+    np.testing.assert_allclose(mode.means, same.means, rtol=1e-9)
+    np.testing.assert_allclose(mode.covariances, same.covariances, rtol=1e-9)
+    reference = log_densities("gaussian", vectors, words.attributes(mode))
+    np.testing.assert_allclose(words.token_table(mode), reference, rtol=1e-9)
+
+
+def test_gaussian_tokens_need_a_vector_each():
+    tokens = Gaussian().read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True, by_content=False)
+    with pytest.raises(ValueError, match="needs word_vectors, one for each column"):
+        Gaussian().bind_tokens(tokens, 2)
+    with pytest.raises(ValueError, match="for each of the 6 columns of X; it has 5"):
+        Gaussian().bind_tokens(tokens, 2, np.ones((5, 2)))
+
+
+def test_emissions_are_values():
+    for name, kind in BY_NAME.items():
+        emission = kind()
+        assert emission.short_name == name
+        assert kind._parameter_constraints.keys() == emission.get_params().keys()
+        assert vars(emission).keys() == emission.get_params().keys()
