@@ -1,13 +1,21 @@
 """Bayesian latent-variable estimators on manifolds, with scikit-learn's interface and pluggable samplers."""
 
 from ._version import __version__
-from .admixture import OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
-from .inference import Draws, sample
-from .mixture import DPCategoricalMixture, SubspaceClassifier, SubspaceMixture, VonMisesFisherMixture
+from .admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from .inference import Draws, distributed, sample
+from .mixture import (
+    DPCategoricalMixture,
+    ExponentialFamilyMixture,
+    SubspaceClassifier,
+    SubspaceMixture,
+    VonMisesFisherMixture,
+)
 
 __all__ = [
     "DPCategoricalMixture",
     "Draws",
+    "ExponentialFamilyAdmixture",
+    "ExponentialFamilyMixture",
     "OrthogonalSphericalAdmixture",
     "SphericalAdmixture",
     "StochasticLDA",
@@ -15,5 +23,6 @@ __all__ = [
     "SubspaceMixture",
     "VonMisesFisherMixture",
     "__version__",
+    "distributed",
     "sample",
 ]

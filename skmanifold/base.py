@@ -13,8 +13,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 
 from .inference._checkpoints import Checkpoints
+from .inference._distributed import active_session
 from .inference._driver import Chain, best_chain, run_chains
 from .inference._schedule import Schedule
+from .inference._shards import ShardedModel
 from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
 from .utils._sklearn import CALLBACK_STATE
@@ -116,6 +118,10 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         estimate : callable
             From the chains, wherever they stand, to the attributes that inference needs.
         """
+        if active_session() and not isinstance(model, ShardedModel):
+            raise ValueError(
+                f"{type(self).__name__} does not run in shards: fit it outside of `with distributed(...)`."
+            )
         context = self._init_callback_context(max_subtasks=schedule.max_iter)
         # Score monitors are silent without a y, so they get one, made only if it is looked at.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(n_rows)}

@@ -8,6 +8,8 @@ from sklearn.utils.estimator_checks import check_param_validation, parametrize_w
 
 from skmanifold import (
     DPCategoricalMixture,
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -16,7 +18,15 @@ from skmanifold import (
 )
 from skmanifold.base import BaseSampledEstimator
 
-ESTIMATORS = [StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, DPCategoricalMixture, SubspaceMixture]
+ESTIMATORS = [
+    StochasticLDA,
+    SphericalAdmixture,
+    OrthogonalSphericalAdmixture,
+    DPCategoricalMixture,
+    SubspaceMixture,
+    ExponentialFamilyMixture,
+    ExponentialFamilyAdmixture,
+]
 SHORT = {"max_iter": 4, "burn_in": 1, "thin": 2}
 SMALL = {
     StochasticLDA: {"n_components": 3, **SHORT},
@@ -24,6 +34,8 @@ SMALL = {
     OrthogonalSphericalAdmixture: {"n_components": 2, **SHORT},
     DPCategoricalMixture: {"init": 3, **SHORT},
     SubspaceMixture: {"n_components": 2, "n_init": 1, **SHORT},
+    ExponentialFamilyMixture: {"n_components": 2, **SHORT},
+    ExponentialFamilyAdmixture: {"n_components": 3, **SHORT},
 }
 WITH_EACH_SAMPLER = [
     pytest.param(estimator, name, id=f"{estimator.__name__}-{name}")
@@ -41,7 +53,8 @@ allow_warning_of_small_priors = pytest.mark.filterwarnings(
 
 def asks_what_only_classifiers_have(estimator):
     """Checks of sparse X that look up, for any estimator with `predict_proba`, the tags of a classifier."""
-    if not isinstance(estimator, DPCategoricalMixture):
+    mixture = isinstance(estimator, (DPCategoricalMixture, ExponentialFamilyMixture))
+    if not mixture or not estimator.__sklearn_tags__().input_tags.sparse:
         return {}
     reason = "asks tags.classifier_tags, which is None, how many columns predict_proba has"
     return dict.fromkeys(["check_estimator_sparse_array", "check_estimator_sparse_matrix"], reason)
@@ -65,6 +78,28 @@ def test_sklearn_check_passes(estimator, check):
     ]
 )
 def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [
+        ExponentialFamilyMixture(sampler=name, emission=emission, **SMALL[ExponentialFamilyMixture])
+        for emission in ("multinomial", "poisson")
+        for name in ExponentialFamilyMixture._samplers
+    ],
+    expected_failed_checks=asks_what_only_classifiers_have,
+)
+def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [
+        ExponentialFamilyAdmixture(emission="poisson", sampler=name, **SMALL[ExponentialFamilyAdmixture])
+        for name in ExponentialFamilyAdmixture._samplers
+    ]
+)
+def test_sklearn_check_passes_for_gamma_poisson_rows(estimator, check):
     check(estimator)
 
 

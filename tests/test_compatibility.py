@@ -7,11 +7,14 @@ import pytest
 
 from skmanifold import (
     DPCategoricalMixture,
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
     SubspaceMixture,
 )
+from skmanifold.admixture._family_admixture_model import FamilyTokenModel
 from skmanifold.admixture._lda_minibatch import MinibatchLDA
 from skmanifold.admixture._lda_model import LDAModel
 from skmanifold.admixture._lda_passes import MinibatchPasses
@@ -21,7 +24,11 @@ from skmanifold.admixture._spherical_mean_field import MeanFieldSAM
 from skmanifold.admixture._spherical_model import Concentrations, SphericalModel
 from skmanifold.admixture._spherical_targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.emissions._bernoulli import BernoulliFamily
+from skmanifold.emissions._linear import LinearRows
+from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.mixture._dp_model import DPModel
+from skmanifold.mixture._family_model import FamilyModel
 from skmanifold.mixture._subspace_model import SubspaceModel
 from skmanifold.mixture._subspaces import Priors
 from skmanifold.mixture._table import Table
@@ -39,6 +46,7 @@ from skmanifold.models import (
 )
 from skmanifold.samplers import (
     CVB0,
+    EM,
     ESCA,
     GMC,
     GSGNHT,
@@ -65,7 +73,7 @@ from skmanifold.utils._directions import as_directions
 from skmanifold.utils._threads import Workers
 
 OF_SUBSPACES = [FrameGibbs, ConwayWalk]
-BY_PASSES = [ESCA, Gibbs, CollapsedGibbs, CVB0, Slice, *OF_SUBSPACES]
+BY_PASSES = [ESCA, EM, Gibbs, CollapsedGibbs, CVB0, Slice, *OF_SUBSPACES]
 BY_MINIBATCHES = [SCIR, SGRLD, SGRHMC, SGLD, SGHMC]
 SAMPLERS = [*BY_PASSES, *BY_MINIBATCHES]
 KEY = np.uint64(7)
@@ -94,6 +102,19 @@ def make_dp_model():
     counts = corpus()
     table = Table(counts.indptr, counts.indices, counts.counts, np.array([0, 3]))
     return DPModel(table, 0.5, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
+
+
+def make_family_model():
+    """The same rows as those of a finite mixture."""
+    rows = LinearRows(*corpus(), np.zeros(2))
+    family = MultinomialFamily(np.full(3, 0.5), 2)
+    return FamilyModel(rows, 0, 0.5, family, np.arange(2, dtype=np.int32), Workers(1))
+
+
+def make_membership_model():
+    """Two rows of three answers, each a token."""
+    answers = Counts(np.array([0, 3, 6]), np.array([0, 3, 4, 1, 3, 5], np.int32), np.ones(6, np.int32), 6)
+    return FamilyTokenModel(answers, np.full(2, 0.5), BernoulliFamily(np.ones(3), np.ones(3), 2), Workers(1))
 
 
 def make_subspace_model():
@@ -165,6 +186,8 @@ RUNS = {
     make_minibatch_lda: {SCIR, SGRLD, SGRHMC},
     make_mirrored_lda: {SGRLD, SGRHMC, SGLD, SGHMC},
     make_dp_model: {Slice},
+    make_family_model: {ESCA, EM, Gibbs},
+    make_membership_model: {ESCA, Gibbs},
     make_subspace_model: set(OF_SUBSPACES),
     OnlyLatent: {ESCA},
     OnlyStream: {ESCA},
@@ -193,7 +216,9 @@ PAIRS = [
 
 def test_table_has_every_registered_sampler():
     registered = {
-        StochasticLDA: set(SAMPLERS) - {Slice, *OF_SUBSPACES},
+        StochasticLDA: set(SAMPLERS) - {Slice, EM, *OF_SUBSPACES},
+        ExponentialFamilyMixture: {ESCA, EM, Gibbs},
+        ExponentialFamilyAdmixture: {ESCA, Gibbs},
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
         SubspaceMixture: set(OF_SUBSPACES),
         SphericalAdmixture: set(ON_SPHERES),
@@ -240,7 +265,10 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
             assert state.latents.shape == (6,)
             assert state.position.bases.shape[::2] == (2, 2)
             return
-        tokens = state.statistics.categories if sampler is Slice else state.statistics.totals
+        if make_model is make_family_model:
+            tokens = state.statistics.total()[1]
+        else:
+            tokens = state.statistics.categories if sampler is Slice else state.statistics.totals
         assert tokens.sum() == pytest.approx(6)
         return
     fitting = [known.__name__ for known in SAMPLERS if known in RUNS[make_model]]

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 from skmanifold import (
     DPCategoricalMixture,
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -78,6 +81,27 @@ def print_figures():
     for sampler in SubspaceMixture._samplers:
         flats = SubspaceMixture(2, sampler=sampler, n_init=3, max_iter=6, random_state=0).fit(directions)
         print("subspaces", sampler, *flats.dimensions_, *flats.score_samples(directions).round(6))
+    for emission, rows in (("gaussian", directions[:, :3]), ("poisson", X), ("multinomial", X), ("bernoulli", X > 0)):
+        kinds = [
+            ExponentialFamilyMixture(2, emission=emission, sampler=sampler, max_iter=4, thin=1, random_state=0).fit(
+                rows
+            )
+            for sampler in ExponentialFamilyMixture._samplers
+        ]
+        kinds.append(ExponentialFamilyMixture(2, emission=emission, random_state=0).partial_fit(rows))
+        figures = [
+            *(kind.score_samples(rows).round(6) for kind in kinds),
+            kinds[0].sample(3, random_state=0)[0].ravel(),
+        ]
+        print("mixture of", emission, *[number for array in figures for number in array.round(5)])
+    for emission, rows in (("gaussian", X), ("poisson", X), ("bernoulli", X > 0)):
+        settings = {"word_vectors": np.random.default_rng(0).normal(size=(20, 2)) if emission == "gaussian" else None}
+        settings.update(emission=emission, max_iter=4, thin=1, random_state=0)
+        models = [ExponentialFamilyAdmixture(18, sampler=name, **settings).fit(rows) for name in ("esca", "gibbs")]
+        models.append(ExponentialFamilyAdmixture(2, **settings).partial_fit(rows))
+        figures = [figure for model in models for figure in (model.components_, model.transform(rows[:5]))]
+        scores = [round(model.score(rows), 7) for model in models]
+        print("admixture of", emission, *[number for array in figures for number in array.ravel().round(5)], *scores)
     for sampler in SAMPLERS:
         draws = sample(_target_of(sampler), sampler, n_draws=3, burn_in=0, n_chains=2, random_state=0)
         print(sampler, *draws.position.ravel().round(9))
@@ -91,7 +115,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 23 + len(SAMPLERS)
+    assert here.count("\n") == 30 + len(SAMPLERS)
 
 
 if __name__ == "__main__":

@@ -56,14 +56,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def components_(self):
         """Word probabilities of each topic, of shape (n_components, n_features)."""
         check_is_fitted(self)
-        topics = self._topic_word
-        n_bytes = 4 * topics.n_components * topics.n_features
-        if n_bytes > _MAX_DENSE_BYTES:
-            raise AttributeError(
-                f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
-                "topic_word_counts_, which is sparse; transform and score work as ever."
-            )
-        return topics.toarray()
+        return dense_components(self._topic_word, "topic_word_counts_")
 
     @property
     def topic_word_counts_(self):
@@ -138,9 +131,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         topics = self._topic_word
         if proportions.shape[1] != topics.n_components:
             raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
-        entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
-        weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
-        return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)
+        return mix_topics(topics, proportions)
 
     def score(self, X, y=None):
         """Mean held-out log likelihood per token, by document completion: higher is better.
@@ -207,3 +198,21 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
+
+
+def dense_components(topics: TopicWord, sparse: str) -> np.ndarray:
+    """All topics' word probabilities; an AttributeError that names `sparse` if they would take too much memory."""
+    n_bytes = 4 * topics.n_components * topics.n_features
+    if n_bytes > _MAX_DENSE_BYTES:
+        raise AttributeError(
+            f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+            f"{sparse}, which is sparse; transform and score work as ever."
+        )
+    return topics.toarray()
+
+
+def mix_topics(topics: TopicWord, proportions: np.ndarray) -> np.ndarray:
+    """Word probabilities of rows with these proportions, (n_rows, K)."""
+    entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
+    weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
+    return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)

@@ -52,8 +52,7 @@ class TopicUncertainty:
             draws = self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
         elif self._draws_topics and self._stream is not None:
             draws = [draw["components"] for draw in self._stream.draws(self.best_chain_)]
-        n, last = min(n, len(draws)), len(draws) - 1
-        return [draws[last - i * len(draws) // n] for i in reversed(range(n))]
+        return [draws[i] for i in evenly_spaced(len(draws), n)]
 
     def _labelled_draws(self, n: int) -> list[np.ndarray]:
         """Those of them whose topics are those of ``components_``."""
@@ -130,11 +129,15 @@ class TopicUncertainty:
             Where arviz-base is not installed (``pip install skmanifold[arviz]``).
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
-        n_draws = self.posterior_["topic_weights"].shape[1]
+        posterior, names = self._named_draws()
+        n_draws = posterior["topic_weights"].shape[1]
         kept = self._component_draws if hasattr(self, "_posterior") else range(n_draws)
         thinned = kept if len(kept) < n_draws else None
-        names = getattr(self, "feature_names_in_", None)
-        return to_arviz(self.posterior_, match.permutations, names, component_draws=thinned)
+        return to_arviz(posterior, match.permutations, names, component_draws=thinned)
+
+    def _named_draws(self) -> tuple[dict[str, np.ndarray], Any]:
+        """The draws as ArviZ gets them, and names of the topics' entries, if there are any."""
+        return self.posterior_, getattr(self, "feature_names_in_", None)
 
     def _draws_of_topics(self) -> np.ndarray:
         check_is_fitted(self)
@@ -147,3 +150,9 @@ class TopicUncertainty:
         if draws is None or draws.shape[1] == 0:
             raise ValueError("No draws of the topics were kept: raise max_draws_bytes, or lower burn_in or thin.")
         return draws
+
+
+def evenly_spaced(n_draws: int, n: int) -> list[int]:
+    """Which of `n_draws` draws to take for at most n of them, the last one among them."""
+    n = min(n, n_draws)
+    return [n_draws - 1 - i * n_draws // n for i in reversed(range(n))]

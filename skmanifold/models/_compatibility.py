@@ -77,4 +77,5 @@ def check_compatible(sampler, model, known_samplers: Iterable[type] = (), charts
 
 
 def _words(protocols: list[type]) -> str:
-    return " and ".join(_WORDS.get(protocol.__name__, f"a {protocol.__name__}") for protocol in protocols)
+    names = [protocol.__name__ for protocol in protocols]
+    return " and ".join(_WORDS.get(name, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}") for name in names)

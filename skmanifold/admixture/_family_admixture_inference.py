@@ -1,0 +1,251 @@
+"""What fitted components tell about rows of tokens: proportions, predictions and held-out scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ..emissions import EMISSIONS, BaseEmission
+from ..inference._proportions import infer_proportions
+from ..metrics import document_completion
+from ..metrics._held_out import split_tokens
+from ..samplers import BaseSampler
+from ..utils._csr import Counts
+from ..utils._random import Purpose, root_key, subkey
+from ..utils._threads import Workers
+from ._family_admixture_model import ScaledTokens, on_one_scale
+from ._family_admixture_tokens import DirichletTokens, FamilyTokens
+from ._topic_counts import TopicCounts
+from ._topic_posterior import mean_proportions
+from ._topic_uncertainty import TopicUncertainty, evenly_spaced
+
+
+def has_perplexity(estimator: Any) -> bool:
+    """Whether its tokens have probabilities; an AttributeError that says why not, for ``available_if``."""
+    if _kind(estimator.emission).has_vector_tokens:
+        raise AttributeError(
+            f"emission={estimator.emission!r} gives tokens densities, which have no perplexity: see score."
+        )
+    return True
+
+
+class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
+    """Methods of an estimator with fitted components of tokens; not public.
+
+    It has `emission`, `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    """
+
+    emission: str | BaseEmission
+    n_jobs: int | None
+    n_predictive_draws: int
+    emission_: BaseEmission
+    sampler_: BaseSampler
+    doc_topic_prior_: np.ndarray
+    intensity_rate_: float
+    _key: np.uint64  # of all streams, frozen when fitting begins
+    _tokens: FamilyTokens | DirichletTokens
+    _estimate: Any  # parameters of the tokens
+    _topic_counts: TopicCounts
+    _stream: None = None
+
+    @property
+    def _draws_topics(self) -> bool:
+        return self.sampler_.draws_parameters
+
+    @property
+    def components_(self):
+        """What is expected of a feature given each component; see the class."""
+        check_is_fitted(self)
+        return self._tokens.attributes(self._estimate)["components_"]
+
+    @property
+    def covariances_(self):
+        """Gaussian components' covariances, (n_components, n_dims, n_dims), or variances (n_components, n_dims)."""
+        check_is_fitted(self)
+        if not self.emission_.has_vector_tokens:
+            raise AttributeError(f"Components of {self.emission_!r} have no covariances.")
+        return self._tokens.attributes(self._estimate)["covariances_"]
+
+    @property
+    def token_counts_(self):
+        """Expected number of each token in each component, a csr_array of shape (n_components, n_tokens)."""
+        check_is_fitted(self)
+        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
+
+    @property
+    def _n_features_out(self):
+        return len(self.doc_topic_prior_)
+
+    def transform(self, X, average_draws=False):
+        """Proportions of the components in rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+        average_draws : bool, default=False
+            Average over the draws that `score` uses, instead of taking the estimate: for samplers that draw the
+            parameters. The time is as many times as long.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_samples, n_components)
+            Rows sum to 1. For "poisson" intensities: ``(counts + doc_topic_prior_) / (intensity_rate_ + 1)`` with the
+            expected counts of a row's tokens in the components.
+        """
+        return self._infer(X, average_draws)
+
+    def predict(self, X):
+        """The dominant component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        components : ndarray of shape (n_samples,)
+            Indices into ``components_``.
+        """
+        return self._infer(X, average_draws=False).argmax(axis=1)
+
+    def _infer(self, X, average_draws):
+        check_is_fitted(self)
+        tokens = self._read_again(X)
+        alpha = self.doc_topic_prior_
+        with Workers(self.n_jobs) as workers:
+            if average_draws:
+                draws = [draw.words for draw in self._predictive()]
+                proportions = mean_proportions(draws, tokens, alpha, workers=workers)
+            else:
+                estimate = self._tokens.of_estimate(self._estimate).words
+                proportions = infer_proportions(estimate, tokens, alpha, workers=workers)
+        if self.emission_.has_random_totals:
+            n_tokens = np.diff(tokens.token_start())
+            proportions *= ((n_tokens + alpha.sum()) / (self.intensity_rate_ + 1.0))[:, np.newaxis]
+        return proportions
+
+    def inverse_transform(self, X):
+        """What is expected of rows with given proportions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Proportions, or for "poisson" intensities.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_``: probabilities of ones or of words, expected counts, or expected word vectors.
+        """
+        check_is_fitted(self)
+        proportions = check_array(X, dtype=np.float64, input_name="X")
+        if proportions.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has {proportions.shape[1]} columns, one a component, but there are {self._n_features_out}."
+            )
+        return self._tokens.mix(self._estimate, proportions)
+
+    def score(self, X, y=None):
+        """Mean held-out log likelihood per token, by completion of rows: higher is better.
+
+        Half of each row's tokens, chosen by its content, give its proportions; the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). For "bernoulli" the tokens are the observed cells, and this is
+        the mean log probability of a cell; for "gaussian" the mean log density of a token's vector. With samplers that
+        draw the parameters, each token's probability is the mean over `n_predictive_draws` draws of the best chain,
+        before the logarithm is taken; the others have one estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`; those under two tokens are left out.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per token.
+
+        Raises
+        ------
+        ValueError
+            If no row has two tokens.
+        """
+        check_is_fitted(self)
+        tokens = self._read_again(X)
+        words, log_scale = on_one_scale(self._predictive())
+        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
+        table = sp.csr_array((tokens.counts, tokens.indices, tokens.indptr), shape=(tokens.n_rows, tokens.n_features))
+        completed = document_completion(words, table, self.doc_topic_prior_, random_state=seed, n_jobs=self.n_jobs)
+        if log_scale is None:
+            return completed.log_likelihood
+        with Workers(self.n_jobs) as workers:
+            held_out = split_tokens(tokens, root_key(seed), workers)[1]  # the same once more, for their scales
+        return (
+            completed.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / completed.n_tokens
+        )
+
+    @available_if(has_perplexity)
+    def perplexity(self, X):
+        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound; not there for "gaussian".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        perplexity : float
+            As many equally likely tokens (for "bernoulli" up to 2, the values of a cell) would be as hard to guess.
+        """
+        return math.exp(-self.score(X))
+
+    def _predictive(self) -> list[ScaledTokens]:
+        """The tokens' laws that predict: evenly spaced draws, or the estimate where there are none."""
+        posterior = self.__dict__.get("_posterior", {})
+        with threadpool_limits(1, user_api="blas"):
+            if not self._draws_topics or "components" not in posterior:
+                return [self._tokens.of_estimate(self._estimate)]
+            kept = {name: posterior[name][self.best_chain_] for name in self._draw_names}
+            laws = [
+                self._tokens.of_draw({name: draws[i] for name, draws in kept.items()})
+                for i in evenly_spaced(len(kept["components"]), self.n_predictive_draws)
+            ]
+            return laws or [self._tokens.of_estimate(self._estimate)]
+
+    @property
+    def _draw_names(self) -> list[str]:
+        """What a draw of the parameters is made of."""
+        return ["components", "covariances"] if self.emission_.has_vector_tokens else ["components"]
+
+    def _named_draws(self) -> tuple[dict[str, np.ndarray], Any]:
+        if not self.emission_.has_vector_tokens:
+            return super()._named_draws()
+        return {name: draws for name, draws in self.posterior_.items() if name != "covariances"}, None
+
+    def _read_again(self, X) -> Counts:
+        """Rows after `fit`: fractions are rounded by the row's content."""
+        key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
+        return self.emission_.read_tokens(self, X, key, reset=False, by_content=True)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = _kind(self.emission).has_missing_tokens
+        return tags
+
+
+def _kind(emission: Any) -> Any:
+    """What tells an emission's class attributes, if only by its name."""
+    return EMISSIONS.get(emission, BaseEmission) if isinstance(emission, str) else emission

@@ -1,0 +1,221 @@
+"""Admixtures of families give the same bytes however they are run, live in scikit-learn, and refuse in one sentence."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skmanifold import ExponentialFamilyAdmixture
+from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+from skmanifold.models import IncompatibleError
+from skmanifold.samplers import HMC, CollapsedGibbs
+
+from ._family_data import EMISSIONS, grades_of_membership, learned, make, small_rows, words_with_vectors
+
+SAMPLERS = ("esca", "gibbs")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("emission", ["bernoulli", "gaussian"])
+def test_number_of_threads_changes_no_byte(emission, sampler):
+    if emission == "bernoulli":
+        X, settings = np.tile(grades_of_membership()[2], (3, 1)), {}
+    else:
+        vectors, _, counts = words_with_vectors()
+        X, settings = np.tile(counts, (4, 1)), {"word_vectors": vectors}
+    fits = [
+        make(emission, 4, sampler=sampler, max_iter=5, n_chains=n_chains, n_jobs=n_jobs, **settings).fit(X)
+        for n_chains in (1, 2)
+        for n_jobs in (1, 3)
+    ]
+    for one, other in (fits[:2], fits[2:]):
+        assert learned(one) == learned(other)
+        np.testing.assert_array_equal(one.transform(X), other.transform(X))
+        assert one.score(X) == other.score(X)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_what_a_row_gets_does_not_depend_on_its_company(emission):
+    X = small_rows(emission)
+    if emission != "bernoulli":
+        X *= 0.7  # fractions, rounded by content
+    model = make(emission, sampler="gibbs").fit(X)
+    for kind in ({}, {"average_draws": True}):
+        whole = model.transform(X, **kind)
+        np.testing.assert_array_equal(np.vstack([model.transform(X[i : i + 1], **kind) for i in range(len(X))]), whole)
+        np.testing.assert_array_equal(model.transform(X[::-1], **kind), whole[::-1])
+    assert model.score(X[::-1]) == pytest.approx(model.score(X), rel=1e-12)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_sparse_and_dense_rows_and_narrow_types_give_the_same_bytes(emission):
+    X = small_rows(emission)
+    dense = make(emission).fit(X)
+    for kind in (sp.csr_array, sp.coo_matrix, sp.csc_array):
+        sparse = make(emission).fit(kind(X))
+        assert learned(sparse) == learned(dense)
+        np.testing.assert_array_equal(sparse.transform(kind(X)), dense.transform(X))
+        assert sparse.score(kind(X)) == dense.score(X)
+    X = np.nan_to_num(X)
+    assert learned(make(emission).fit(X.astype(np.int32))) == learned(make(emission).fit(X))
+    if emission == "bernoulli":
+        assert learned(make(emission).fit(X.astype(bool))) == learned(make(emission).fit(X))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_copies_go_on_as_the_original_would(emission, sampler):
+    X = small_rows(emission)
+    model = make(emission, sampler=sampler).fit(X)
+    copied = pickle.loads(pickle.dumps(model))
+    assert learned(copied) == learned(model)
+    np.testing.assert_array_equal(copied.transform(X), model.transform(X))
+    assert copied.score(X) == model.score(X)
+    assert learned(clone(model).fit(X)) == learned(model)
+    if sampler == "esca":
+        assert learned(copied.partial_fit(X)) == learned(model.partial_fit(X))
+    else:
+        with pytest.raises(AttributeError):
+            _ = model.partial_fit
+
+
+def test_rounded_answers_are_right_on_average():
+    X = np.full((4000, 2), [0.3, 1.0])
+    model = make("bernoulli", 1, max_iter=2).fit(X)
+    assert model.components_[0, 0] == pytest.approx(0.3, abs=4.5 * np.sqrt(0.21 / 4000))
+
+
+def test_pipelines_and_grid_searches_know_emissions_and_vectors():
+    vectors, _, counts = words_with_vectors()
+    model = ExponentialFamilyAdmixture(emission=Gaussian("diag"), word_vectors=vectors, max_iter=10, random_state=0)
+    search = GridSearchCV(
+        make_pipeline(FunctionTransformer(), model),
+        {
+            "exponentialfamilyadmixture__n_components": [2, 5],
+            "exponentialfamilyadmixture__emission__covariance_type": ["spherical", "full"],
+        },
+        cv=2,
+    ).fit(counts)
+    assert search.best_params_["exponentialfamilyadmixture__n_components"] == 5
+    best = search.best_estimator_[-1]
+    assert best.covariances_.ndim == (3 if best.emission_.covariance_type == "full" else 2)
+    assert best.get_feature_names_out()[4] == "exponentialfamilyadmixture4"
+
+
+def test_names_of_columns_are_kept():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(small_rows("bernoulli")).add_prefix("item")
+    model = make("bernoulli").fit(X)
+    assert model.feature_names_in_.tolist() == [f"item{j}" for j in range(7)]
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(X.rename(columns={"item0": "other"}))
+
+
+VECTORS = np.arange(14.0).reshape(7, 2)
+COUNTS = small_rows("multinomial")
+REFUSALS = {
+    "no vectors": ({"emission": "gaussian"}, "emission='gaussian' needs word_vectors, one for each column of X"),
+    "vectors for others": ({"word_vectors": VECTORS}, "word_vectors are for emission='gaussian', not 'multinomial'"),
+    "few vectors": (
+        {"emission": "gaussian", "word_vectors": VECTORS[:5]},
+        "word_vectors must have a row for each of the 7 columns of X; it has 5",
+    ),
+    "infinite vectors": ({"emission": "gaussian", "word_vectors": VECTORS + np.inf}, "word_vectors contains infinity"),
+    "rate for others": ({"intensity_rate": 2.0}, "intensity_rate is for emission='poisson', not 'multinomial'"),
+    "counts for bernoulli": ({"emission": "bernoulli"}, "emission='bernoulli' takes values from 0 to 1"),
+    "prior's shape": (
+        {"emission": Multinomial([1.0, 2.0])},
+        r"prior must be a number or have shape \(7,\); got \(2,\)",
+    ),
+    "row prior's shape": ({"doc_topic_prior": [1.0, 2.0]}, r"doc_topic_prior must have shape \(3,\)"),
+    "burn-in": ({"max_iter": 3, "burn_in": 3}, "burn_in=3 leaves none of the max_iter=3 passes"),
+    "improper prior": (
+        {"emission": Gaussian(mean_precision_prior=0.0), "word_vectors": VECTORS[:, :1] ** 2, "sampler": "gibbs"},
+        "Draws of Gaussian components need a proper prior",
+    ),
+    "a sampler of densities": (
+        {"emission": "bernoulli", "sampler": HMC()},
+        "HMC needs .* samplers that would work: ESCA, Gibbs",
+    ),
+    "a sampler of topics": (
+        {"emission": "gaussian", "word_vectors": VECTORS, "sampler": CollapsedGibbs()},
+        "CollapsedGibbs needs a CollapsedModel, which FamilyTokenModel does not offer; .*: ESCA, Gibbs",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_the_estimator_unfitted(case):
+    settings, sentence = REFUSALS[case]
+    X = (COUNTS > 1).astype(float) if isinstance(settings.get("sampler"), HMC) else COUNTS
+    model = ExponentialFamilyAdmixture(3, **{"max_iter": 4, "random_state": 0, **settings})
+    with pytest.raises((ValueError, IncompatibleError), match=sentence):
+        model.fit(X)
+    assert vars(model).keys() == model.get_params(deep=False).keys()
+
+
+@pytest.mark.parametrize(
+    ("emission", "X", "sentence"),
+    [
+        ("poisson", -COUNTS, "Negative values in data passed to ExponentialFamilyAdmixture"),
+        ("bernoulli", COUNTS - 1, "Negative values in data passed to ExponentialFamilyAdmixture"),
+        ("poisson", np.full((3, 7), np.nan), "contains NaN"),
+        ("multinomial", 0 * COUNTS, "X has no tokens"),
+        ("bernoulli", np.full((3, 7), np.nan), "X has no tokens"),
+        ("gaussian", 0 * COUNTS, "X has no tokens"),
+    ],
+)
+def test_bad_rows_are_refused(emission, X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(emission).fit(X)
+
+
+def test_a_stream_refuses_to_change_what_it_is():
+    X = small_rows("poisson")
+    model = make("poisson").partial_fit(X)
+    before = learned(model)
+    with pytest.raises(ValueError, match="n_components=4 cannot follow 3 components: call fit"):
+        model.set_params(n_components=4).partial_fit(X)
+    with pytest.raises(ValueError, match=r"emission=Multinomial\(\) cannot go on where Poisson\(\) stopped: call fit"):
+        model.set_params(n_components=3, emission="multinomial").partial_fit(X)
+    with pytest.raises(ValueError, match="X has 6 features"):
+        model.set_params(emission=Poisson()).partial_fit(X[:, 1:])
+    assert learned(model) == before
+    assert model.n_batch_iter_ == 1
+    assert model.fit(X).n_batch_iter_ == 0
+
+
+def test_methods_that_mean_nothing_are_not_there():
+    X = small_rows("gaussian")
+    model = make("gaussian").fit(X)
+    assert not hasattr(model, "perplexity")
+    assert not hasattr(model, "intensity_rate_")
+    with pytest.raises(AttributeError) as refusal:
+        model.perplexity(X)
+    assert "gives tokens densities, which have no perplexity: see score" in str(refusal.value.__cause__)
+    other = make("bernoulli").fit(small_rows("bernoulli"))
+    assert 1 < other.perplexity(small_rows("bernoulli")) < 2.2
+    with pytest.raises(AttributeError, match=r"Components of Bernoulli\(\) have no covariances"):
+        _ = other.covariances_
+    with pytest.raises(ValueError, match="X has 2 columns, one a component, but there are 3"):
+        other.inverse_transform([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="two tokens"):
+        other.score([[1.0, *[np.nan] * 6]])
+    refitted = make("poisson").fit(small_rows("poisson"))
+    assert refitted.intensity_rate_ == pytest.approx(1 / small_rows("poisson").sum(axis=1).mean())
+    refitted.set_params(emission="multinomial").fit(small_rows("poisson"))
+    assert not hasattr(refitted, "intensity_rate_")
+
+
+def test_tables_beyond_memory_are_refused():
+    X = sp.csr_array((np.ones(1), (np.zeros(1, int), np.array([5]))), shape=(1, 60_000))
+    model = ExponentialFamilyAdmixture(65_535, emission=Bernoulli(), max_iter=2)
+    with pytest.raises(
+        ValueError, match=r"densities of 120000 tokens given each of 65535 components would take 58\.6 GiB"
+    ):
+        model.fit(X)
