@@ -228,6 +228,7 @@ def test_table_has_every_registered_sampler():
 
 
 WORDS = {
+    EM: "an ExpectationModel",
     SCIR: "expected counts (expected_counts)",
     **dict.fromkeys([SGRLD, SGRHMC, SGLD, SGHMC], "a gradient of the log density (grad_log_density)"),
 }
