@@ -12,10 +12,13 @@ from threadpoolctl import threadpool_limits
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..emissions import EMISSIONS, BaseEmission
 from ..emissions._base import named_emission, resolve_emission
+from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
 from ..inference._driver import Chain, best_chain
+from ..inference._open_shards import checkpoints_of
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
+from ..inference._shards import ShardedModel
 from ..models import check_compatible
 from ..samplers import ESCA, Gibbs
 from ..utils._csr import Counts
@@ -23,6 +26,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils._threads import Workers
 from ._family_admixture_inference import FamilyAdmixtureInference
+from ._family_admixture_shards import shard_admixture
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens, tokens_of
 from ._lda_streams import advance_counts
 from ._topic_counts import add_counts, mean_counts, scale_counts
@@ -276,7 +280,12 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         store = DrawStore.within(self.max_draws_bytes, tokens.draw_bytes() * self.n_chains, self.thin)
         stride = store.stride(schedule.n_draws)
         with self._open_workers() as (chain_workers, kernel_workers):
-            model = tokens.model(counts, prior, kernel_workers)
+            model: Any = tokens.model(counts, prior, kernel_workers)
+            checkpoints = None
+            if active_session():
+                check_compatible(sampler, ShardedModel(model, None), self._samplers.values())
+                model = shard_admixture(tokens, counts, prior, kernel_workers, type(self).__name__)
+                checkpoints = checkpoints_of(self, key, model)
             check_compatible(sampler, model, self._samplers.values())
             fitted = self._run_chains(
                 sampler,
@@ -290,6 +299,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
                 adapt=lambda model, state: model,
                 estimate=lambda chains: {**_estimate(chains), **begun, "_key": key, "sampler_": sampler},
                 workers=chain_workers,
+                checkpoints=checkpoints,
             )
         self.__dict__.pop("intensity_rate_", None)
         self.__dict__.update(fitted)
@@ -420,7 +430,7 @@ def _estimate(chains: list[Chain]) -> dict[str, Any]:
         "best_chain_": best,
         "n_batch_iter_": 0,
         "doc_topic_prior_": model.doc_topic_prior,
-        "_n_counted_rows": model.counts.n_rows,
+        "_n_counted_rows": model.n_rows,
         "_topic_counts": counts,
         "_estimate": model.mode(counts),
     }

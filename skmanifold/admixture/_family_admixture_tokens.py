@@ -13,6 +13,7 @@ from ..utils._threads import Workers
 from ._family_admixture_model import FamilyTokenModel, ScaledTokens, scale_tokens
 from ._lda_model import LDAModel
 from ._token_model import TokenModel
+from ._token_storage import StorableTokens
 from ._topic_counts import TopicPrior
 from ._topic_inference import dense_components, mix_topics
 
@@ -43,6 +44,10 @@ class FamilyTokens:
         """The model of rows of such tokens."""
         return FamilyTokenModel(counts, doc_topic_prior, self.family, workers)
 
+    def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
+        """The model of some of the rows, of which the first is number `first_row`."""
+        return _StorableFamilyTokens(counts, doc_topic_prior, self.family, workers, first_row=first_row)
+
     def draw_bytes(self) -> int:
         """About how much memory a draw takes."""
         return 8 * self.family.n_cells()
@@ -68,6 +73,10 @@ class FamilyTokens:
         return np.einsum("ik,kj->ij", proportions, self.attributes(position)["components_"])
 
 
+class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
+    """Rows of such tokens in a shard."""
+
+
 class DirichletTokens:
     """Tokens of components with Dirichlet priors, as words of topics: no more is stored than non-zero counts.
 
@@ -85,6 +94,10 @@ class DirichletTokens:
     def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
         """The model of rows of such tokens."""
         return LDAModel(counts, doc_topic_prior, self.prior, workers)
+
+    def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
+        """The model of some of the rows, of which the first is number `first_row`."""
+        return StorableTokens(counts, doc_topic_prior, workers, first_row=first_row)
 
     def draw_bytes(self) -> int:
         """How much memory a draw takes."""

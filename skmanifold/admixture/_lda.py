@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
+from ..inference._open_shards import checkpoints_of
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
 from ..models import check_compatible, seen_by
@@ -40,7 +41,7 @@ from ._lda_model import LDAModel
 from ._lda_passes import MinibatchPasses, add_topics, record_topics
 from ._lda_shards import shard_corpus
 from ._lda_streams import TopicStream, advance_counts
-from ._token_shards import checkpoints_of, is_elsewhere
+from ._token_shards import is_elsewhere
 from ._topic_counts import TopicPrior, add_counts, scale_counts
 from ._topic_inference import TopicInference
 from ._topic_uncertainty import TopicUncertainty

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..inference._shards import ShardedModel
-from ..models import check_compatible
+from ..inference._sources import corpora_of
+from ..models import IncompatibleError, LatentModel, check_compatible
 from ..samplers import BaseSampler
 from ..utils._csr import Counts, no_rows
 from ..utils._random import Purpose, subkey
@@ -26,6 +27,10 @@ def shard_corpus(
     alpha = lda._alpha()
     without_rows = LDAModel(no_rows(0), alpha, TopicPrior(1.0, lda.n_components, 0), workers)
     check_compatible(sampler, ShardedModel(without_rows, None), lda._samplers.values())  # before rows travel
+    if corpora_of(X) and LatentModel not in sampler.requires:
+        raise IncompatibleError(
+            f"{type(sampler).__name__} needs documents in memory or in Dask: a Corpus on disk streams for 'esca' only."
+        )
     builder = TokenShards(alpha, subkey(key, Purpose.ROUNDING), type(lda).__name__)
 
     def head(n_features: int) -> LDAModel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -12,32 +14,33 @@ from typing import Any
 import numpy as np
 
 from ..inference._checkpoints import clear_if_unwritable
-from ..inference._shards import RowLatents
+from ..inference._shards import RowLatents, scratch_folder
 from ..inference._sources import CorpusRange
 from ..models._topic_word import TopicWord
 from ..utils._threads import Workers
 from ._token_storage import ReadRows, StorableTokens
 from ._topic_counts import TopicCounts, add_counts
 
-_PIECE_TOKENS = 1 << 25  # held in memory at a time, at about sixteen bytes each
+_PIECE_TOKENS = 1 << 24  # held in memory at a time, at about sixteen bytes each
 
 
 class StoredLatents:
     """Where the latents of the pieces are: a folder of files, removed with the object."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="skmanifold-", ignore_cleanup_errors=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="skmanifold-", dir=scratch_folder()))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def write(self, part: RowLatents) -> None:
         """Keep a piece's latents, instead of those that it had."""
-        folder = Path(self._folder.name)
+        folder = self._folder
         with clear_if_unwritable("The topics of the documents", folder):
             np.save(folder / f"{part.first_row}-indptr.npy", part.indptr)
             np.save(folder / f"{part.first_row}-values.npy", part.values)
 
     def read(self, start: int, stop: int) -> RowLatents:
         """The latents of the piece that begins with row `start`."""
-        folder = Path(self._folder.name)
+        folder = self._folder
         return RowLatents(start, np.load(folder / f"{start}-indptr.npy"), np.load(folder / f"{start}-values.npy"))
 
 
@@ -45,7 +48,7 @@ class StreamedTokens:
     """Documents of a corpus on disk; offers the updates of `LatentModel` but for the parameters' mode.
 
     A pass reads, sorts and draws one piece after the other. What stays between passes, each document's counts of
-    topics, is in temporary files (the folder is that of Python's ``tempfile``).
+    topics, is in temporary files: where Python's ``tempfile`` has them, or in the folder of the cluster's worker.
 
     Parameters
     ----------
@@ -89,6 +92,11 @@ class StreamedTokens:
             ]
             first_row += stop - start
         return pieces
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return sum(int(corpus.token_start[stop] - corpus.token_start[start]) for corpus, start, stop in self.rows)
 
     def _models(self) -> Iterator[StorableTokens]:
         """A model of each piece, made when it is its turn."""

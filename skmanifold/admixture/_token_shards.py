@@ -11,16 +11,16 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..datasets._documents import counts_of_documents
-from ..inference._checkpoints import Checkpoints, describe_run
-from ..inference._dask_shards import DaskShards
 from ..inference._distributed import active_session
-from ..inference._shards import LocalShards, ShardedModel
+from ..inference._open_shards import open_shards
+from ..inference._shards import ShardedModel
 from ..inference._sources import CorpusRange, CorpusSource, CountsSource, DaskSource, corpora_of, in_dask
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._threads import Workers
 from ._streamed_tokens import StreamedTokens
 from ._token_storage import StorableTokens
 from ._topic_counts import TopicCounts, add_counts
+from ._travelling_counts import pack_travelling, unpack_travelling
 
 
 class TokenShards:
@@ -52,7 +52,10 @@ class TokenShards:
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
-        parts = [check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X") for block in blocks]
+        parts = [
+            check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
+            for block in blocks
+        ]
         widths = sorted({part.shape[1] for part in parts})
         if len(widths) > 1:
             raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
@@ -73,6 +76,14 @@ class TokenShards:
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
         """Sum of counts: lists stand as the rows meet them."""
         return add_counts(left, right)
+
+    def pack(self, value: Any) -> Any:
+        """Counts, and topics made of counts, in three bytes each."""
+        return pack_travelling(value)
+
+    def unpack(self, value: Any) -> Any:
+        """What `pack` was given, byte by byte."""
+        return unpack_travelling(value)
 
 
 def is_elsewhere(X: Any) -> bool:
@@ -107,17 +118,7 @@ def shard_tokens(
         source = CountsSource(counts)
     else:
         source = CorpusSource(corpora) if corpora else DaskSource(client, X)
-    if client is None:
-        shards: Any = LocalShards(builder, source.split(1)[0], workers)
-    else:
-        shards = DaskShards(client, builder, source)
+    shards = open_shards(builder, source, workers)
+    if not shards.total("n_tokens"):
+        raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
     return ShardedModel(make_head(shards.n_features), shards)
-
-
-def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:
-    """Where the fit's passes are written, if anywhere."""
-    session = active_session()
-    if session is None or session.checkpoint_dir is None:
-        return None
-    run = describe_run(estimator, key, (model.shards.n_rows, model.shards.n_features))
-    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run)

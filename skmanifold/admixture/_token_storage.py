@@ -17,6 +17,11 @@ ReadRows = Callable[[int, int], RowLatents]
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
 
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return self.counts.n_tokens
+
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
         """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
         if isinstance(latents, np.ndarray):
@@ -28,14 +33,34 @@ class StorableTokens(TokenModel):
         yield RowLatents(self.first_row, indptr, values)
 
     def unpack_latents(self, read: ReadRows) -> TokenLatents | np.ndarray:
-        """Latents made of what `read` finds for these rows."""
+        """Latents made of what `read` finds for these rows.
+
+        Raises
+        ------
+        ValueError
+            If that was written of other rows: documents of other lengths, or of more topics.
+        """
         _, indptr, values = read(self.first_row, self.first_row + self.counts.n_rows)
-        if values.dtype == np.uint16:
+        of_tokens = values.dtype == np.uint16
+        n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
+        wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed anyway
+        if np.any(n_tokens != wanted) or np.any((values & 0xFFFF) >= self.n_components):
+            raise ValueError("The topics that are stored are not of these rows.")
+        if of_tokens:
             return values
         layout = self.layout
         entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
         _move_entries(values, indptr, entries, layout.row_start, indptr)
         return TokenLatents(np.empty(layout.n_tokens, np.uint16), np.diff(indptr) // LANES, entries)
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(indptr, values):
+    counts = np.zeros(len(indptr) - 1, np.int64)
+    for row in range(len(counts)):
+        for j in range(indptr[row], indptr[row + 1]):
+            counts[row] += np.int64(values[j] >> np.uint32(16))
+    return counts
 
 
 @njit(cache=True, nogil=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -17,8 +18,9 @@ import numpy as np
 
 from .._version import __version__
 
-_FORMAT = 1  # of what is written
+_FORMAT = 2  # of what is written
 _HEADER = "checkpoint.json"
+_CHAINS = "chains.pickle"
 _ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that decide nothing, or through the seed alone
 
 
@@ -56,23 +58,27 @@ class Checkpoints:
             If it cannot be written; the checkpoint before is untouched.
         """
         name = f"pass-{iteration:08d}"
-        if (self.folder / name / _HEADER).exists():  # of the same run, after a worker was lost
+        target = self.folder / name
+        if (target / _HEADER).exists():  # of the same run, after a worker was lost
             return
-        with clear_if_unwritable(f"The checkpoint after pass {iteration}", self.folder):
+        what = f"The checkpoint after pass {iteration}"
+        with clear_if_unwritable(what, self.folder, "; the one before, if any, is untouched"):
             self.folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)  # what is left of one that was removed
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))
             scratch.chmod(0o777)  # workers may be other users
             try:
                 model.shards.save(_with_latents(chains), str(scratch))
-                _write(scratch / "chains.pickle", pickle.dumps(chains))
-                header = {**self.run, "pass": iteration}
+                pickled = pickle.dumps(chains)
+                _write(scratch / _CHAINS, pickled)
+                header = {**self.run, "pass": iteration, "crc": zlib.crc32(pickled)}
                 _write(scratch / _HEADER, json.dumps(header, indent=1).encode())
-                scratch.rename(self.folder / name)
+                scratch.rename(target)
             except BaseException:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise
-        for other in self.folder.glob("pass-*"):
-            if other.name != name:
+        for other in (*self.folder.glob("pass-*"), *self.folder.glob(".pass-*")):  # before, or cut short
+            if other != target:
                 shutil.rmtree(other, ignore_errors=True)
 
     def load(self, model: Any) -> tuple[int, list] | None:
@@ -89,35 +95,38 @@ class Checkpoints:
         folder = complete[-1]
         try:
             header = json.loads((folder / _HEADER).read_text())
-            found = {name: header.get(name) for name in self.run}
-        except (ValueError, AttributeError) as error:
+            iteration, crc, _ = header["pass"], header["crc"], header["format"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"The checkpoint {folder} is damaged: {_HEADER} cannot be read.") from error
         for name, wanted in self.run.items():
-            if found[name] != wanted:
+            found = header.get(name)
+            if found != wanted:
                 raise ValueError(
-                    f"The checkpoint {folder} is of another run: its {name} is {found[name]!r}, not {wanted!r}; give "
+                    f"The checkpoint {folder} is of another run: its {name} is {found!r}, not {wanted!r}; give "
                     "the same settings (with an int as random_state) or another folder."
                 )
         try:
-            chains = pickle.loads((folder / "chains.pickle").read_bytes())
+            pickled = (folder / _CHAINS).read_bytes()
+            if zlib.crc32(pickled) != crc:
+                raise ValueError(f"{_CHAINS} is not what was written.")
+            chains = pickle.loads(pickled)
             model.resume(_with_latents(chains), str(folder))
-        except (OSError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError) as error:
             raise ValueError(f"The checkpoint {folder} is damaged: {error}") from error
         for chain in chains:
             chain.model = model
-        return int(header["pass"]), chains
+        return int(iteration), chains
 
 
 @contextmanager
-def clear_if_unwritable(what: str, folder: os.PathLike[str] | str) -> Iterator[None]:
-    """Say in one sentence what could not be written where, and that nothing is lost."""
+def clear_if_unwritable(what: str, folder: os.PathLike[str] | str, rest: str = "") -> Iterator[None]:
+    """Say in one sentence what could not be written where, and what else there is to say."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(
-            error.errno, f"{what} could not be written to {folder} ({reason}); what was there before is untouched."
-        ) from error
+        told = f"{what} could not be written to {folder} ({reason}){rest}."
+        raise OSError(error.errno or errno.EIO, told) from error
 
 
 def _with_latents(chains: list) -> list[int]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
-from ._shards import LostShardError, Shard, ShardBuilder
+from ._shards import LostShardError, Shard, ShardBuilder, packed, unpacked
 
 _PATIENCE = "60s"  # for a worker to come, if there is none
-_TURN_UP = 0.5  # seconds between looks at whether a worker is lost
+_LOOK_AFTER = "5s"  # without an answer it is time to see whether workers were lost
+_MAX_LOST = 10  # times that workers may die while rows travel
+_PAUSE = 1.0  # seconds before rows travel again: a cluster takes a moment to notice
 
 
 class DaskShards:
@@ -37,24 +41,43 @@ class DaskShards:
         self._builder = builder
         self._source = source
         self._lock = threading.Lock()  # chains take turns: shards wait for each other
-        self._begin()
+        self._futures: list[Any] = []  # of all shards
+        self._actors: list[Any] = []  # of those with rows
+        self._addresses: list[str] = []
+        try:
+            self.recover()
+        except BaseException:
+            self.close()
+            raise
+
+    def recover(self) -> None:
+        """Give all rows, without latents, to the workers that there are now."""
+        for n_lost in range(_MAX_LOST + 1):
+            try:
+                self._begin()
+                return
+            except LostShardError:
+                if n_lost == _MAX_LOST:
+                    raise
+                time.sleep(_PAUSE)
+
+    def close(self) -> None:
+        """Let the cluster forget rows and latents."""
+        for future in self._futures:  # else one that failed would stay with the traceback of its error
+            future.release()
+        self._actors, self._futures = [], []
 
     def _begin(self) -> None:
+        self.close()
         addresses = self._find_workers()
         parts = [blocks for blocks in self._source.split(len(addresses)) if blocks]
         self._addresses = addresses[: len(parts)]
-        futures = [
-            self._client.submit(Shard, self._builder, blocks, actor=True, workers=[address], pure=False)
-            for blocks, address in zip(parts, self._addresses, strict=True)
-        ]
-        try:
-            self._actors = [future.result() for future in futures]
-        except (ValueError, TypeError):
-            raise  # of the rows
-        except Exception as error:
-            self._raise_if_lost(error)
-            raise
-        shapes = self._on_all("shape", [() for _ in self._actors])
+        self._actors = self._make_shards(parts)
+        shapes = self._on_all("shape", [() for _ in parts])
+        if not any(n_rows for n_rows, _ in shapes):
+            raise ValueError("X has no rows.")
+        self._actors = [actor for actor, (n_rows, _) in zip(self._actors, shapes, strict=True) if n_rows]
+        shapes = [shape for shape in shapes if shape[0]]
         widths = sorted({width for _, width in shapes})
         if len(widths) > 1 and not self._source.is_ragged:
             raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
@@ -63,38 +86,76 @@ class DaskShards:
         self.n_rows = first_rows[-1]
         self._on_all("begin", [(first_row, self.n_features) for first_row in first_rows[:-1]])
 
+    def _make_shards(self, parts: list[list]) -> list[Any]:
+        """Proxies of new shards; those of the cluster are of the process's default client, which may be another."""
+        client = self._client
+        given = [block for blocks in parts for block in blocks if hasattr(block, "key")]
+        try:
+            for blocks, address in zip(parts, self._addresses, strict=True):
+                if not hasattr(blocks[0], "key"):
+                    blocks = client.scatter(blocks, workers=[address], hash=False)
+                    given += blocks
+                self._futures.append(
+                    client.submit(Shard, self._builder, blocks, actor=True, workers=[address], pure=False)
+                )
+            proxies = self._results(self._futures)
+            with client.as_current():
+                return [copy(proxy) for proxy in proxies]
+        except LostShardError:
+            raise
+        except Exception as error:
+            self._raise_if_lost(error)
+            raise
+        finally:
+            for future in given:
+                future.release()
+
     def _find_workers(self) -> list[str]:
-        if not self._client.scheduler_info(n_workers=-1)["workers"]:
+        if not self._present():
             try:
                 self._client.wait_for_workers(1, timeout=_PATIENCE)
             except TimeoutError as error:
                 raise RuntimeError("The Dask cluster has no workers, and none came within a minute.") from error
         asked = "__import__('skmanifold').__version__"  # evaluated there: nothing of ours need be known
         versions = self._client.run(eval, asked, on_error="return")
-        for address, version in versions.items():
+        present = self._present()
+        versions = {f"worker {address}": version for address, version in versions.items() if address in present}
+        if not versions:
+            raise LostShardError("Workers of the cluster were lost before any had rows.")
+        for where, version in (versions | {"scheduler": self._version_of_scheduler(asked)}).items():
             if isinstance(version, ImportError):
-                raise RuntimeError(f"The worker {address} does not have skmanifold ({version}): install it there too.")
+                raise RuntimeError(f"The {where} does not have skmanifold ({version}): install it there too.")
+            if isinstance(version, OSError):
+                raise LostShardError(f"The {where} does not answer: {version!r}.") from version
             if isinstance(version, Exception):
-                raise RuntimeError(f"The worker {address} cannot import skmanifold: {version!r}.") from version
+                raise RuntimeError(f"The {where} cannot import skmanifold: {version!r}.") from version
             if version != __version__:
-                raise RuntimeError(f"The worker {address} has skmanifold {version}, this process {__version__}.")
-        return sorted(versions)
+                raise RuntimeError(f"The {where} has skmanifold {version}, this process {__version__}.")
+        return sorted(where.removeprefix("worker ") for where in versions)
+
+    def _version_of_scheduler(self, asked: str) -> str | Exception:
+        """The scheduler reads the tasks that it passes on."""
+        try:
+            return self._client.run_on_scheduler(eval, asked)
+        except Exception as error:
+            return error
 
     def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
         """Statistics and log likelihood of all shards."""
         n = len(self._actors)
         with self._lock:
-            self._on_some("hold", [(0, chain, position)])
-            steps = [1 << i for i in range((n - 1).bit_length())]
-            for step in reversed(steps):
-                pairs = [(i, i + step) for i in range(0, n - step, 2 * step)]
+            self._on_some("hold", [(0, chain, packed(self._builder, position))])
+            for pairs in reversed(tree_rounds(n)):
                 self._on_some("fetch", [(to, chain, self._actors[of]) for of, to in pairs])
             parts = self._on_all("run", [(method, chain, key) for _ in range(n)])
-            for step in steps:
-                pairs = [(i, i + step) for i in range(0, n - step, 2 * step)]
+            for pairs in tree_rounds(n):
                 self._on_some("absorb", [(into, chain, self._actors[of]) for into, of in pairs])
-            (statistics,) = self._on_some("take", [(0, chain)])
-        return statistics, float(np.sum(parts))
+            (statistics,) = self._on_some("send", [(0, chain)])
+        return unpacked(self._builder, statistics), float(np.sum(parts))
+
+    def total(self, name: str) -> int:
+        """Sum of a number that the model of every shard has under this name."""
+        return sum(self._on_all("tell", [(name,) for _ in self._actors]))
 
     def save(self, chains: list[int], folder: str) -> None:
         """Every worker writes its latents."""
@@ -106,27 +167,56 @@ class DaskShards:
         for chain in chains:
             self._on_all("load", [(chain, folder) for _ in self._actors])
 
-    def recover(self) -> None:
-        """The rows once more, on the workers that there are."""
-        self._actors = []
-        self._begin()
-
     def _on_all(self, method: str, arguments: list[tuple]) -> list:
         return self._on_some(method, [(i, *of_shard) for i, of_shard in enumerate(arguments)])
 
     def _on_some(self, method: str, calls: list[tuple]) -> list:
         """Call a method of some shards at once: the first of each call is the shard's number."""
-        futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
         try:
-            return [future.result() for future in futures]
-        except (ValueError, TypeError, MemoryError):
+            futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
+        except RuntimeError as error:  # a proxy that knows of its loss
+            self._raise_if_lost(error)
+            raise
+        return self._results(futures)
+
+    def _results(self, futures: list[Any]) -> list:
+        try:
+            return [self._result(future) for future in futures]
+        except LostShardError:
             raise
         except Exception as error:
             self._raise_if_lost(error)
             raise
 
+    def _result(self, future: Any) -> Any:
+        """Wait for one answer, which might never come from a worker that was lost."""
+        while True:
+            try:
+                return future.result(timeout=_LOOK_AFTER)
+            except TimeoutError as error:
+                if future.done():
+                    raise  # the answer
+                self._raise_if_lost(error)
+                if self._client.status in ("closing", "closed"):
+                    raise RuntimeError("The connection to the Dask cluster was closed.") from error
+
+    def _present(self) -> set[str]:
+        return set(self._client.scheduler_info(n_workers=-1)["workers"])
+
     def _raise_if_lost(self, error: Exception) -> None:
-        present = self._client.scheduler_info(n_workers=-1)["workers"]
-        lost = [address for address in self._addresses if address not in present]
-        if lost or "Actor" in str(error):
+        """Tell an error of a shard from the loss of one, also where its address has another worker by now."""
+        present = self._present()
+        lost = [
+            address
+            for address, future in zip(self._addresses, self._futures, strict=False)
+            if address not in present or (self._actors and future.status != "finished")
+        ]
+        told = isinstance(error, (OSError, RuntimeError)) and "Actor" in str(error)
+        if lost or told:
             raise LostShardError(f"Workers of the cluster were lost: {', '.join(lost) or error}.") from error
+
+
+def tree_rounds(n: int) -> list[list[tuple[int, int]]]:
+    """Pairs of shards that meet in each round of a sum in order: the second's rows follow those of the first."""
+    steps = [1 << i for i in range((n - 1).bit_length())]
+    return [[(i, i + step) for i in range(0, n - step, 2 * step)] for step in steps]

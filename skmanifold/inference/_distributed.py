@@ -53,7 +53,7 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
     TypeError, ValueError
         If `client` is no client, or a setting is none.
     RuntimeError
-        In `fit`: if the cluster has no workers, or workers do not have this version of the package.
+        In `fit`: if the cluster has no workers, or workers or scheduler do not have this version of the package.
     OSError
         In `fit`: if a checkpoint cannot be written. The one before is untouched.
 
@@ -61,7 +61,7 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
     -----
     In the block `fit` takes, besides arrays and sparse matrices, which are sent to the workers once:
 
-    - a Dask array of rows in blocks, dense or sparse, which never pass through the client,
+    - a Dask array in blocks, dense or of SciPy's sparse matrices, which never pass through the client,
     - a Dask bag of documents, each a mapping from column to count or an array of columns, one a token,
     - a :class:`~skmanifold.datasets.Corpus`, or a list of them: every worker reads its rows from the files, piece by
       piece, and keeps its latents in files of its own.
@@ -81,6 +81,8 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
     """
     if client is not None and not hasattr(client, "scheduler_info"):
         raise TypeError(f"client must be a distributed.Client or None; got {client!r}.")
+    if getattr(client, "asynchronous", False):
+        raise TypeError("client must not be asynchronous: fit waits for its workers.")
     if not isinstance(checkpoint_every, Integral) or checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be a whole number of passes, at least 1; got {checkpoint_every!r}.")
     folder = None if checkpoint_dir is None else os.path.abspath(os.fspath(checkpoint_dir))

@@ -118,28 +118,48 @@ def run_chains(
     """
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
-    while found is None or found[0] < schedule.max_iter:
-        try:
-            if found is None:
-                found = checkpoints.load(model) if checkpoints else None
-                keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-                beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
-                found = found or (0, workers.run(Chain, beginnings))
+    try:
+        while found is None or found[0] < schedule.max_iter:
+            try:
+                if found is None:
+                    found = checkpoints.load(model) if checkpoints else None
+                    keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
+                    beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
+                    found = found or (0, _run_all(workers, Chain, beginnings))
+                    continue
+                iteration, chains = found
+                if checkpoints and iteration and checkpoints.is_due(iteration):
+                    checkpoints.save(iteration, chains, model)
+                _run_all(workers, Chain.advance, [(chain, iteration + 1, record, adapt) for chain in chains])
+            except LostShardError:  # the same passes again, from the last checkpoint or the beginning, to the same end
+                n_lost += 1
+                if n_lost > _MAX_LOST:
+                    raise
+                model.recover()
+                found = None
                 continue
-            iteration, chains = found
-            if checkpoints and iteration and checkpoints.is_due(iteration):
-                checkpoints.save(iteration, chains, model)
-            workers.run(Chain.advance, [(chain, iteration + 1, record, adapt) for chain in chains])
-        except LostShardError:  # the same passes again, from the last checkpoint or the beginning, to the same end
-            n_lost += 1
-            if n_lost > _MAX_LOST:
-                raise
-            model.recover()
-            found = None
-            continue
-        found = iteration + 1, chains
-        if iteration + 1 > last_seen:
-            last_seen = iteration + 1
-            if after_pass(iteration + 1, chains):
-                break
+            found = iteration + 1, chains
+            if iteration + 1 > last_seen:
+                last_seen = iteration + 1
+                if after_pass(iteration + 1, chains):
+                    break
+    finally:
+        if hasattr(model, "close"):
+            model.close()
     return found[1]
+
+
+def _run_all(workers: Workers, function: Callable, tasks: list[tuple]) -> list:
+    """One task a chain; no chain is still asking when it becomes known that another has lost a shard."""
+
+    def run(*task: Any) -> Any:
+        try:
+            return function(*task)
+        except LostShardError as error:
+            return error
+
+    results = workers.run(run, tasks)
+    for result in results:
+        if isinstance(result, LostShardError):
+            raise result
+    return results

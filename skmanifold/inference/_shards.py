@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..utils._threads import Workers
 
 # What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
 _OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
+
+
+_REPLY = "300s"  # for a neighbour to send what it holds: if it never does, this thread must be free again
 
 
 class LostShardError(RuntimeError):
@@ -29,7 +35,10 @@ class RowLatents(NamedTuple):
 
 
 class ShardBuilder(Protocol):
-    """How one estimator makes models of parts of its data; pickled and sent to where the rows are."""
+    """How one estimator makes models of parts of its data; pickled and sent to where the rows are.
+
+    It may have ``pack(value)`` and ``unpack(packed)``, without loss, for positions and statistics that travel.
+    """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Validated rows made of the blocks of one shard, their number, and their number of columns."""
@@ -59,7 +68,7 @@ class Shard:
         self.builder = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
         self.latents: dict[int, Any] = {}
-        self.held: dict[int, Any] = {}  # by chain: the position that came, then the statistics that go
+        self.held: dict[int, Any] = {}  # by chain: the position that came, maybe packed, then statistics
 
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
@@ -67,9 +76,15 @@ class Shard:
 
     def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
         """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
-        workers = Workers(_n_threads_here()) if workers is None else workers
+        if workers is None:
+            worker = _cluster_worker()
+            workers = Workers(worker.state.nthreads if worker else 1)
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
+
+    def tell(self, name: str) -> Any:
+        """What the model has under this name."""
+        return getattr(self.model, name)
 
     def hold(self, chain: int, value: Any) -> None:
         """Take what `run` will need, or a neighbour."""
@@ -83,16 +98,21 @@ class Shard:
         """What is held, which is then forgotten."""
         return self.held.pop(chain)
 
+    def send(self, chain: int) -> Any:
+        """What is held, which is then forgotten, as it travels."""
+        return packed(self.builder, self.take(chain))
+
     def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
         """Ask the model, keep its latents and hold its statistics; returns the log likelihood, if there is any."""
-        ask, position = getattr(self.model, method), self.held.pop(chain, None)
-        if method.startswith("init"):
-            latents, statistics = ask(key)
-            log_likelihood = np.nan
-        elif method.startswith("expect"):
-            latents, (statistics, log_likelihood) = None, ask(position)
-        else:
-            latents, statistics, log_likelihood = ask(position, self.latents.get(chain), key)
+        ask, position = getattr(self.model, method), unpacked(self.builder, self.held.pop(chain, None))
+        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            if method.startswith("init"):
+                latents, statistics = ask(key)
+                log_likelihood = np.nan
+            elif method.startswith("expect"):
+                latents, (statistics, log_likelihood) = None, ask(position)
+            else:
+                latents, statistics, log_likelihood = ask(position, self.latents.get(chain), key)
         self.held[chain] = statistics
         if latents is not None:
             self.latents[chain] = latents
@@ -100,7 +120,7 @@ class Shard:
 
     def absorb(self, chain: int, other: Any) -> None:
         """Merge the statistics that the shard with the next rows holds into those held here."""
-        self.held[chain] = self.builder.merge(self.held[chain], _ask(other, "take", chain))
+        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, _ask(other, "send", chain)))
 
     def fetch(self, chain: int, other: Any) -> None:
         """Hold what another shard holds."""
@@ -110,8 +130,10 @@ class Shard:
         """Write the latents of one chain."""
         for part in self.model.pack_latents(self.latents[chain]):
             name = Path(folder) / f"latents-{chain}-{part.first_row}"
-            np.save(f"{name}-indptr.npy", part.indptr)
-            np.save(f"{name}-values.npy", part.values)
+            for kind, array in (("indptr", part.indptr), ("values", part.values)):
+                with open(f"{name}-{kind}.npy", "wb") as file:
+                    np.save(file, array)
+                    os.fsync(file.fileno())
 
     def load(self, chain: int, folder: str) -> None:
         """Read the latents of one chain, whatever shards had written them."""
@@ -140,6 +162,8 @@ class _StoredLatents:
                 lengths.append(np.diff(indptr[low : high + 1]))
                 stored = np.load(f"{self.stems[first_row]}-values.npy", mmap_mode="r")
                 values.append(np.array(stored[indptr[low] : indptr[high]]))
+        if sum(map(len, lengths)) != stop - start:
+            raise ValueError(f"latents of rows {start} to {stop} are missing.")
         return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
 
 
@@ -174,6 +198,10 @@ class LocalShards:
         log_likelihood = self._shard.run(method, chain, key)
         return self._shard.take(chain), log_likelihood
 
+    def total(self, name: str) -> int:
+        """A number that the model has under this name."""
+        return self._shard.tell(name)
+
     def save(self, chains: list[int], folder: str) -> None:
         """Write the latents."""
         for chain in chains:
@@ -186,6 +214,10 @@ class LocalShards:
 
     def recover(self) -> None:
         """Nothing can be lost here but with the process."""
+
+    def close(self) -> None:
+        """Forget the latents, which may be on disk."""
+        self._shard.latents.clear()
 
 
 class ShardedModel:
@@ -242,6 +274,10 @@ class ShardedModel:
         self.shards.recover()
         self._chains = itertools.count()
 
+    def close(self) -> None:
+        """Let go of rows and latents: parameters and statistics are all that is asked from now on."""
+        self.shards.close()
+
     def resume(self, chains: list[int], folder: str) -> None:
         """Take up the latents of these chains where they were written."""
         self.shards.load(chains, folder)
@@ -251,11 +287,28 @@ class ShardedModel:
 def _ask(shard: Any, method: str, *args: Any) -> Any:
     """Call a shard that is here, or an actor's proxy of one that is elsewhere."""
     answer = getattr(shard, method)(*args)
-    return answer if isinstance(shard, Shard) else answer.result()
+    return answer if isinstance(shard, Shard) else answer.result(timeout=_REPLY)
 
 
-def _n_threads_here() -> int:
-    """Threads of the cluster's worker that this is."""
-    from distributed import get_worker
+def packed(builder: ShardBuilder, value: Any) -> Any:
+    """A position or statistics as they travel."""
+    return builder.pack(value) if hasattr(builder, "pack") else value
 
-    return get_worker().state.nthreads
+
+def unpacked(builder: ShardBuilder, value: Any) -> Any:
+    """What `packed` was given."""
+    return builder.unpack(value) if hasattr(builder, "unpack") else value
+
+
+def scratch_folder() -> str | None:
+    """Where temporary files belong: the folder of the cluster's worker that this is, which cleans up behind it."""
+    worker = _cluster_worker()
+    return worker.local_directory if worker else None
+
+
+def _cluster_worker() -> Any:
+    """The worker of a Dask cluster in which this runs, if it is one."""
+    try:
+        return sys.modules["distributed"].get_worker()
+    except (KeyError, ValueError):
+        return None

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..datasets import Corpus
 from ..utils._csr import Counts
@@ -77,7 +78,7 @@ class CorpusSource:
 
 
 class DaskSource:
-    """A Dask array of rows, or a Dask bag of documents: blocks that the cluster makes and keeps.
+    """A Dask array of rows, or a Dask bag of documents: blocks that the cluster makes.
 
     Parameters
     ----------
@@ -89,15 +90,22 @@ class DaskSource:
         self.is_ragged = not hasattr(X, "shape")
         if not self.is_ragged and X.ndim != 2:
             raise ValueError(f"Expected 2D array, got a Dask array of {X.ndim} dimensions instead.")
-        if not self.is_ragged and X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
-        self._blocks = client.compute(list(np.ravel(X.to_delayed())))
+        self._client = client
+        if self.is_ragged:
+            self._blocks = X.map_partitions(list).to_delayed()
+        else:
+            join = sys.modules["dask"].delayed(_side_by_side)
+            self._blocks = [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
 
     def split(self, n_parts: int) -> list[list]:
-        """Futures of consecutive blocks."""
-        return [
-            self._blocks[start:stop] for start, stop in split_range(len(self._blocks), -(-len(self._blocks) // n_parts))
-        ]
+        """Futures of consecutive blocks, computed anew: the cluster forgets them with these futures."""
+        blocks = self._client.compute(list(self._blocks))
+        return [blocks[start:stop] for start, stop in split_range(len(blocks), -(-len(blocks) // n_parts))]
+
+
+def _side_by_side(blocks: list) -> Any:
+    """The columns of the same rows together."""
+    return sp.hstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.hstack(blocks)
 
 
 def in_dask(X: Any) -> bool:

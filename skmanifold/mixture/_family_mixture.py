@@ -52,8 +52,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         How the parameters are found:
 
         - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM. A pass draws the components of all rows and
-          sets the parameters to their mode; the noise leaves plateaus behind, and the average of the last passes is near
-          a maximum. Also learns from minibatches.
+          sets the parameters to their mode; the noise leaves plateaus behind, the average of the last passes is near a
+          maximum. Also learns from minibatches.
         - ``"em"`` (:class:`~skmanifold.samplers.EM`): climbs to a mode and stops there.
         - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws parameters and components from the posterior.
     weight_prior : float, default=None

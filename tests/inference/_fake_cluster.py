@@ -1,0 +1,150 @@
+"""A cluster in this process: what a fit asks of a Dask client, with workers that die when a test says so."""
+
+import itertools
+import pickle
+import weakref
+from contextlib import nullcontext
+
+import skmanifold
+
+
+def by_wire(value):
+    """What arrives elsewhere: a copy, whose arrays cannot be written to."""
+    buffers = []
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return pickle.loads(pickled, buffers=[bytes(buffer) for buffer in buffers])
+
+
+class FakeFuture:
+    def __init__(self, answer):
+        self._answer = answer
+
+    key = "block"
+    status = "finished"
+
+    def done(self):
+        return True
+
+    def release(self):
+        self.released = True
+
+    def result(self, timeout=None):
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+class Unanswered(FakeFuture):
+    """Of a call to a process that does not know the shard: Dask logs that and leaves the caller waiting."""
+
+    def __init__(self):
+        super().__init__(TimeoutError())
+
+    def done(self):
+        return False
+
+
+class ShardFuture(FakeFuture):
+    """What the scheduler knows of a shard."""
+
+    @property
+    def status(self):
+        shard = self._answer
+        if isinstance(shard, Proxy):
+            return "finished" if shard.cluster.workers.get(shard.address) == shard.life else "error"
+        return "error"
+
+
+_PROXIES = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count()
+
+
+def _proxy(key):
+    return _PROXIES[key]
+
+
+class Proxy:
+    """Stands for a shard that is elsewhere; pickles as itself."""
+
+    def __init__(self, cluster, address, shard):
+        self.cluster, self.address, self.shard = cluster, address, shard
+        self.life = cluster.workers[address]
+        self.key = f"Shard-{next(_NUMBERS)}"
+        _PROXIES[self.key] = self
+
+    def __reduce__(self):
+        return _proxy, (self.key,)
+
+    def __getattr__(self, method):
+        def call(*arguments):
+            cluster = self.cluster
+            cluster.log.append((self.address, method))
+            cluster.before(method, self.address)
+            if cluster.workers.get(self.address) is None:
+                return FakeFuture(OSError("Unable to contact Actor's worker"))
+            if cluster.workers[self.address] != self.life:  # another process at the same address
+                return Unanswered()
+            try:
+                return FakeFuture(by_wire(getattr(self.shard, method)(*by_wire(arguments))))
+            except Exception as error:
+                return FakeFuture(error)
+
+        return call
+
+
+class FakeClient:
+    """`before(method, address)` is called when a shard is asked something."""
+
+    status = "running"
+
+    def __init__(self, n_workers, before=lambda method, address: None):
+        self.workers = {f"tcp://{i}": 0 for i in range(n_workers)}
+        self.before = before
+        self.log = []
+        self.versions = {}
+        self.asked = []  # futures of blocks and shards
+
+    def kill(self, address, comes_back):
+        """End a worker's process; the next one may have the same address."""
+        if comes_back:
+            self.workers[address] += 1
+        else:
+            del self.workers[address]
+
+    def scheduler_info(self, n_workers=5):
+        return {"workers": dict.fromkeys(self.workers)}
+
+    def wait_for_workers(self, n_workers, timeout):
+        raise TimeoutError(f"Only 0/{n_workers} arrived after {timeout}")
+
+    def run(self, function, *arguments, on_error):
+        assert on_error == "return"
+        return {address: self.versions.get(address, skmanifold.__version__) for address in self.workers}
+
+    def run_on_scheduler(self, function, *arguments):
+        version = self.versions.get("scheduler", skmanifold.__version__)
+        if isinstance(version, Exception):
+            raise version
+        return version
+
+    def as_current(self):
+        return nullcontext()
+
+    def scatter(self, blocks, workers, hash):
+        self.asked += map(FakeFuture, blocks)
+        return self.asked[-len(blocks) :]
+
+    def submit(self, kind, builder, blocks, *, actor, workers, pure):
+        assert actor
+        assert not pure
+        (address,) = workers
+        self.before("make", address)
+        if address not in self.workers:
+            return FakeFuture(OSError("Timed out trying to connect"))
+        try:
+            blocks = [by_wire(block.result()) for block in blocks]
+            answer = Proxy(self, address, kind(by_wire(builder), blocks))
+        except Exception as error:
+            answer = error
+        self.asked.append(ShardFuture(answer))
+        return self.asked[-1]

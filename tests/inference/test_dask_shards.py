@@ -1,0 +1,337 @@
+"""Shards on a cluster that is faked in this process: who is asked what, in which order, and what a death costs."""
+
+import itertools
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from skmanifold import StochasticLDA, distributed
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.inference import _dask_shards
+from skmanifold.inference._dask_shards import DaskShards, tree_rounds
+from skmanifold.inference._driver import run_chains
+from skmanifold.inference._schedule import Schedule
+from skmanifold.inference._shards import LostShardError
+from skmanifold.models import IncompatibleError
+from skmanifold.samplers import BaseSampler, State
+from skmanifold.utils._threads import Workers
+
+from ._fake_cluster import FakeClient, FakeFuture
+
+X = make_lda_corpus(40, 30, 4, mean_length=30, random_state=0).data
+KEY = np.uint64(1)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(_dask_shards, "_LOOK_AFTER", 0.01)
+
+
+class Rows:
+    """A source of consecutive numbers."""
+
+    is_ragged = False
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def split(self, n_parts):
+        assert len(self.sizes) <= n_parts
+        return [[(size, 3)] for size in self.sizes]
+
+
+class Sized(Rows):
+    """A source of what each block says of itself."""
+
+    def split(self, n_parts):
+        return [[size] for size in self.sizes]
+
+
+class Lists:
+    """A builder of models that say which rows they have; packs what travels."""
+
+    def read(self, blocks):
+        ((n_rows, n_features),) = blocks
+        return n_rows, n_rows, n_features
+
+    def build(self, rows, first_row, n_features, workers):
+        return Numbers(first_row, rows)
+
+    def merge(self, left, right):
+        return left + right
+
+    def pack(self, value):
+        return ("packed", value)
+
+    def unpack(self, value):
+        kind, value = value
+        assert kind == "packed"
+        return value
+
+
+class Numbers:
+    def __init__(self, first_row, n_rows):
+        self.numbers = list(range(first_row, first_row + n_rows))
+        self.n_rows = n_rows
+
+    def init_latents(self, key):
+        return "before", self.numbers
+
+    def sample_latents(self, position, latents, key):
+        assert position == "position"
+        assert latents == "before"
+        return "before", self.numbers, float(len(self.numbers))
+
+
+def learned(lda):
+    arrays = (lda.components_, lda.log_density_trace_, lda.topic_word_counts_.data, lda.topic_word_counts_.indices)
+    return b"".join(array.tobytes() for array in arrays)
+
+
+def lda(**settings):
+    return StochasticLDA(4, **{"max_iter": 6, "random_state": 0, **settings})
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_rounds_of_the_tree_join_adjacent_ranges_until_one_is_left(n):
+    ranges = {i: [i] for i in range(n)}
+    for pairs in tree_rounds(n):
+        assert len({i for pair in pairs for i in pair}) == 2 * len(pairs)  # all of a round at once
+        for into, of in pairs:
+            ranges[into] += ranges.pop(of)
+    assert ranges == {0: list(range(n))}
+    assert len(tree_rounds(n)) == int(np.ceil(np.log2(n)))
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_every_shard_is_asked_once_and_rows_stay_in_order(n):
+    client = FakeClient(n)
+    shards = DaskShards(client, Lists(), Rows([2 + i % 3 for i in range(n)]))
+    assert shards.call("init_latents", 0, None, KEY)[0] == list(range(shards.n_rows))
+    client.log.clear()
+    statistics, log_likelihood = shards.call("sample_latents", 0, "position", KEY)
+    assert statistics == list(range(shards.n_rows))
+    assert log_likelihood == shards.n_rows == shards.total("n_rows")
+    everyone = sorted(client.workers)
+    for methods in (("run",), ("send",), ("hold", "fetch")):
+        assert sorted(address for address, asked in client.log if asked in methods) == everyone
+    assert sum(asked == "hold" for _, asked in client.log) == 1
+
+
+def test_futures_are_released_after_the_fit_and_when_rows_are_refused():
+    client = FakeClient(3)
+    shards = DaskShards(client, Lists(), Rows([2, 2, 2]))
+    with pytest.raises(ValueError, match="not enough values"):
+        DaskShards(client, Lists(), Sized([(1, 3), (1,), (2, 3)]))
+    assert len(client.asked) == 2 * 6
+    held = [future for future in client.asked if not hasattr(future, "released")]
+    assert len(held) == 3
+    shards.close()
+    assert all(future.released for future in held)
+
+
+def test_shards_without_rows_are_left_out():
+    shards = DaskShards(FakeClient(5), Lists(), Rows([0, 3, 0, 2, 0]))
+    assert shards.call("init_latents", 0, None, KEY)[0] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="X has no rows"):
+        DaskShards(FakeClient(5), Lists(), Rows([0, 0]))
+
+
+def test_widths_must_agree():
+    with pytest.raises(ValueError, match=r"same number of columns; there are parts of \[3, 4\]"):
+        DaskShards(FakeClient(2), Lists(), Sized([(2, 3), (2, 4)]))
+
+
+@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
+@pytest.mark.parametrize("n_workers", [1, 2, 5, 60])
+def test_number_of_workers_changes_no_byte(sampler, n_workers):
+    with distributed(FakeClient(n_workers)):
+        assert learned(lda(sampler=sampler).fit(X)) == learned(lda(sampler=sampler).fit(X.toarray()))
+    assert learned(lda(sampler=sampler).fit(X)) == learned(lda(sampler=sampler, n_jobs=2).fit(X))
+
+
+@pytest.mark.parametrize("method", ["make", "shape", "begin", "hold", "fetch", "run", "absorb", "send", "save"])
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path):
+    alone = learned(lda().fit(X))
+    n_asked = 0
+
+    def kill(asked, address):
+        nonlocal n_asked
+        n_asked += asked == method
+        if asked == method and n_asked in (3, 9):
+            client.kill(address, comes_back)
+
+    client = FakeClient(6, kill)
+    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=2):
+        assert learned(lda().fit(X)) == alone
+    assert n_asked > 3
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_chains_go_on_together_after_a_death(n_jobs):
+    """A chain that is still asking when another loses its shard would move once more than it should."""
+    settings = {"n_chains": 2, "sampler": "gibbs", "n_jobs": n_jobs}
+    alone = learned(lda(**settings).fit(X))
+    n_asked = 0
+
+    def kill(asked, address):
+        nonlocal n_asked
+        n_asked += asked == "run"
+        if asked == "run" and n_asked in (17, 31):
+            client.kill(address, True)
+
+    client = FakeClient(3, kill)
+    with distributed(client):
+        fitted = lda(**settings).fit(X)
+    assert n_asked > 31
+    assert learned(fitted) == alone
+
+
+class Pair(BaseSampler):
+    """Two chains: one loses a shard while the other is in the middle of a step."""
+
+    def init(self, model, key):
+        return State(0.0, key, 0, 0.0, statistics=0, latents=model.begin())
+
+    def step(self, model, state):
+        if state.latents == 0:
+            model.second_is_asking.wait(10)
+            raise LostShardError("lost")
+        model.second_is_asking.set()
+        time.sleep(0.1)
+        model.asked_after_recovery |= model.is_recovered
+        return state._replace(n_steps=state.n_steps + 1)
+
+    def average_window(self, n_kept_passes):
+        return 1
+
+
+class Rowed:
+    """A model that remembers whether it was asked, by a chain that knew it before, after it had recovered."""
+
+    def __init__(self):
+        self.second_is_asking = threading.Event()
+        self.is_recovered = self.asked_after_recovery = False
+        self.chains = itertools.count()
+
+    def begin(self):
+        return next(self.chains)
+
+    def recover(self):
+        self.is_recovered = True
+        raise KeyboardInterrupt  # that is all there is to see
+
+
+def test_no_chain_is_still_asking_when_rows_travel_again():
+    model, options = Rowed(), {"add": max, "record": lambda chain: {}, "after_pass": lambda *pass_: False}
+    with Workers(2) as workers, pytest.raises(KeyboardInterrupt):
+        run_chains(Pair(), model, KEY, 2, Schedule(2, 0, 1), workers=workers, **options)
+    assert model.is_recovered
+    assert not model.asked_after_recovery
+
+
+def test_cluster_that_keeps_dying_is_given_up():
+    client = FakeClient(3, lambda asked, address: asked == "absorb" and client.kill(address, True))
+    with distributed(client), pytest.raises(LostShardError, match="Workers of the cluster were lost"):
+        lda().fit(X)
+
+
+def test_worker_that_never_answers_is_missed_when_it_leaves():
+    class Silent(FakeFuture):
+        def done(self):
+            return False
+
+        def result(self, timeout=None):
+            client.workers.pop("tcp://1", None)
+            raise TimeoutError
+
+    client = FakeClient(2)
+    shards = DaskShards(client, Lists(), Rows([1, 1]))
+    with pytest.raises(LostShardError, match="tcp://1"):
+        shards._results([Silent(None)])
+    client.workers["tcp://1"] = 0
+    client.status = "closed"
+    Silent.result = FakeFuture(TimeoutError()).result
+    with pytest.raises(RuntimeError, match="connection to the Dask cluster was closed"):
+        shards._results([Silent(None)])
+
+
+def test_answer_that_is_a_timeout_is_an_answer():
+    shards = DaskShards(FakeClient(1), Lists(), Rows([1]))
+    with pytest.raises(TimeoutError, match="of the disk"):
+        shards._results([FakeFuture(TimeoutError("of the disk"))])
+
+
+@pytest.mark.parametrize(
+    ("where", "version", "message"),
+    [
+        (
+            "tcp://1",
+            ImportError("No module named 'skmanifold'"),
+            "worker tcp://1 does not have skmanifold .*install it",
+        ),
+        ("tcp://1", AttributeError("no attribute"), "worker tcp://1 cannot import skmanifold: AttributeError"),
+        ("tcp://1", "0.0", "worker tcp://1 has skmanifold 0.0, this process"),
+        ("scheduler", "0.0", "scheduler has skmanifold 0.0, this process"),
+        ("scheduler", ImportError("No module"), "scheduler does not have skmanifold"),
+        ("tcp://1", OSError("cannot map"), "worker tcp://1 does not answer: OSError"),
+    ],
+)
+def test_package_must_be_everywhere(where, version, message):
+    client = FakeClient(3)
+    client.versions[where] = version
+    with distributed(client), pytest.raises(RuntimeError, match=message):
+        lda().fit(X)
+    assert client.log == []
+
+
+def test_cluster_without_workers_is_named():
+    with distributed(FakeClient(0)), pytest.raises(RuntimeError, match="has no workers"):
+        lda().fit(X)
+
+
+@pytest.mark.parametrize("sampler", ["scir", "cvb0", "collapsed_gibbs"])
+def test_samplers_that_need_all_rows_are_refused_before_rows_travel(sampler):
+    client = FakeClient(2, lambda asked, address: pytest.fail("a worker was asked"))
+    with distributed(client), pytest.raises(IncompatibleError):
+        lda(sampler=sampler).fit(X)
+
+
+def test_learned_priors_are_refused():
+    with distributed(FakeClient(2)), pytest.raises(ValueError, match="'auto' priors need all documents"):
+        lda(doc_topic_prior="auto", max_iter=20).fit(X)
+
+
+def test_failed_fit_leaves_the_estimator_as_it_was():
+    def fail(asked, address):
+        if asked == "absorb":
+            raise ZeroDivisionError
+
+    before = lda().fit(X)
+    known = dict(before.__dict__)
+    with distributed(FakeClient(2, fail)), pytest.raises(ZeroDivisionError):
+        before.fit(X[:20, :10])
+    assert before.__dict__ == known
+
+
+@pytest.mark.parametrize("client", [3, "tcp://localhost:8786"])
+def test_client_must_be_one(client):
+    with pytest.raises(TypeError, match=r"client must be a distributed.Client or None"), distributed(client):
+        pass
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.5, None])
+def test_checkpoint_every_must_be_a_number_of_passes(every):
+    with pytest.raises(ValueError, match="checkpoint_every must be"), distributed(None, checkpoint_every=every):
+        pass
+
+
+def test_asynchronous_client_is_refused():
+    client = FakeClient(1)
+    client.asynchronous = True
+    with pytest.raises(TypeError, match="must not be asynchronous"), distributed(client):
+        pass

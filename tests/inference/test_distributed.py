@@ -1,0 +1,309 @@
+"""Fits on the workers of a Dask cluster: the same bytes as in one process, whatever dies."""
+
+import gc
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from skmanifold import StochasticLDA, distributed
+from skmanifold.datasets import make_lda_corpus, save_corpus
+from skmanifold.inference import _dask_shards
+from skmanifold.inference._dask_shards import DaskShards
+
+dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
+da = pytest.importorskip("dask.array")
+db = pytest.importorskip("dask.bag")
+
+K = 5
+N_WORKERS = 3
+W = 39
+X = make_lda_corpus(60, 40, K, mean_length=30, random_state=1).data[:, :W]  # all of which a bag shows
+FRACTIONS = sp.csr_array((X.data * 0.7, X.indices, X.indptr), X.shape)
+
+
+def lda(sampler="esca", **settings):
+    return StochasticLDA(K, sampler=sampler, **{"max_iter": 12, "thin": 2, "random_state": 3, **settings})
+
+
+def learned(fitted):
+    arrays = [fitted.components_, fitted.log_density_trace_, fitted.transform(X)]
+    counts = fitted.topic_word_counts_
+    arrays += [counts.data, counts.indices, counts.indptr, *(fitted.posterior_[name] for name in fitted.posterior_)]
+    return [np.asarray(array).tobytes() for array in arrays]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("workers"))
+    with dask_distributed.LocalCluster(
+        n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=folder
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def connected(cluster):
+    with dask_distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def client(connected):
+    connected.wait_for_workers(N_WORKERS, timeout=60)
+    return connected
+
+
+@pytest.fixture
+def two_workers(monkeypatch):
+    """Fits use two of the cluster's workers."""
+    find = DaskShards._find_workers
+    monkeypatch.setattr(DaskShards, "_find_workers", lambda self: find(self)[:2])
+
+
+def kept_by(client):
+    """Keys that the scheduler knows, and the files of the workers that are ours."""
+    folders = [info["local_directory"] for info in client.scheduler_info(n_workers=-1)["workers"].values()]
+    files = [name for folder in folders for name in os.listdir(folder) if name.startswith("skmanifold-")]
+    return list(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))), files
+
+
+def assert_left_nothing(client):
+    """What is released is forgotten a moment later."""
+    gc.collect()
+    for _ in range(100):
+        if kept_by(client) == ([], []):
+            return
+        time.sleep(0.05)
+    assert kept_by(client) == ([], [])
+
+
+def test_in_memory_data_on_three_workers(client):
+    for sampler, settings in (("esca", {}), ("gibbs", {"n_chains": 2, "n_jobs": 2})):
+        alone = learned(lda(sampler, **settings).fit(X))
+        with distributed(client):
+            assert learned(lda(sampler, **settings).fit(X)) == alone
+            assert learned(lda(sampler, **settings).fit(X.toarray())) == alone
+    assert_left_nothing(client)
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_in_memory_data_on_two_workers(client):
+    for sampler, settings in (("gibbs", {}), ("esca", {"n_chains": 2, "n_jobs": 2})):
+        with distributed(client):
+            fitted = lda(sampler, **settings).fit(X)
+        assert learned(fitted) == learned(lda(sampler, **settings).fit(X))
+
+
+def test_dask_array_in_any_blocks(client):
+    alone, of_fractions = learned(lda().fit(X)), learned(lda().fit(FRACTIONS))
+    dense = da.from_array(FRACTIONS.toarray(), chunks=((7, 30, 1, 22), (25, 14)))
+    sparse = da.from_array(X.toarray(), chunks=((7, 30, 1, 22), -1)).map_blocks(sp.csr_matrix)
+    both = da.concatenate([dense[:50, :20].map_blocks(sp.csr_array), dense[50:, :20]])
+    with distributed(client):
+        assert learned(lda().fit(dense)) == of_fractions
+        assert learned(lda().fit(sparse)) == alone
+        columns = da.from_array(X.toarray(), chunks=(20, 15)).map_blocks(sp.csr_array)
+        assert learned(lda().fit(columns)) == alone
+        assert lda(max_iter=2).fit(both).n_features_in_ == 20
+    assert_left_nothing(client)
+
+
+def test_fractions_are_rounded_by_their_row_in_all_data(client):
+    for sampler in ("esca", "gibbs"):
+        with distributed(client):
+            fitted = lda(sampler).fit(da.from_array(FRACTIONS.toarray(), chunks=(13, -1)))
+        assert learned(fitted) == learned(lda(sampler).fit(FRACTIONS))
+
+
+def test_dask_bag_of_documents(client):
+    rows = [X[[i]] for i in range(X.shape[0])]
+    mappings = [dict(zip(row.indices.tolist(), row.data.tolist(), strict=True)) for row in rows]
+    tokens = [np.repeat(row.indices, row.data.astype(int)) for row in rows]
+    alone = learned(lda().fit(X))
+    with distributed(client):
+        assert learned(lda().fit(db.from_sequence(mappings, npartitions=7))) == alone
+        assert learned(lda().fit(db.from_sequence(tokens, npartitions=2).map(np.sort))) == alone
+        some_empty = db.from_sequence(enumerate(mappings), npartitions=9).filter(lambda pair: pair[0] >= 21)
+        later = lda().fit(some_empty.map(lambda pair: pair[1]))
+    counts = sp.vstack(rows[21:])
+    assert later.components_.tobytes() == lda().fit(counts).components_.tobytes()
+
+
+def test_corpus_on_disk(client, tmp_path):
+    corpus = save_corpus(X, tmp_path / "whole")
+    parts = [save_corpus(X[a:b], tmp_path / f"{a}", n_features=W) for a, b in ((0, 5), (5, 31), (31, 60))]
+    alone = learned(lda(n_chains=2).fit(X))
+    with distributed(client):
+        assert learned(lda(n_chains=2).fit(corpus)) == alone
+        assert learned(lda(n_chains=2).fit(parts)) == alone
+    assert_left_nothing(client)
+
+
+def test_documents_without_tokens_and_workers_without_documents(client):
+    sparse = sp.vstack([sp.csr_array((40, W)), X[:2]]).tocsr()
+    with distributed(client):
+        assert learned(lda().fit(sparse)) == learned(lda().fit(sparse))
+        blocks = da.from_array(sparse.toarray(), chunks=(7, -1))
+        fitted = lda().fit(blocks), lda().fit(sparse), lda().fit(X[:1])
+    assert learned(fitted[0]) == learned(fitted[1]) == learned(lda().fit(sparse))
+    assert learned(fitted[2]) == learned(lda().fit(X[:1]))
+
+
+def test_rows_that_are_not_counts_are_refused_before_the_first_pass(client):
+    def block(value):
+        table = X.toarray().astype(float)
+        table[33, 4] = value
+        return da.from_array(table, chunks=(10, -1))
+
+    before = lda().fit(X)
+    known = dict(before.__dict__)
+    uneven = da.concatenate([da.from_array(X[:30].toarray(), chunks=10), da.from_array(X[30:].toarray(), chunks=10)])
+    uneven = uneven.rechunk((30, -1)).map_blocks(lambda part: part[:, : len(part[0]) - int(part[0, 0] % 2)])
+    with distributed(client):
+        for data, message in (
+            (block(-1), "Negative values in data passed to StochasticLDA"),
+            (block(np.nan), "Input X contains NaN"),
+            (block(1e300), "X has a count of 1e\\+300"),
+            (da.zeros((20, 5), chunks=4), "X has no tokens"),
+            (db.from_sequence([{}, {}]), "X has no tokens"),
+            (db.from_sequence([{0: -1}]), "not a whole number"),
+            (da.zeros(20, chunks=4), "Expected 2D array"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                before.fit(data)
+        with pytest.raises(TypeError, match="neither a mapping"):
+            before.fit(db.from_sequence(["a", "b"]))
+    assert before.__dict__ == known
+    with pytest.raises(TypeError, match=r"X is in Dask: fit it within `with skmanifold\.distributed"):
+        before.fit(block(0))
+    assert_left_nothing(client)
+
+
+def test_nothing_is_left_behind_by_a_fit_that_fails(client, tmp_path, monkeypatch):
+    corpus = save_corpus(X, tmp_path / "corpus")
+    call = DaskShards.call
+
+    def fail(self, method, chain, *arguments):
+        answer = call(self, method, chain, *arguments)
+        if method == "sample_latents":
+            assert kept_by(client)[1]  # latents in the workers' folders
+            raise ZeroDivisionError
+        return answer
+
+    monkeypatch.setattr(DaskShards, "call", fail)
+    with distributed(client), pytest.raises(ZeroDivisionError):
+        lda().fit(corpus)
+    assert_left_nothing(client)
+
+
+def test_another_client_of_this_process_does_not_matter(client, cluster):
+    alone = learned(lda().fit(X))
+    with (
+        dask_distributed.Client(cluster) as default,
+        dask_distributed.Client(cluster, direct_to_workers=True, set_as_default=False) as other,
+    ):
+        for of_fit in (other, default, client):
+            with distributed(of_fit):
+                assert learned(lda().fit(X)) == alone
+    assert_left_nothing(client)
+
+
+def killing(monkeypatch, client, at_runs, n_killed=1):
+    """Kill workers when all have the parameters of a pass and none has begun with it."""
+    on_all, n_runs = DaskShards._on_all, 0
+
+    def kill(self, method, arguments):
+        nonlocal n_runs
+        n_runs += method == "run"
+        if method == "run" and n_runs in at_runs:
+            for address in self._addresses[:n_killed]:
+                os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+        return on_all(self, method, arguments)
+
+    monkeypatch.setattr(DaskShards, "_on_all", kill)
+    return lambda: n_runs
+
+
+def test_worker_killed_in_the_middle_of_a_pass(client, monkeypatch):
+    alone = learned(lda().fit(X))
+    n_runs = killing(monkeypatch, client, {7})
+    with distributed(client):
+        assert learned(lda().fit(X)) == alone
+    assert n_runs() == 7 + 13  # from the beginning
+
+
+@pytest.mark.long
+def test_two_deaths_with_checkpoints(client, monkeypatch, tmp_path):
+    corpus = save_corpus(X, tmp_path / "corpus")
+    alone = learned(lda().fit(X))
+    n_runs = killing(monkeypatch, client, {9, 14})
+    with distributed(client, checkpoint_dir=tmp_path / "passes", checkpoint_every=3):
+        assert learned(lda().fit(corpus)) == alone
+    assert n_runs() < 9 + 5 + 13  # not from the beginning
+    assert_left_nothing(client)
+
+
+@pytest.mark.long
+def test_all_workers_killed_and_coming_back(client, monkeypatch):
+    alone = learned(lda("gibbs").fit(X))
+    killing(monkeypatch, client, {5}, n_killed=N_WORKERS)
+    with distributed(client):
+        assert learned(lda("gibbs").fit(X)) == alone
+
+
+@pytest.mark.long
+def test_fit_goes_on_from_the_client_that_died_on_a_cluster_of_another_size(client, tmp_path, monkeypatch):
+    corpus = save_corpus(X, tmp_path / "corpus")
+    for sampler, data in (("esca", X), ("gibbs", X), ("esca", corpus)):
+        folder, estimator = tmp_path / f"{sampler}-{type(data).__name__}", lda(sampler, n_chains=2)
+        alone = learned(clone(estimator).fit(X))
+        call, n_calls = DaskShards.call, 0
+
+        def dies(self, method, *arguments, call=call):
+            nonlocal n_calls
+            n_calls += 1
+            if n_calls == 2 * 9:
+                raise KeyboardInterrupt
+            return call(self, method, *arguments)
+
+        monkeypatch.setattr(DaskShards, "call", dies)
+        with distributed(client, checkpoint_dir=folder, checkpoint_every=4), pytest.raises(KeyboardInterrupt):
+            clone(estimator).fit(data)
+        n_calls = 1000
+        with monkeypatch.context() as patch:
+            find = DaskShards._find_workers
+            patch.setattr(DaskShards, "_find_workers", lambda self, find=find: find(self)[:2])
+            with distributed(client, checkpoint_dir=folder):
+                resumed = clone(estimator).fit(data)
+        assert learned(resumed) == alone
+        assert n_calls == 1000 + 2 * (12 - 4)
+        monkeypatch.undo()
+
+
+@pytest.mark.long
+def test_worker_without_the_package_is_named(tmp_path):
+    (tmp_path / "hide.py").write_text("import sys\nsys.modules['skmanifold'] = None\n")
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with (
+        dask_distributed.LocalCluster(**options, preload=[str(tmp_path / "hide.py")]) as cluster,
+        dask_distributed.Client(cluster) as client,
+        distributed(client),
+        pytest.raises(RuntimeError, match=r"The worker .* does not have skmanifold"),
+    ):
+        lda().fit(X)
+
+
+def test_cluster_without_workers_is_waited_for(monkeypatch):
+    monkeypatch.setattr(_dask_shards, "_PATIENCE", "100ms")
+    with (
+        dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        dask_distributed.Client(cluster) as client,
+        distributed(client),
+        pytest.raises(RuntimeError, match="has no workers"),
+    ):
+        lda().fit(X)
