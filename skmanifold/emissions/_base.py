@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,11 +13,23 @@ from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._threads import split_range
 
-if TYPE_CHECKING:
-    from ..admixture._topic_counts import TopicCounts
-
 Parameters = Any  # of all components, as the kernels read them
 Arrays = tuple[np.ndarray, ...]
+
+
+class TokenCounts(Protocol):
+    """How often each component took each token."""
+
+    @property
+    def totals(self) -> np.ndarray:
+        """Of all tokens, (K,)."""
+        ...
+
+    def tocsr(self) -> sp.csr_array:
+        """As a sparse array, (n_tokens, K)."""
+        ...
+
+
 _CELLS_AT_ONCE = 1 << 17  # of sums by blocks: a megabyte
 
 
@@ -139,7 +151,7 @@ class Family:
 
     # Tokens
 
-    def statistics_of_tokens(self, counts: TopicCounts) -> Arrays:
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics of how often each topic took each token."""
         raise NotImplementedError
 
@@ -190,6 +202,6 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     return np.full(n_features, values)
 
 
-def dense_topics(counts: TopicCounts) -> np.ndarray:
+def dense_topics(counts: TokenCounts) -> np.ndarray:
     """Counts of tokens by topics, (n_tokens, K) float64."""
     return np.asarray(sp.csr_array(counts.tocsr()).toarray(), dtype=np.float64)

@@ -10,9 +10,10 @@ import numpy as np
 from ..utils._csr import Counts
 from ..utils._random import subkey
 from ..utils._sklearn import Interval
+from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, dense_topics, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts
-from ._linear_kernels import fill_events, fill_log_gammas_of
+from ._linear_kernels import fill_events
 
 
 class Bernoulli(BaseEmission):
@@ -121,7 +122,7 @@ class BernoulliFamily(LinearFamily):
         logs = []
         for i, shapes in enumerate(self._posterior(statistics)):
             logs.append(np.empty(shapes.shape))
-            fill_log_gammas_of(subkey(key, i), shapes, logs[i])
+            fill_log_gamma_variates(subkey(key, i), shapes, logs[i])
         log_all = np.logaddexp(*logs)
         return self._parameters(logs[0] - log_all, logs[1] - log_all)
 

@@ -5,19 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..utils._lanes import ROW_LANES, load_rows
 from ..utils._random import fold_in
 from ..utils._variates import gamma_variate, normal
-
-_LANES = 32  # rows at a time, side by side: sums over features stay in order, and need no reassociation
-
-
-@njit(cache=True, nogil=True)
-def _load_rows(X, start, stop, out):
-    """Rows of X as columns of `out`, (d, _LANES); lanes beyond them repeat the last."""
-    for lane in range(_LANES):
-        row = min(start + lane, stop - 1)
-        for a in range(X.shape[1]):
-            out[a, lane] = X[row, a]
 
 
 @njit(cache=True, nogil=True)
@@ -33,15 +23,15 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
     out : (stop - first, K)
     """
     K, d = means.shape
-    rows, shifted = np.empty((d, _LANES)), np.empty((d, _LANES))
-    y0, y1, total = np.empty(_LANES), np.empty(_LANES), np.empty(_LANES)
-    for start in range(first, stop, _LANES):
-        _load_rows(X, start, stop, rows)
-        n = min(_LANES, stop - start)
+    rows, shifted = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES))
+    y0, y1, total = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
+    for start in range(first, stop, ROW_LANES):
+        load_rows(X, start, stop, rows)
+        n = min(ROW_LANES, stop - start)
         for k in range(K):
             for a in range(d):
                 mean = means[k, a]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     shifted[a, lane] = rows[a, lane] - mean
             total[:] = 0.0
             for j in range(0, d - 1, 2):  # two rows of A at a time: each number that is loaded serves twice
@@ -49,20 +39,20 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
                 y1[:] = 0.0
                 for a in range(j + 1):
                     f0, f1 = factors[k, j, a], factors[k, j + 1, a]
-                    for lane in range(_LANES):
+                    for lane in range(ROW_LANES):
                         y0[lane] += f0 * shifted[a, lane]
                         y1[lane] += f1 * shifted[a, lane]
                 f1 = factors[k, j + 1, j + 1]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     last = y1[lane] + f1 * shifted[j + 1, lane]
                     total[lane] += y0[lane] * y0[lane] + last * last
             if d % 2:
                 y0[:] = 0.0
                 for a in range(d):
                     f0 = factors[k, d - 1, a]
-                    for lane in range(_LANES):
+                    for lane in range(ROW_LANES):
                         y0[lane] += f0 * shifted[a, lane]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     total[lane] += y0[lane] * y0[lane]
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
@@ -72,15 +62,15 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
 def add_diagonal_densities(X, first, stop, means, precisions, offsets, out):
     """Add ``offset - sum of precision (x - mean)^2 / 2`` of each component to `out`, (stop - first, K)."""
     K, d = means.shape
-    rows, total = np.empty((d, _LANES)), np.empty(_LANES)
-    for start in range(first, stop, _LANES):
-        _load_rows(X, start, stop, rows)
-        n = min(_LANES, stop - start)
+    rows, total = np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    for start in range(first, stop, ROW_LANES):
+        load_rows(X, start, stop, rows)
+        n = min(ROW_LANES, stop - start)
         for k in range(K):
             total[:] = 0.0
             for a in range(d):
                 mean, precision = means[k, a], precisions[k, a]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     gap = rows[a, lane] - mean
                     total[lane] += precision * gap * gap
             for lane in range(n):

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..utils._random import fold_in, uniform
-from ..utils._variates import log_gamma_variate, poisson
+from ..utils._variates import poisson
 
 
 @njit(cache=True, nogil=True)
@@ -56,15 +56,6 @@ def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
             count, total = np.float64(counts[e]), totals[indices[e]]
             for k in range(n_components):
                 total[k] += count * share[k]
-
-
-@njit(cache=True, nogil=True)
-def fill_log_gammas_of(key, shapes, out):
-    """Logs of gamma variates of rate one, each cell with a key of its own."""
-    for i in range(shapes.shape[0]):
-        of_row = fold_in(key, i)
-        for k in range(shapes.shape[1]):
-            out[i, k] = log_gamma_variate(fold_in(of_row, k), shapes[i, k])
 
 
 @njit(cache=True, nogil=True)

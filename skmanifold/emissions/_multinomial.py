@@ -11,9 +11,10 @@ from scipy.special import gammaln, xlogy
 from ..utils._csr import Counts
 from ..utils._random import fold_in_each, subkey
 from ..utils._sklearn import Interval
+from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, dense_topics, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
-from ._linear_kernels import fill_log_gammas_of, fill_multinomial
+from ._linear_kernels import fill_multinomial
 
 
 class Multinomial(BaseEmission):
@@ -95,7 +96,7 @@ class MultinomialFamily(LinearFamily):
         """Probabilities from their Dirichlet laws."""
         shapes = statistics[1] + self.prior[:, None]
         logs = np.empty(shapes.shape)
-        fill_log_gammas_of(key, shapes, logs)
+        fill_log_gamma_variates(key, shapes, logs)
         logs -= logs.max(axis=0)
         return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
 

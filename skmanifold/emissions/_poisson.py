@@ -10,9 +10,10 @@ from scipy.special import gammaln, xlogy
 
 from ..utils._csr import Counts
 from ..utils._sklearn import Interval
+from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
-from ._linear_kernels import fill_log_gammas_of, fill_poisson
+from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
 
 _TOKEN_PRIOR = 0.1
@@ -113,7 +114,7 @@ class PoissonFamily(LinearFamily):
         """Rates from their gamma laws."""
         shapes, rates = self._posterior(statistics)
         logs = np.empty(shapes.shape)
-        fill_log_gammas_of(key, shapes, logs)
+        fill_log_gamma_variates(key, shapes, logs)
         return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:

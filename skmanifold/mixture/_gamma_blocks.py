@@ -13,7 +13,7 @@ from ..models import IncompatibleError, check_compatible, seen_by
 from ..samplers import ManifoldSampler, State
 from ..samplers._gradient import SVRG
 from ..utils._random import Purpose, fold_in, subkey
-from ..utils._variates import log_gamma_variate
+from ..utils._variates import fill_log_gamma_variates, log_gamma_variate
 
 _LEAST = 1e-290  # of a coordinate: its inverse, times a count, must be finite
 
@@ -79,7 +79,7 @@ def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) 
     """One chain whose proportions are an exact draw given the counts."""
     check_mover(sampler, target)
     log_theta = np.empty(target.manifold.shape)
-    _draw_gammas(subkey(key, Purpose.DRAW), target.shapes, log_theta)
+    fill_log_gamma_variates(subkey(key, Purpose.DRAW), target.shapes, log_theta)
     return _begin(sampler, target, log_theta, np.uint64(key))
 
 
@@ -147,14 +147,6 @@ def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.n
     if old is None or new is None:
         return new
     return np.concatenate((old[:, :n_kept], new[:, n_kept:]), axis=1)
-
-
-@njit(cache=True, nogil=True)
-def _draw_gammas(key, shapes, out):
-    for k in range(shapes.shape[0]):
-        child = fold_in(key, k)
-        for f in range(shapes.shape[1]):
-            out[k, f] = log_gamma_variate(fold_in(child, f), shapes[k, f])
 
 
 @njit(cache=True, nogil=True)

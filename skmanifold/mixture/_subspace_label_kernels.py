@@ -7,57 +7,47 @@ import math
 import numpy as np
 from numba import njit
 
+from ..utils._lanes import ROW_LANES, load_rows
 from ..utils._random import uniform
-
-_LANES = 32  # rows at a time, side by side: sums over features stay in order, and need no reassociation
-
-
-@njit(cache=True, nogil=True)
-def _load_rows(X, start, stop, out):
-    """Rows of X as columns of `out`, (m, _LANES); lanes beyond them repeat the last."""
-    for lane in range(_LANES):
-        row = min(start + lane, stop - 1)
-        for a in range(X.shape[1]):
-            out[a, lane] = X[row, a]
 
 
 @njit(cache=True, nogil=True)
 def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, out):
-    """Log of weight times density, (K, _LANES), of rows as columns; `across` and `along` are (_LANES,) of scratch.
+    """Log of weight times density, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
 
     A squared distance to a subspace is the length of what is left when the projection is taken off: the difference
     of two squared lengths would lose the digits of rows that are near.
     """
     m = rows.shape[0]
-    left = np.empty((m, _LANES))
+    left = np.empty((m, ROW_LANES))
     for k in range(len(dims)):
         for a in range(m):
             centre = centres[k, a]
-            for lane in range(_LANES):
+            for lane in range(ROW_LANES):
                 left[a, lane] = rows[a, lane] - centre
-        for lane in range(_LANES):
+        for lane in range(ROW_LANES):
             out[k, lane] = 0.0
         for j in range(dims[k]):
-            for lane in range(_LANES):
+            for lane in range(ROW_LANES):
                 along[lane] = 0.0
             for a in range(m):
                 entry = bases[k, j, a]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     along[lane] += entry * left[a, lane]
             for a in range(m):
                 entry = bases[k, j, a]
-                for lane in range(_LANES):
+                for lane in range(ROW_LANES):
                     left[a, lane] -= entry * along[lane]
             ratio = ratios[k, j]
-            for lane in range(_LANES):
+            for lane in range(ROW_LANES):
                 out[k, lane] += ratio * along[lane] * along[lane]
-        for lane in range(_LANES):
+        for lane in range(ROW_LANES):
             across[lane] = 0.0
         for a in range(m):
-            for lane in range(_LANES):
+            for lane in range(ROW_LANES):
                 across[lane] += left[a, lane] * left[a, lane]
         half = 0.5 * noise[k]
-        for lane in range(_LANES):
+        for lane in range(ROW_LANES):
             out[k, lane] = offsets[k] - half * (across[lane] + out[k, lane])
 
 
@@ -65,12 +55,12 @@ def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, alon
 def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
     """Log of weight times density of rows start to stop of X, into the same rows of `out`, (n, K)."""
     K = len(dims)
-    rows, terms = np.empty((X.shape[1], _LANES)), np.empty((K, _LANES))
-    across, along = np.empty(_LANES), np.empty(_LANES)
-    for first in range(start, stop, _LANES):
-        _load_rows(X, first, stop, rows)
+    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
+    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
+    for first in range(start, stop, ROW_LANES):
+        load_rows(X, first, stop, rows)
         _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
-        for lane in range(min(_LANES, stop - first)):
+        for lane in range(min(ROW_LANES, stop - first)):
             for k in range(K):
                 out[first + lane, k] = terms[k, lane]
 
@@ -82,13 +72,13 @@ def draw_labels(X, start, stop, bases, dims, ratios, centres, noise, offsets, ke
     A row's draw belongs to its number, whichever task it is in.
     """
     K = len(dims)
-    rows, terms = np.empty((X.shape[1], _LANES)), np.empty((K, _LANES))
-    across, along = np.empty(_LANES), np.empty(_LANES)
+    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
+    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
     total = 0.0
-    for first in range(start, stop, _LANES):
-        _load_rows(X, first, stop, rows)
+    for first in range(start, stop, ROW_LANES):
+        load_rows(X, first, stop, rows)
         _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
-        for lane in range(min(_LANES, stop - first)):
+        for lane in range(min(ROW_LANES, stop - first)):
             largest = terms[0, lane]
             for k in range(1, K):
                 largest = max(largest, terms[k, lane])

@@ -287,3 +287,12 @@ def sample_rows(keys, purpose, n_samples, out):
                 row = last
                 _insert(slots, row)
             out[chain, i] = row
+
+
+@njit(cache=True, nogil=True)
+def fill_log_gamma_variates(key, shapes, out):
+    """Logs of gamma variates of rate one; each cell of a matrix has a key of its own."""
+    for i in range(shapes.shape[0]):
+        of_row = fold_in(key, i)
+        for k in range(shapes.shape[1]):
+            out[i, k] = log_gamma_variate(fold_in(of_row, k), shapes[i, k])

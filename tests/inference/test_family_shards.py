@@ -1,0 +1,112 @@
+"""Mixtures and admixtures of every family in shards: the same bytes as in one piece, on clusters that lose workers."""
+
+import numpy as np
+import pytest
+
+from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, SphericalAdmixture, distributed
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.emissions import Gaussian
+from skmanifold.inference import _dask_shards
+
+from ._fake_cluster import FakeClient
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 3, 4000)  # four blocks of 1,024 rows: shards have one or two
+REALS = RNG.normal(size=(4000, 2)) + np.array([[-3.0, 0.0], [0.0, 3.0], [3.0, 0.0]])[LABELS]
+COUNTS = RNG.poisson(np.array([[1.0, 5.0, 2.0], [5.0, 1.0, 2.0], [2.0, 2.0, 9.0]])[LABELS])
+ANSWERS = (RNG.random((4000, 3)) < np.array([[0.1, 0.9, 0.5], [0.9, 0.1, 0.5], [0.5, 0.5, 0.1]])[LABELS]).astype(float)
+ANSWERS[RNG.random(ANSWERS.shape) < 0.1] = np.nan
+ROWS = {"gaussian": REALS, "poisson": COUNTS, "bernoulli": ANSWERS, "multinomial": COUNTS}
+CORPUS = make_lda_corpus(60, 30, 3, mean_length=20, random_state=0).data
+VECTORS = RNG.normal(size=(30, 4))
+TOKENS = {
+    "gaussian": (CORPUS, {"word_vectors": VECTORS}),
+    "poisson": (CORPUS, {}),
+    "bernoulli": (ANSWERS[:60], {}),
+    "multinomial": (CORPUS, {}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(_dask_shards, "_LOOK_AFTER", 0.01)
+
+
+def dies_once(method, after):
+    """A cluster of three of which one worker dies when asked to `method` for the `after`-th time, and comes back."""
+    calls = []
+
+    def before(asked, address):
+        if asked == method:
+            calls.append(address)
+            if len(calls) == after:
+                client.kill(address, comes_back=True)
+
+    client = FakeClient(3, before)
+    return client
+
+
+def bytes_of(fitted):
+    names = ("components_", "log_density_trace_", "doc_topic_prior_", "weights_", "labels_")
+    arrays = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
+    return [array.tobytes() for array in (*arrays, *fitted.posterior_.values())]
+
+
+def make_mixture(emission, sampler, **settings):
+    return ExponentialFamilyMixture(
+        3, emission=emission, sampler=sampler, max_iter=8, thin=2, n_chains=2, random_state=0, **settings
+    )
+
+
+@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
+@pytest.mark.parametrize("emission", ROWS)
+def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
+    X = ROWS[emission]
+    expected = bytes_of(make_mixture(emission, sampler).fit(X))
+    client = dies_once("run", 17)
+    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
+        assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
+    assert len({address for address, method in client.log if method == "run"}) == 3
+
+
+def test_mixture_is_polished_by_all_rows():
+    expected = bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS))
+    with distributed(FakeClient(2)):
+        assert bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS)) == expected
+
+
+@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
+@pytest.mark.parametrize("emission", TOKENS)
+def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
+    X, given = TOKENS[emission]
+    admixture = ExponentialFamilyAdmixture(
+        3, emission=emission, sampler=sampler, max_iter=8, thin=2, n_chains=2, random_state=0, **given
+    )
+    expected = bytes_of(admixture.fit(X))
+    client = dies_once("run", 17)
+    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
+        assert bytes_of(admixture.fit(X)) == expected
+    assert len({address for address, method in client.log if method == "run"}) == 3
+
+
+def test_fit_goes_on_from_the_checkpoint_of_a_mixture(tmp_path):
+    expected = bytes_of(make_mixture("gaussian", "gibbs").fit(REALS))
+    with distributed(FakeClient(3), checkpoint_dir=tmp_path, checkpoint_every=3):
+        make_mixture("gaussian", "gibbs").fit(REALS)
+    client = FakeClient(2)
+    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
+        assert bytes_of(make_mixture("gaussian", "gibbs").fit(REALS)) == expected
+    assert sum(method == "run" for _, method in client.log) == 2 * 2 * 2  # workers, chains, passes after the sixth
+
+
+def test_checkpoint_of_another_emission_is_refused_by_name(tmp_path):
+    with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3):
+        make_mixture(Gaussian("full"), "esca").fit(REALS)
+        with pytest.raises(ValueError, match=r"of another run: its emission is 'Gaussian\(\)', not"):
+            make_mixture(Gaussian("diag"), "esca").fit(REALS)
+
+
+def test_estimator_whose_rows_cannot_be_in_shards_says_so():
+    with distributed(None), pytest.raises(ValueError, match="SphericalAdmixture does not run in shards"):
+        SphericalAdmixture(2, max_iter=4).fit(np.abs(REALS))
