@@ -33,8 +33,9 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
     to the workers and the rows' sufficient statistics back, both along a binary tree of workers; rows and latents stay
     where they are. The result is that of one process, whatever the number of workers, threads or deaths of workers.
 
-    Fits of samplers by passes over latents run this way: "esca" and "gibbs" of :class:`~skmanifold.StochasticLDA`.
-    Others refuse in one sentence. Only `fit` is concerned: `partial_fit`, `transform` and so on stay in this process.
+    Fits of samplers by passes over latents run this way: "esca" and "gibbs" of :class:`~skmanifold.StochasticLDA` and
+    :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
+    :class:`~skmanifold.ExponentialFamilyMixture`. Others refuse in one sentence. Only `fit` is concerned: `partial_fit`, `transform` and so on stay in this process.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
 
     Notes
     -----
-    In the block `fit` takes, besides arrays and sparse matrices, which are sent to the workers once:
+    In the block the fit of :class:`~skmanifold.StochasticLDA` takes, besides arrays and sparse matrices, which are sent
+    to the workers once:
 
     - a Dask array in blocks, dense or of SciPy's sparse matrices, which never pass through the client,
     - a Dask bag of documents, each a mapping from column to count or an array of columns, one a token,
