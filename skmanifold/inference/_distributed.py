@@ -35,8 +35,8 @@ def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator
 
     Fits of samplers by passes over latents run this way: "esca" and "gibbs" of :class:`~skmanifold.StochasticLDA` and
     :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
-    :class:`~skmanifold.ExponentialFamilyMixture`. Others refuse in one sentence. Only `fit` is concerned: `partial_fit`,
-    `transform` and so on stay in this process.
+    :class:`~skmanifold.ExponentialFamilyMixture`. Others refuse in one sentence. Only `fit` is concerned:
+    `partial_fit`, `transform` and so on stay in this process.
 
     Parameters
     ----------
