@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..emissions import EMISSIONS, BaseEmission
-from ..emissions._base import named_emission, resolve_emission
+from ..emissions._estimator import WithEmission
 from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
 from ..inference._driver import Chain, best_chain
@@ -19,6 +19,7 @@ from ..inference._open_shards import checkpoints_of
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
 from ..inference._shards import ShardedModel
+from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
 from ..samplers import ESCA, Gibbs
 from ..utils._csr import Counts
@@ -28,13 +29,12 @@ from ..utils._threads import Workers
 from ._family_admixture_inference import FamilyAdmixtureInference
 from ._family_admixture_shards import shard_admixture
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens, tokens_of
-from ._lda_streams import advance_counts
 from ._topic_counts import add_counts, mean_counts, scale_counts
 
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
-class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
+class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSampledEstimator):
     r"""Admixture of an exponential family: every token of a row has a component, in the row's own proportions.
 
     Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`; each of its tokens first takes a component
@@ -178,7 +178,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
-    _blocks = ("sampler", "emission")
+    _emissions = EMISSIONS
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["read_tokens", "bind_tokens"])],
@@ -281,12 +281,11 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         stride = store.stride(schedule.n_draws)
         with self._open_workers() as (chain_workers, kernel_workers):
             model: Any = tokens.model(counts, prior, kernel_workers)
-            checkpoints = None
-            if active_session():
-                check_compatible(sampler, ShardedModel(model, None), self._samplers.values())
+            session, checkpoints = active_session(), None
+            check_compatible(sampler, ShardedModel(model, None) if session else model, self._samplers.values())
+            if session:
                 model = shard_admixture(tokens, counts, prior, kernel_workers, type(self).__name__)
                 checkpoints = checkpoints_of(self, key, model)
-            check_compatible(sampler, model, self._samplers.values())
             fitted = self._run_chains(
                 sampler,
                 model,
@@ -355,7 +354,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         with Workers(self.n_jobs) as workers:
             model = begun["_tokens"].model(counts, prior, workers)
             check_compatible(sampler, model, self._samplers.values())
-            state = advance_counts(sampler, model, before, key, t, rate, self.total_samples)
+            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
         for name in ("_posterior", "log_density_trace_", "n_iter_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(begun, doc_topic_prior_=prior, sampler_=sampler, n_batch_iter_=t + 1, _key=key)
@@ -364,7 +363,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
 
     def _resolve_emission(self) -> BaseEmission:
         """A fresh emission, and a ValueError if what belongs to another is given, or what it needs is not."""
-        emission = resolve_emission(self.emission, EMISSIONS)
+        emission = super()._resolve_emission()
         if self.word_vectors is not None and not emission.has_vector_tokens:
             raise ValueError(f"word_vectors are for emission='gaussian', not {self.emission!r}.")
         if self.intensity_rate is not None and not emission.has_random_totals:
@@ -372,9 +371,6 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         if self.word_vectors is None and emission.has_vector_tokens:
             raise ValueError(f"emission={self.emission!r} needs word_vectors, one for each column of X.")
         return emission
-
-    def _named_block(self, block: str, name: str):
-        return named_emission(name, EMISSIONS) if block == "emission" else super()._named_block(block, name)
 
     def _check_unchanged(self, emission: BaseEmission) -> None:
         if self.n_components != self._n_features_out:

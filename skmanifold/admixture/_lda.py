@@ -15,6 +15,7 @@ from ..inference._draw_store import DrawStore
 from ..inference._open_shards import checkpoints_of
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
+from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible, seen_by
 from ..samplers import (
     CVB0,
@@ -40,7 +41,7 @@ from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
 from ._lda_passes import MinibatchPasses, add_topics, record_topics
 from ._lda_shards import shard_corpus
-from ._lda_streams import TopicStream, advance_counts
+from ._lda_streams import TopicStream
 from ._token_shards import is_elsewhere
 from ._topic_counts import TopicPrior, add_counts, scale_counts
 from ._topic_inference import TopicInference
@@ -410,7 +411,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         with Workers(self.n_jobs) as workers:
             model = LDAModel(counts, *priors, workers)
             check_compatible(sampler, model, self._samplers.values())
-            state = advance_counts(sampler, model, before, key, t, rate, self.total_samples)
+            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
         counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.total_samples}
         return {**counted, "_estimate": state.position, "_stream": None}
 

@@ -8,33 +8,12 @@ import numpy as np
 
 from ..inference._draw_stream import DrawStream
 from ..models._topic_word import TopicWord, as_topic_word
-from ..samplers import BaseSampler, ManifoldSampler, State
+from ..samplers import ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows, expected_rows
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._lda_minibatch import MinibatchLDA
 from ._lda_passes import MinibatchPasses, own, topics_of
-from ._token_model import TokenModel
-from ._topic_counts import TopicCounts
-
-
-def advance_counts(
-    sampler: BaseSampler,
-    model: TokenModel,
-    before: TopicCounts | None,
-    key: np.uint64,
-    n_batches: int,
-    rate: float,
-    total_samples: int,
-) -> State:
-    """One more minibatch for a sampler that keeps counts: T <- (1 - rate) T + rate * scale * T_batch.
-
-    `before` are the counts after `n_batches` minibatches; None before the first.
-    """
-    stream, scale = subkey(key, Purpose.MINIBATCH), total_samples / model.counts.n_rows
-    if before is None:
-        return sampler.init_stream(model, stream, scale)
-    return sampler.step_stream(model, sampler.resume_stream(model, before, stream, n_batches), rate, scale)
 
 
 class TopicStream(DrawStream):

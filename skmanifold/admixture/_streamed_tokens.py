@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from ..inference._checkpoints import clear_if_unwritable
 from ..inference._shards import RowLatents, scratch_folder
-from ..inference._sources import CorpusRange
+from ..inference._sources import CorpusRange, cut_rows
 from ..models._topic_word import TopicWord
 from ..utils._threads import Workers
 from ._token_storage import ReadRows, StorableTokens
@@ -85,10 +84,9 @@ class StreamedTokens:
         for corpus, start, stop in self.rows:
             tokens = corpus.token_start[start : stop + 1]
             n_pieces = max(1, -(-int(tokens[-1] - tokens[0]) // self.piece_tokens))
-            wanted = tokens[0] + np.arange(1, n_pieces) * ((tokens[-1] - tokens[0]) / n_pieces)
-            cuts = np.union1d(np.searchsorted(tokens, wanted), [0, stop - start]).tolist()
             pieces += [
-                (first_row + low, CorpusRange(corpus, start + low, start + high)) for low, high in pairwise(cuts)
+                (first_row + low, CorpusRange(corpus, start + low, start + high))
+                for low, high in cut_rows(tokens, n_pieces)
             ]
             first_row += stop - start
         return pieces

@@ -14,7 +14,15 @@ from ..datasets._documents import counts_of_documents
 from ..inference._distributed import active_session
 from ..inference._open_shards import open_shards
 from ..inference._shards import ShardedModel
-from ..inference._sources import CorpusRange, CorpusSource, CountsSource, DaskSource, corpora_of, in_dask
+from ..inference._sources import (
+    CorpusRange,
+    CorpusSource,
+    CountsSource,
+    DaskSource,
+    check_same_width,
+    corpora_of,
+    in_dask,
+)
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._threads import Workers
 from ._streamed_tokens import StreamedTokens
@@ -56,9 +64,7 @@ class TokenShards:
             check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
             for block in blocks
         ]
-        widths = sorted({part.shape[1] for part in parts})
-        if len(widths) > 1:
-            raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
+        check_same_width(part.shape[1] for part in parts)
         csr = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], format="csr"))
         check_non_negative(csr, self.whom)
         csr = canonical_csr(csr)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._version import __version__
 from ._shards import LostShardError, Shard, ShardBuilder, packed, unpacked
+from ._sources import check_same_width
 
 _PATIENCE = "60s"  # for a worker to come, if there is none
 _LOOK_AFTER = "5s"  # without an answer it is time to see whether workers were lost
@@ -78,10 +79,10 @@ class DaskShards:
             raise ValueError("X has no rows.")
         self._actors = [actor for actor, (n_rows, _) in zip(self._actors, shapes, strict=True) if n_rows]
         shapes = [shape for shape in shapes if shape[0]]
-        widths = sorted({width for _, width in shapes})
-        if len(widths) > 1 and not self._source.is_ragged:
-            raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
-        self.n_features = widths[-1]
+        widths = [width for _, width in shapes]
+        if not self._source.is_ragged:
+            check_same_width(widths)
+        self.n_features = max(widths)
         first_rows = np.concatenate(([0], np.cumsum([n_rows for n_rows, _ in shapes]))).tolist()
         self.n_rows = first_rows[-1]
         self._on_all("begin", [(first_row, self.n_features) for first_row in first_rows[:-1]])

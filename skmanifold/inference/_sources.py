@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,19 +33,8 @@ class CountsSource:
 
     def split(self, n_parts: int) -> list[list[Counts]]:
         """One block a part."""
-        indptr, indices, counts, n_features = self.counts
-        cuts = _cut(self.counts.token_start(), n_parts)
-        return [
-            [
-                Counts(
-                    indptr[start : stop + 1] - indptr[start],
-                    indices[indptr[start] : indptr[stop]],
-                    counts[indptr[start] : indptr[stop]],
-                    n_features,
-                )
-            ]
-            for start, stop in cuts
-        ]
+        cuts = cut_rows(self.counts.token_start(), n_parts)
+        return [[self.counts.part(start, stop)] for start, stop in cuts]
 
 
 class CorpusSource:
@@ -53,9 +43,7 @@ class CorpusSource:
     is_ragged = False
 
     def __init__(self, corpora: list[Corpus]):
-        widths = sorted({corpus.shape[1] for corpus in corpora})
-        if len(widths) > 1:
-            raise ValueError(f"All parts of X must have the same number of columns; there are parts of {widths}.")
+        check_same_width(corpus.shape[1] for corpus in corpora)
         if not any(corpus.n_tokens for corpus in corpora):
             raise ValueError("X has no tokens.")
         self.corpora = corpora
@@ -66,7 +54,7 @@ class CorpusSource:
         before = np.concatenate(([0], np.cumsum([corpus.n_tokens for corpus in self.corpora])))
         tokens = np.concatenate([[0], *(c.token_start[1:] + b for c, b in zip(self.corpora, before, strict=False))])
         parts = []
-        for start, stop in _cut(tokens, n_parts):
+        for start, stop in cut_rows(tokens, n_parts):
             ranges = []
             for corpus, end in zip(self.corpora, ends.tolist(), strict=True):
                 first = end - len(corpus)
@@ -123,9 +111,16 @@ def corpora_of(X: Any) -> list[Corpus]:
     return list(X) if isinstance(X, list | tuple) and X and all(isinstance(part, Corpus) for part in X) else []
 
 
-def _cut(token_start: np.ndarray, n_parts: int) -> list[tuple[int, int]]:
+def check_same_width(widths: Iterable[int]) -> None:
+    """Raise a ValueError unless all parts have as many columns."""
+    different = sorted(set(widths))
+    if len(different) > 1:
+        raise ValueError(f"All parts of X must have the same number of columns; there are parts of {different}.")
+
+
+def cut_rows(token_start: np.ndarray, n_parts: int) -> list[tuple[int, int]]:
     """At most `n_parts` ranges of rows, none empty, of about equal numbers of tokens."""
-    n_rows = len(token_start) - 1
-    wanted = np.arange(1, n_parts) * (token_start[-1] / n_parts)
+    first, n_rows = token_start[0], len(token_start) - 1
+    wanted = first + np.arange(1, n_parts) * ((token_start[-1] - first) / n_parts)
     cuts = np.union1d(np.searchsorted(token_start, wanted), [0, n_rows]).tolist()
     return list(pairwise(cuts))

@@ -157,9 +157,9 @@ def document_completion(
             topics = as_topic_word(matrix)
             arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
             for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
-                part = _take_rows(observed, start, stop)
+                part = observed.part(start, stop)
                 proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
-                held = _take_rows(held_out, start, stop)
+                held = held_out.part(start, stop)
                 out = probability[held_out.indptr[start] : held_out.indptr[stop]]
                 workers.run(
                     _add_probabilities,
@@ -242,16 +242,6 @@ def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
 
 def _row_sums(counts):
     return np.diff(counts.token_start())
-
-
-def _take_rows(counts, start, stop):
-    first, last = counts.indptr[start], counts.indptr[stop]
-    return Counts(
-        counts.indptr[start : stop + 1] - first,
-        counts.indices[first:last],
-        counts.counts[first:last],
-        counts.n_features,
-    )
 
 
 def _with_counts(counts, new_counts):

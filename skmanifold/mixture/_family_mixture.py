@@ -20,6 +20,7 @@ from ..inference._draw_store import DrawStore
 from ..inference._driver import Chain, best_chain
 from ..inference._open_shards import checkpoints_of
 from ..inference._schedule import Schedule
+from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
 from ..samplers import EM, ESCA, Gibbs
 from ..utils._block_sums import BlockSums
@@ -335,18 +336,15 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         t = 0 if begins else self.n_batch_iter_
         rows = emission.read(self, X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins, by_content=False)
         family = self._bind(emission, rows) if begins else self._family
-        scale = self.total_samples / rows.n_rows
+        before = None
+        if not begins:
+            past = self.total_samples / self._n_summed_rows
+            before = self._sums.map(lambda array: array * past)
         rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        stream = subkey(key, Purpose.MINIBATCH)
         with Workers(self.n_jobs) as workers:
             model = self._model(rows, family, workers, begins)
             check_compatible(sampler, model, self._samplers.values())
-            if begins:
-                state = sampler.init_stream(model, stream, scale)
-            else:
-                past = self.total_samples / self._n_summed_rows
-                before = self._sums.map(lambda array: array * past)
-                state = sampler.step_stream(model, sampler.resume_stream(model, before, stream, t), rate, scale)
+            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
         self._forget()
         self.__dict__.update(_attributes(family, state.position), _sums=state.statistics, _draws=[], best_chain_=0)
         self._n_summed_rows, self._key, self._family = float(self.total_samples), key, family

@@ -30,6 +30,12 @@ class Counts(NamedTuple):
         """Sum of all counts."""
         return int(self.counts.sum(dtype=np.int64))
 
+    def part(self, start: int, stop: int) -> Counts:
+        """The rows `start` to `stop`; shares the arrays of its entries."""
+        first, last = self.indptr[start], self.indptr[stop]
+        indptr = self.indptr[start : stop + 1] - first
+        return Counts(indptr, self.indices[first:last], self.counts[first:last], self.n_features)
+
     def pair_start(self) -> np.ndarray:
         """Where each pair's tokens begin, in CSR order, and the number of all: (nnz + 1,) int64, made anew."""
         return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
