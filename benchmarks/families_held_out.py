@@ -22,6 +22,7 @@ import numpy as np
 from _corpora import data_folder
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
@@ -147,7 +148,7 @@ def measure_speed(n_passes, n_rounds):
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore")
+    warnings.simplefilter("ignore", ConvergenceWarning)  # of peers that stop at their most iterations
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
