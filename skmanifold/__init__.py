@@ -1,28 +1,6 @@
 """Bayesian latent-variable estimators on manifolds, with scikit-learn's interface and pluggable samplers."""
 
-from ._version import __version__
-from .admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
-from .inference import Draws, distributed, sample
-from .mixture import (
-    DPCategoricalMixture,
-    ExponentialFamilyMixture,
-    SubspaceClassifier,
-    SubspaceMixture,
-    VonMisesFisherMixture,
-)
+import lazy_loader as _lazy
 
-__all__ = [
-    "DPCategoricalMixture",
-    "Draws",
-    "ExponentialFamilyAdmixture",
-    "ExponentialFamilyMixture",
-    "OrthogonalSphericalAdmixture",
-    "SphericalAdmixture",
-    "StochasticLDA",
-    "SubspaceClassifier",
-    "SubspaceMixture",
-    "VonMisesFisherMixture",
-    "__version__",
-    "distributed",
-    "sample",
-]
+# What is named here is imported when it is asked for: each estimator brings kernels of its own.
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -12,18 +12,31 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 
+from .callbacks._hooks import PassReport, rows_to_fit, wants_estimator
 from .inference._checkpoints import Checkpoints
 from .inference._distributed import active_session
 from .inference._driver import Chain, best_chain, run_chains
 from .inference._schedule import Schedule
 from .inference._shards import ShardedModel
+from .persistence import SavesItself
 from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
-from .utils._sklearn import CALLBACK_STATE
+from .utils._sklearn import CALLBACK_STATE, fit_context
 from .utils._threads import Workers
 
+__all__ = [
+    "BaseSampledEstimator",
+    "Schedule",
+    "all_or_nothing",
+    "best_chain",
+    "fit_context",
+    "rows_to_fit",
+    "stack_draws",
+    "takes_minibatches",
+]
 
-class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
+
+class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass lists the samplers it knows by their short names in ``_samplers``. The constructor parameter `sampler`
@@ -34,6 +47,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
     _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
     _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
+    _pass_report: PassReport  # while it is fitted
 
     def set_params(self, **params):
         """Set the parameters of this estimator; ``sampler__name`` reaches into the sampler, even one given by name.
@@ -129,12 +143,20 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         def fitted(chains: list[Chain]) -> dict[str, Any]:
             return {**estimate(chains), **_traces(sampler, chains, record)}
 
+        n_tokens = getattr(model, "n_tokens", None)
+        amount = (n_rows, "rows") if n_tokens is None else (n_tokens, "tokens")
+
         def after_pass(iteration: int, chains: list[Chain]) -> bool:
+            log_density = chains[best_chain(chains)].log_density[-1]
             if self.verbose and iteration % self.verbose == 0:
-                log_density = chains[best_chain(chains)].log_density[-1]
                 print(f"pass {iteration} of {schedule.max_iter}: log density {log_density:.6g}")
+            may_stop = iteration > schedule.burn_in and (bool(chains[0].draws) or not schedule.n_draws)
+            self._pass_report = PassReport(
+                sampler.log_density_name.replace("_", " "), log_density, self.n_chains * amount[0], amount[1], may_stop
+            )
             step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
-            stop = step.call_on_fit_task_end(**task, reconstruction_attributes=lambda: fitted(chains))
+            attributes = (lambda: fitted(chains)) if wants_estimator(self, step) else None
+            stop = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
             return stop or all(sampler.has_converged(chain.state) for chain in chains)
 
         context.call_on_fit_task_begin(**task)
@@ -153,6 +175,7 @@ class BaseSampledEstimator(CallbackSupportMixin, BaseEstimator):
         )
         attributes = fitted(chains)
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+        self.__dict__.pop("_pass_report", None)
         return attributes
 
 

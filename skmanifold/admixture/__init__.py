@@ -1,8 +1,5 @@
 """Admixture models: each row is a mixture of the same components in its own proportions."""
 
-from ._family_admixture import ExponentialFamilyAdmixture
-from ._lda import StochasticLDA
-from ._orthogonal import OrthogonalSphericalAdmixture
-from ._spherical import SphericalAdmixture
+import lazy_loader as _lazy
 
-__all__ = ["ExponentialFamilyAdmixture", "OrthogonalSphericalAdmixture", "SphericalAdmixture", "StochasticLDA"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

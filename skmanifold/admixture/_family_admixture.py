@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..callbacks._hooks import rows_to_fit
 from ..emissions import EMISSIONS, BaseEmission
 from ..emissions._estimator import WithEmission
 from ..inference._distributed import active_session
@@ -268,7 +269,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             If the sampler asks what this model cannot answer.
         """
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler, emission = self._resolve_sampler(), self._resolve_emission()

@@ -36,6 +36,17 @@ def has_perplexity(estimator: Any) -> bool:
     return True
 
 
+def has_words(estimator: Any) -> bool:
+    """Whether its components are probabilities of words; an AttributeError that says why not, for ``available_if``."""
+    kind = _kind(estimator.emission)
+    if kind.has_vector_tokens or kind.has_missing_tokens:
+        raise AttributeError(
+            f"pyLDAvis shows probabilities of words, which emission={estimator.emission!r} does not have: use "
+            "'multinomial' or 'poisson'."
+        )
+    return True
+
+
 class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
     """Methods of an estimator with fitted components of tokens; not public.
 
@@ -210,6 +221,44 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return math.exp(-self.score(X))
 
+    @available_if(has_words)
+    def to_pyldavis(self, X, *, feature_names=None, max_features=10_000, **options):
+        """The components as pyLDAvis takes topics, for its page of topics.
+
+        Topic t of the page is row t - 1 of ``components_``. Not there for "bernoulli" and "gaussian".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`: the sizes of components are shares of their tokens. Rows without tokens are left out.
+        feature_names : array-like of shape (n_features,), default=None
+            The words; None is ``feature_names_in_``, or x0, x1, ... where there are none.
+        max_features : int or None, default=10_000
+            The most words that are shown, those with most tokens in X; None is all.
+        **options
+            Of ``pyLDAvis.prepare``. By default ``n_jobs=1``, ``sort_topics=False`` and ``mds`` is a classical scaling
+            of Jensen-Shannon divergences that is the same on every machine. With 50 topics it takes ten seconds or so,
+            with ``lambda_step=0.05`` a third.
+
+        Returns
+        -------
+        prepared : pyLDAvis.PreparedData
+            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network;
+            where there is none, add ``d3_url=pyLDAvis.urls.D3_LOCAL, ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL,
+            ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``, for a page that is read on this machine.
+
+        Raises
+        ------
+        ImportError
+            Where pyLDAvis is not installed (``pip install skmanifold[pyldavis]``).
+        ValueError
+            If X has no tokens, or names do not fit its columns.
+        """
+        from ..inspection._pyldavis import to_pyldavis  # what draws is imported only where it is asked for
+
+        check_is_fitted(self)
+        return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)
+
     def _predictive(self) -> list[ScaledTokens]:
         """The tokens' laws that predict: evenly spaced draws, or the estimate where there are none."""
         posterior = self.__dict__.get("_posterior", {})
@@ -228,10 +277,14 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """What a draw of the parameters is made of."""
         return ["components", "covariances"] if self.emission_.has_vector_tokens else ["components"]
 
-    def _named_draws(self) -> tuple[dict[str, np.ndarray], Any]:
+    def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
+        """Entries are of words or, where a row has a cell of each, of features; vectors have their own dimensions."""
+        axes, names = super()._draw_axes()
         if not self.emission_.has_vector_tokens:
-            return super()._named_draws()
-        return {name: draws for name, draws in self.posterior_.items() if name != "covariances"}, None
+            entry = "feature" if self.emission_.has_missing_tokens else "word"
+            return {**axes, "components": ["topic", entry]}, names
+        shape = ["topic", "dimension", "dimension_bis"][: self.covariances_.ndim]
+        return {**axes, "components": ["topic", "dimension"], "covariances": shape}, None
 
     def _read_again(self, X) -> Counts:
         """Rows after `fit`: fractions are rounded by the row's content."""

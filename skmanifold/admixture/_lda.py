@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..callbacks._hooks import rows_to_fit
 from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
 from ..inference._open_shards import checkpoints_of
@@ -303,7 +304,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
             If the sampler asks what this model cannot answer.
         """
         with all_or_nothing(self):
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler = self._resolve_sampler()

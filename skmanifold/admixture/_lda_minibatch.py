@@ -120,6 +120,11 @@ class MinibatchLDA(MinibatchTarget):
         return self.counts.n_rows
 
     @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return self.counts.n_tokens
+
+    @property
     def n_batches(self) -> int:
         """Minibatches that see as many documents as there are."""
         return 1 if self.batch_size is None else -(-self.n_samples // self.batch_size)

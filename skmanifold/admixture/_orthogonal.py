@@ -8,6 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing
+from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
@@ -260,7 +261,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         """
         # Products of matrices would round otherwise on other numbers of threads.
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler = self._resolve_sampler()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..inference._arviz import falling, to_tree
 from ..metrics import match_topics
 from ._topic_posterior import credible_intervals
 from ._topic_uncertainty import TopicUncertainty
@@ -59,6 +60,33 @@ class FrameUncertainty(TopicUncertainty):
         if not draws:
             raise ValueError("No draws with n_components_ topics were kept: raise max_draws_bytes, or lower thin.")
         return credible_intervals(np.array(draws), level)
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every chain's topics in the order of ``components_``.
+
+        Where the number of topics is inferred, topics of one draw need not be those of another, and what is exported
+        has no labels: their number, and their weights from the largest to the smallest.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``components`` (axes ``chain``, ``draw``, ``topic`` and ``word``) and
+            ``topic_weights``, or ``n_components`` and ``topic_weights`` with an axis ``rank``, NaN beyond a draw's
+            number of topics; ``sample_stats`` has the log likelihood, and the temperature of samplers that have one.
+            Where `max_draws_bytes` left fewer draws of the topics than of the rest, they are in a group
+            ``posterior_thinned``, whose ``draw`` says which ones they are.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        """
+        check_is_fitted(self)
+        if not self._has_sizes:
+            return super().to_arviz()
+        draws = {name: values for name, values in self.posterior_.items() if name != "components"}
+        draws["topic_weights"] = falling(draws["topic_weights"])
+        return to_tree(draws, {"topic_weights": ["rank"]})
 
     @property
     def _has_sizes(self) -> bool:

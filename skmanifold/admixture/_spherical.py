@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
@@ -297,7 +298,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
             If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right.
         """
         with all_or_nothing(self):
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler = self._resolve_sampler()

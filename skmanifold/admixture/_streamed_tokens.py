@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..inference._checkpoints import clear_if_unwritable
 from ..inference._shards import RowLatents, scratch_folder
 from ..inference._sources import CorpusRange, cut_rows
 from ..models._topic_word import TopicWord
+from ..utils._disk import clear_if_unwritable
 from ..utils._threads import Workers
 from ._token_storage import ReadRows, StorableTokens
 from ._topic_counts import TopicCounts, add_counts

@@ -84,6 +84,11 @@ class TokenModel:
         """Number of rows."""
         return self.counts.n_rows
 
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return self.counts.n_tokens
+
     def mode(self, statistics: TopicCounts) -> TopicWord:
         """The law of the tokens that counts and prior make most probable."""
         raise NotImplementedError

@@ -17,11 +17,6 @@ ReadRows = Callable[[int, int], RowLatents]
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
 
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return self.counts.n_tokens
-
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
         """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
         if isinstance(latents, np.ndarray):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..inference._arviz import to_tree
 from ..inference._proportions import infer_proportions
 from ..metrics import match_topics
 from ..metrics._held_out import pair_draws
@@ -20,12 +21,11 @@ from ..utils._threads import Workers, split_range
 STABLE_SIMILARITY = 0.8
 _MIN_DRAWS = 4  # R-hat splits each chain, and a variance takes two
 _CHUNK_CELLS = 1 << 20  # draws of single probabilities sorted at a time
-_TOPIC_AXES = {  # of the variables that have topics, after those of chains and draws
+TOPIC_AXES = {  # of the variables that have topics, after those of chains and draws
     "components": ["topic", "word"],
     "topic_weights": ["topic"],
     "doc_topic_prior": ["topic"],
 }
-_TRACES = {"log_joint": "lp", "log_likelihood": "log_likelihood"}  # the first is what ArviZ calls lp
 
 
 class ChainMatch(NamedTuple):
@@ -209,13 +209,12 @@ def to_arviz(
     feature_names=None,
     *,
     component_draws=None,
+    axes: dict[str, list[str]] = TOPIC_AXES,
 ) -> Any:
     """The draws as ArviZ's tree of data, topics in the order of the best chain.
 
-    Variables with topics go to the group ``posterior``, with dimensions ``chain``, ``draw``, ``topic`` and ``word``;
-    log densities go to ``sample_stats``, ``log_joint`` by ArviZ's name ``lp``. A group of ArviZ has one dimension of
-    draws. If ``components`` were thinned more than the rest they are in a group of their own, ``posterior_thinned``,
-    whose ``draw`` says which draws of ``posterior`` they belong to. ArviZ's functions take
+    Variables with topics go to the group ``posterior``, log densities to ``sample_stats``. If ``components`` were
+    thinned more than the rest they are in a group of their own, ``posterior_thinned``. ArviZ's functions take
     ``group="posterior_thinned"``; ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` is the rest at these draws.
 
     Parameters
@@ -225,47 +224,23 @@ def to_arviz(
     permutations : ndarray of shape (n_chains, n_components), optional
         As in :class:`ChainMatch`; None leaves the topics as they are.
     feature_names : sequence of str, optional
-        Labels of the words; None numbers them.
+        Labels of the last axis of ``components``; None numbers them.
     component_draws : sequence of int, optional
         Which draws ``components`` are, counted from 0, if they are not all.
+    axes : dict of str to list of str
+        Axes of the variables with topics, after those of chains and draws; that of topics is the first.
 
     Raises
     ------
     ImportError
         Where arviz-base is not installed.
     """
-    try:
-        from arviz_base import from_dict
-    except ImportError as error:
-        raise ImportError("to_arviz needs arviz-base: pip install skmanifold[arviz].") from error
-    groups: dict[str, dict] = {}
-    coords: dict[str, Any] = {}
-    thinned = None
-    for name, values in posterior.items():
-        axes = _TOPIC_AXES.get(name, [])
-        if np.ndim(values) != 2 + len(axes):
-            raise ValueError(f"The axes of {name!r}, of shape {np.shape(values)}, are not known.")
-        if axes:
-            values = values if permutations is None else permute_topics(values, permutations)
-            coords["topic"] = np.arange(values.shape[2])
-        if "word" in axes:
-            coords["word"] = np.arange(values.shape[3]) if feature_names is None else np.asarray(feature_names)
-            if component_draws is not None:
-                thinned = values
-                continue
-        group = "sample_stats" if name in _TRACES else "posterior"
-        groups.setdefault(group, {})[_TRACES.get(name, name)] = values
-    n_draws = {name: np.shape(values)[1] for group in groups.values() for name, values in group.items()}
-    if len(set(n_draws.values())) > 1:
-        raise ValueError(f"The numbers of draws differ, {n_draws}: component_draws must say which ones were kept.")
-    # conventions are kept; the check would warn of more chains than draws
-    tree = from_dict(groups, coords=coords, dims=_TOPIC_AXES, check_conventions=False)
-    if thinned is not None:
-        coords["draw"] = np.asarray(component_draws)
-        groups = {"posterior_thinned": {"components": thinned}}
-        part = from_dict(groups, coords=coords, dims=_TOPIC_AXES, check_conventions=False)
-        tree["posterior_thinned"] = part["posterior_thinned"]
-    return tree
+    if permutations is not None:
+        posterior = {
+            name: permute_topics(values, permutations) if name in axes else values for name, values in posterior.items()
+        }
+    coords = {} if feature_names is None else {axes["components"][-1]: np.asarray(feature_names)}
+    return to_tree(posterior, axes, coords, component_draws=component_draws)
 
 
 def mean_proportions(

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..samplers import BaseSampler
 from ._topic_posterior import (
     STABLE_SIMILARITY,
+    TOPIC_AXES,
     credible_intervals,
     diagnose_topics,
     match_chains,
@@ -118,8 +119,10 @@ class TopicUncertainty:
         Returns
         -------
         xarray.DataTree
-            Groups ``posterior`` and ``sample_stats``. Where `max_draws_bytes` left fewer draws of the topics than of
-            the rest, they are in a group ``posterior_thinned``.
+            Group ``posterior`` has ``components`` (axes ``chain``, ``draw``, ``topic`` and ``word``),
+            ``topic_weights`` and priors that were learned; ``sample_stats`` has the log density. Where
+            `max_draws_bytes` left fewer draws of the topics than of the rest, they are in a group
+            ``posterior_thinned``, whose ``draw`` says which ones they are.
 
         Raises
         ------
@@ -129,15 +132,13 @@ class TopicUncertainty:
             Where arviz-base is not installed (``pip install skmanifold[arviz]``).
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
-        posterior, names = self._named_draws()
-        n_draws = posterior["topic_weights"].shape[1]
-        kept = self._component_draws if hasattr(self, "_posterior") else range(n_draws)
-        thinned = kept if len(kept) < n_draws else None
-        return to_arviz(posterior, match.permutations, names, component_draws=thinned)
+        kept = self._component_draws if hasattr(self, "_posterior") else None  # a stream keeps whole draws alone
+        axes, names = self._draw_axes()
+        return to_arviz(self.posterior_, match.permutations, names, component_draws=kept, axes=axes)
 
-    def _named_draws(self) -> tuple[dict[str, np.ndarray], Any]:
-        """The draws as ArviZ gets them, and names of the topics' entries, if there are any."""
-        return self.posterior_, getattr(self, "feature_names_in_", None)
+    def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
+        """Axes of the draws with topics, and names of the topics' entries, if there are any."""
+        return TOPIC_AXES, getattr(self, "feature_names_in_", None)
 
     def _draws_of_topics(self) -> np.ndarray:
         check_is_fitted(self)

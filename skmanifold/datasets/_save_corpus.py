@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..utils._disk import sync
 from ._corpus import ARRAYS, COUNT_TYPES, FORMAT, HEADER, VERSION, VOCABULARY, Corpus, is_corpus, open_corpus
 from ._formats import PathLike, dump_vocabulary, load_vocabulary, opened_docword
 
@@ -403,8 +404,8 @@ def _built(target: Path, overwrite: bool) -> Iterator[Path]:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
-            _sync(file, os.O_RDWR)
-        _sync(temporary)
+            sync(file, os.O_RDWR)
+        sync(temporary)
         _refuse_existing(target, overwrite)
         _put_in_place(temporary, target)
     except OSError as error:
@@ -414,7 +415,7 @@ def _built(target: Path, overwrite: bool) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
@@ -440,14 +441,3 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
         raise FileExistsError(f"{target} exists and is not a corpus alone, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")
-
-
-def _sync(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Wait until the disk has it."""
-    if os.name == "nt" and path.is_dir():  # cannot be opened there
-        return
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

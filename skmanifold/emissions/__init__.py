@@ -1,14 +1,5 @@
 """Emissions: how rows of a mixture, or tokens of an admixture, are distributed given their component."""
 
-from ._base import BaseEmission
-from ._bernoulli import Bernoulli
-from ._gaussian import Gaussian
-from ._multinomial import Multinomial
-from ._poisson import Poisson
+import lazy_loader as _lazy
 
-# By short name
-EMISSIONS: dict[str, type[BaseEmission]] = {
-    emission.short_name: emission for emission in (Bernoulli, Gaussian, Multinomial, Poisson)
-}
-
-__all__ = ["EMISSIONS", "BaseEmission", "Bernoulli", "Gaussian", "Multinomial", "Poisson"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

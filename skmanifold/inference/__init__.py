@@ -1,7 +1,5 @@
 """Running a sampler on a model: passes, chains, traces; and inference for new rows given what was learned."""
 
-from ._distributed import distributed
-from ._draws import Draws
-from ._sample import sample
+import lazy_loader as _lazy
 
-__all__ = ["Draws", "distributed", "sample"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pickle
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
+from ..utils._disk import clear_if_unwritable
 
 _FORMAT = 2  # of what is written
 _HEADER = "checkpoint.json"
@@ -116,17 +114,6 @@ class Checkpoints:
         for chain in chains:
             chain.model = model
         return int(iteration), chains
-
-
-@contextmanager
-def clear_if_unwritable(what: str, folder: os.PathLike[str] | str, rest: str = "") -> Iterator[None]:
-    """Say in one sentence what could not be written where, and what else there is to say."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        told = f"{what} could not be written to {folder} ({reason}){rest}."
-        raise OSError(error.errno or errno.EIO, told) from error
 
 
 def _with_latents(chains: list) -> list[int]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ._arviz import to_tree
+
 
 @dataclass(frozen=True, repr=False)
 class Draws:
@@ -86,16 +88,21 @@ class Draws:
         return self._diagnose("mcse", options)
 
     def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's tree of data, by arviz-base; groups ``posterior`` and ``sample_stats``."""
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError("to_arviz needs arviz-base: pip install skmanifold[arviz].") from error
-        names = {"log_density": "lp"}  # ArviZ's own word
-        groups = {"posterior": {"position": self.position}}
-        if self.stats:
-            groups["sample_stats"] = {names.get(name, name): values for name, values in self.stats.items()}
-        return from_dict(groups)
+        """The draws as ArviZ's tree of data.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``position``, with axis ``coordinate`` for vectors and axes ``row`` and ``column``
+            for matrices; ``sample_stats`` has `stats`, with ``log_density`` by ArviZ's name ``lp``.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        """
+        draws = {"position": self.position, **self.stats}
+        return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)
 
     def _diagnose(self, name: str, options: dict) -> np.ndarray:
         try:
@@ -107,3 +114,8 @@ class Draws:
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.position.shape[2:])) or "scalar"
         return f"Draws({self.n_chains} chains of {self.n_draws} draws, {shape}, by {self.sampler!r})"
+
+
+def _axes(n: int) -> list[str]:
+    """Names of a point's axes."""
+    return [[], ["coordinate"], ["row", "column"]][n] if n <= 2 else [f"axis_{i}" for i in range(n)]

@@ -14,6 +14,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..callbacks._hooks import labels_of_all, rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..metrics._partitions import compact_labels
@@ -280,7 +281,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
             If the sampler asks what this model cannot answer.
         """
         with all_or_nothing(self):
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler, mover = self._resolve_movers()
@@ -391,7 +392,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         labels : ndarray of shape (n_samples,)
             ``labels_``.
         """
-        return self.fit(X).labels_
+        return labels_of_all(self.fit(X), X)
 
     def _resolve_movers(self) -> tuple[BaseSampler, BaseSampler]:
         """The sampler, and what drives it through passes."""

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ..inference._arviz import falling, to_tree
 from ..metrics._partitions import co_clustering
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers, split_range
@@ -45,6 +46,7 @@ class MixtureInference:
     _row_totals: np.ndarray  # tokens of the rows that were fitted, for rows like them
     _fitted_on_sparse: bool
     _posterior: dict[str, np.ndarray]
+    _component_draws: np.ndarray  # those that are whole
 
     @property
     def posterior_(self):
@@ -225,6 +227,36 @@ class MixtureInference:
         else:
             X = _sample_codes(rng, cells, labels, self._column_start)
         return X, np.where(labels == self.n_components_, -1, labels)
+
+    def to_arviz(self) -> Any:
+        """What draws of the mixture say without labels, as ArviZ's tree of data.
+
+        A component of one draw need not be a component of another: partitions differ, and there is no order of
+        components that is right for all. So the weights of each draw are sorted, the largest first; components and
+        labels are in ``posterior_`` alone, and what labels say without their numbers is `co_clustering`.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``n_components``, ``concentration``, ``weights`` with an axis ``rank``, NaN beyond
+            the components of a draw, and their number ``n_active`` (with samplers by minibatches some have no rows);
+            ``sample_stats`` has the log joint density by ArviZ's name ``lp``. Where `max_draws_bytes` left fewer whole
+            draws, ``weights`` and ``n_active`` are in a group ``posterior_thinned``, whose ``draw`` says which ones
+            they are. Axes are ``chain``, ``draw`` and ``rank``.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        ValueError
+            If there are no draws yet.
+        """
+        told = {name: draws for name, draws in self.posterior_.items() if name not in ("components", "labels")}
+        if "weights" in told:
+            told["weights"] = falling(told["weights"])
+            told["n_active"] = np.count_nonzero(~np.isnan(told["weights"]), axis=-1)
+        kept = self._component_draws if self._stream is None else None  # a stream keeps whole draws alone
+        return to_tree(told, {"weights": ["rank"]}, component_draws=kept)
 
     def _summary_terms(self, X) -> np.ndarray:
         table = self._table_of(X)

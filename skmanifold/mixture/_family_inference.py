@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..emissions._base import BaseEmission, Family
+from ..inference._arviz import to_tree
 from ..samplers import BaseSampler
 from ..utils._random import Purpose, fold_in_each, root_key, subkey
 from ..utils._threads import Workers, split_range
@@ -54,7 +59,10 @@ class FamilyInference:
     _family: Family
     _position: Position  # the estimate
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
+    components_: np.ndarray
+    covariances_: np.ndarray  # of Gaussian components
     _posterior: dict[str, np.ndarray]
+    _component_draws: np.ndarray  # those whose components were kept
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
@@ -63,6 +71,63 @@ class FamilyInference:
         if "_posterior" not in vars(self):
             raise AttributeError("posterior_ is what fit leaves; partial_fit keeps no draws.")
         return self._posterior
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every draw's components in the order of ``components_``.
+
+        Components of a draw are matched to those of the estimate, one to one, by what they expect of a row. So
+        components that expect the same, and differ in their covariances alone, may have changed places.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``weights`` and ``components`` (axes ``chain``, ``draw``, ``component`` and
+            ``feature``), ``sample_stats`` the log likelihood. ``draw`` says which draws after burn-in these are: all of
+            them, or those whose components `max_draws_bytes` left room for.
+
+        Raises
+        ------
+        AttributeError
+            If the sampler does not draw the parameters.
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        ValueError
+            If no draws of the components were kept.
+        """
+        check_is_fitted(self)
+        if not self.sampler_.draws_parameters:
+            raise AttributeError(
+                f"{type(self.sampler_).__name__} estimates the components and does not draw them: there are no draws "
+                "from the posterior. Use the sampler 'gibbs'."
+            )
+        components = self.posterior_.get("components")
+        if components is None or components.shape[1] == 0:
+            raise ValueError("No draws of the components were kept: raise max_draws_bytes, or lower burn_in or thin.")
+        whole = self._component_draws
+        orders = self._match_components(components)
+        draws = {
+            "log_likelihood": self.posterior_["log_likelihood"][:, whole],
+            "weights": np.take_along_axis(self.posterior_["weights"][:, whole], orders, axis=2),
+            "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
+        }
+        coords = {"draw": whole}
+        if hasattr(self, "feature_names_in_"):
+            coords["feature"] = self.feature_names_in_
+        return to_tree(draws, {"weights": ["component"], "components": ["component", "feature"]}, coords)
+
+    def _match_components(self, draws: np.ndarray) -> np.ndarray:
+        """For each draw the order in which its components are those of ``components_``, (n_chains, n_draws, K)."""
+        # In units in which the rows of a component scatter about alike in all features: those of Gaussians are known,
+        # and of counts and shares the square roots have them.
+        if hasattr(self, "covariances_"):
+            of_features = np.einsum("kvv->v" if self.covariances_.ndim == 3 else "kv->v", self.covariances_)
+            scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
+        else:
+            scale = np.sqrt if min(draws.min(), self.components_.min()) >= 0.0 else np.asarray
+        reference = scale(self.components_)
+        return np.array(
+            [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
+        )
 
     def predict_proba(self, X):
         """Posterior probabilities of the components given each row, at the estimate.

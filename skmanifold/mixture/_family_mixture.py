@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..callbacks._hooks import labels_of_all, rows_to_fit
 from ..emissions import EMISSIONS
 from ..emissions._base import Family
 from ..emissions._estimator import WithEmission
@@ -255,7 +256,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             If the sampler asks what this model cannot answer.
         """
         with all_or_nothing(self), threadpool_limits(1):  # other numbers of threads round otherwise
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler, emission = self._resolve_sampler(), self._resolve_emission()
@@ -366,7 +367,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         labels : ndarray of shape (n_samples,)
             ``labels_``.
         """
-        return self.fit(X).labels_
+        return labels_of_all(self.fit(X), X)
 
     def _bind(self, emission, rows) -> Family:
         if rows.n_rows < self.n_components:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 
 from ..emissions._base import Family
 from ..emissions._gaussian_families import GaussianFamily
@@ -48,6 +47,8 @@ def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.nda
 
 def _means_labels(X: np.ndarray, K: int, key: np.uint64) -> np.ndarray:
     """Labels of k-means, features scaled to equal variances; whatever threads there are, the same."""
+    from sklearn.cluster import kmeans_plusplus  # slow to import
+
     scales = X.std(axis=0)
     scaled = X / np.where(scales > 0.0, scales, 1.0)
     centres, _ = kmeans_plusplus(scaled, K, random_state=int(key >> np.uint64(32)))

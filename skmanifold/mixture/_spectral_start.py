@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.cluster import KMeans
 
 from ..utils._random import Purpose, subkey
 from ..utils._variates import sample_rows
@@ -87,6 +86,8 @@ def _interaction(vectors) -> np.ndarray:
 
 def _cut(affinity, n_components: int, key: np.uint64) -> np.ndarray:
     """Labels by the normalised cut: means of the rows' places in random-walk eigenvectors."""
+    from sklearn.cluster import KMeans  # slow to import
+
     n = len(affinity)
     degrees = affinity.sum(axis=1)
     scales = 1.0 / np.sqrt(np.maximum(degrees, _LEAST_DEGREE * max(degrees.max(), 1.0)))

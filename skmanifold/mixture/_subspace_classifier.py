@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..base import all_or_nothing
+from ..base import all_or_nothing, stack_draws
+from ..callbacks._hooks import rows_to_fit
+from ..inference._arviz import to_tree
+from ..persistence import SavesItself
 from ..utils._random import root_key, subkey
 from ..utils._sklearn import fit_context
 from ._subspace_mixture import SubspaceMixture
+from ._subspace_posterior import DRAW_AXES, name_draws
 from ._subspace_priors import as_numbers
 
 
-class SubspaceClassifier(ClassifierMixin, BaseEstimator):
+class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
     .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),
@@ -115,7 +122,7 @@ class SubspaceClassifier(ClassifierMixin, BaseEstimator):
             `class_prior` does not fit the classes.
         """
         with all_or_nothing(self):
-            return self._fit(X, y)
+            return self._fit(*rows_to_fit(self, X, y))
 
     def _fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -132,9 +139,17 @@ class SubspaceClassifier(ClassifierMixin, BaseEstimator):
             )
         key = root_key(self.random_state)
         seeds = [int(subkey(key, c) >> np.uint64(32)) for c in range(len(counts))]
-        self.mixtures_ = [
-            clone(mixture).set_params(random_state=seed).fit(X[of_row == c]) for c, seed in enumerate(seeds)
-        ]
+        context = self._init_callback_context(max_subtasks=len(counts))
+        task = {"estimator": self, "X": X, "y": y}
+        context.call_on_fit_task_begin(**task)
+        self.mixtures_ = []
+        for c, seed in enumerate(seeds):
+            step = context.subcontext(task_name="class").call_on_fit_task_begin(**task)
+            of_class = clone(mixture).set_params(random_state=seed)
+            with step.propagate_callback_context(of_class):
+                self.mixtures_.append(of_class.fit(X[of_row == c]))
+            step.call_on_fit_task_end(**task)
+        context.call_on_fit_task_end(**task, reconstruction_attributes={})
         return self
 
     def _checked_prior(self, counts: np.ndarray) -> np.ndarray:
@@ -146,6 +161,41 @@ class SubspaceClassifier(ClassifierMixin, BaseEstimator):
                 f"class_prior must be {len(counts)} probabilities, one for each class; got {self.class_prior!r}."
             )
         return prior / prior.sum()
+
+    def to_arviz(self) -> Any:
+        """The draws of all classes' mixtures as one of ArviZ's trees of data, with an axis for the classes.
+
+        The mixtures are independent given the data, so that any draws of them may stand side by side. Where
+        `max_draws_bytes` left the classes different numbers of draws, their last ones are taken, as many as all have.
+
+        Returns
+        -------
+        xarray.DataTree
+            As :meth:`SubspaceMixture.to_arviz` has it, with an axis ``class`` after ``chain`` and ``draw``, also for
+            the log likelihoods.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        ValueError
+            If the fit of a class was stopped before there was a draw.
+        """
+        check_is_fitted(self)
+        n_draws = min(len(mixture._whole_draws) for mixture in self.mixtures_)
+        last = [mixture._whole_draws[len(mixture._whole_draws) - n_draws :] for mixture in self.mixtures_]
+        of_classes = [name_draws(mixture.posterior_, mixture._whole_draws) for mixture in self.mixtures_]
+        told = {}
+        for name, example in of_classes[0].items():
+            draws = stack_draws([[of[name][:, of[name].shape[1] - n_draws :] for of in of_classes]], example)
+            told[name] = np.moveaxis(draws[0], 0, 2)
+        axes = {name: ["class", *DRAW_AXES.get(name, [])] for name in told}
+        coords = {"class": self.classes_}
+        if all(np.array_equal(draws, last[0]) for draws in last):
+            coords["draw"] = last[0]
+        if hasattr(self, "feature_names_in_"):
+            coords["feature"] = self.feature_names_in_
+        return to_tree(told, axes, coords)
 
     def predict_log_proba(self, X):
         """Logs of the classes' posterior probabilities.

@@ -12,9 +12,11 @@ from sklearn.utils import check_array, check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from ..callbacks._hooks import labels_of_all
+from ..inference._arviz import to_tree
 from ..utils._threads import Workers, split_range
 from ._subspace_model import log_terms
-from ._subspace_posterior import tell_draws
+from ._subspace_posterior import DRAW_AXES, name_draws, tell_draws
 from ._subspaces import Subspaces
 
 _ROWS_AT_ONCE = 1 << 16
@@ -42,6 +44,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     labels_: np.ndarray
     _draws: list[Subspaces]  # of the best chain; of a fit that was stopped before any, where it stood
     _chains: list[list[Subspaces]]
+    _whole_draws: np.ndarray  # which draws after burn-in those are
     _posterior: dict[str, np.ndarray]  # what is known of every draw, kept or not
 
     @property
@@ -229,6 +232,35 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                     X[mine] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
         return X, y
 
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every draw's components in the order of ``weights_``.
+
+        Bases of one subspace differ from draw to draw, in signs at least, so that means or R-hat of their entries would
+        mean nothing. In their place are the leverages, of each feature the squared length of what the subspace holds of
+        its axis: they sum to the dimension. Bases are in ``posterior_``.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``dimensions``, ``weights`` and ``noise_variance`` (axes ``chain``, ``draw`` and
+            ``component``), ``means`` and ``leverages`` (also ``feature``), and ``variances`` along the subspaces (also
+            ``direction``, the largest first, NaN beyond ``dimensions``); ``sample_stats`` has the log likelihood.
+            ``draw`` says which draws after burn-in these are: all of them, or those that `max_draws_bytes` left room
+            for.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+        ValueError
+            If the fit was stopped before there was a draw.
+        """
+        posterior = self.posterior_
+        coords = {"draw": self._whole_draws}
+        if hasattr(self, "feature_names_in_"):
+            coords["feature"] = self.feature_names_in_
+        return to_tree(name_draws(posterior, self._whole_draws), DRAW_AXES, coords)
+
     def fit_predict(self, X, y=None):
         """Fit, and return the rows' likeliest components.
 
@@ -244,7 +276,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         labels : ndarray of shape (n_samples,)
             ``labels_``.
         """
-        return self.fit(X, y).labels_
+        return labels_of_all(self.fit(X, y), X)
 
     def _validated(self, X) -> np.ndarray:
         check_is_fitted(self)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing
+from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
@@ -250,7 +251,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
             If the sampler asks what this model cannot answer.
         """
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
-            return self._fit(X)
+            return self._fit(*rows_to_fit(self, X))
 
     def _fit(self, X):
         sampler = self._resolve_sampler()

@@ -10,10 +10,19 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 
 from ..base import stack_draws
+from ..inference._arviz import falling
 from ..inference._driver import Chain, best_chain
 from ._subspace_model import SubspaceModel, log_terms
 from ._subspaces import Subspaces
 
+DRAW_AXES = {  # of what is exported, after those of chains and draws
+    "dimensions": ["component"],
+    "weights": ["component"],
+    "means": ["component", "feature"],
+    "noise_variance": ["component"],
+    "variances": ["component", "direction"],
+    "leverages": ["component", "feature"],
+}
 _ROWS = 1000  # by which components of different draws are recognised
 
 
@@ -35,6 +44,7 @@ def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
         "best_chain_": best,
         "_draws": matched[best],
         "_chains": matched if made else [[] for _ in chains],
+        "_whole_draws": np.array([i for i, draw in enumerate(chains[best].draws) if "_draw" in draw], np.int64),
         **summarise_subspaces(matched[best], chains[best].model.priors.max_dimension),
     }
 
@@ -61,6 +71,18 @@ def tell_draws(of_chains: list[list[Subspaces]], example: Subspaces) -> dict[str
     told = [[_tell(draw) for draw in chain] for chain in of_chains]
     names = _tell(example).items()
     return {name: stack_draws([[draw[name] for draw in chain] for chain in told], like) for name, like in names}
+
+
+def name_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str, np.ndarray]:
+    """The draws in ``posterior_`` as they are exported: at the whole ones, of bases what does not depend on their axes.
+
+    Directions stand in the order of falling variance. Axes of a basis have signs at random, and where variances are
+    close any others do as well; the leverages, the diagonal of the projection, are the same for all.
+    """
+    of_components = {name: draws for name, draws in posterior.items() if name != "bases"}
+    of_components["log_likelihood"] = posterior["log_likelihood"][:, whole]
+    of_components["variances"] = falling(posterior["variances"])
+    return {**of_components, "leverages": np.nansum(posterior["bases"] ** 2, axis=-2)}
 
 
 def summarise_subspaces(draws: list[Subspaces], max_dimension: int) -> dict[str, Any]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_array, check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import all_or_nothing
+from ..callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ..distributions import VonMisesFisher
+from ..persistence import SavesItself
 from ..utils._directions import Directions, as_directions, validate_directions
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import Interval, StrOptions, fit_context
@@ -23,7 +28,7 @@ from ._von_mises_fisher_kernels import predict_rows
 _BLOCK_ROWS = 2048  # of a prediction
 
 
-class VonMisesFisherMixture(DensityMixin, BaseEstimator):
+class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher laws: clusters of directions, as of documents by their words.
 
     Rows of X count by their direction alone, :math:`x_i` of unit length in :math:`\mathbb{R}^V`; what they have in
@@ -205,6 +210,7 @@ class VonMisesFisherMixture(DensityMixin, BaseEstimator):
             weights or first directions do not fit.
         """
         with all_or_nothing(self):
+            X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             return self._fit(X, sample_weight)
 
     def _fit(self, X, sample_weight):
@@ -222,22 +228,21 @@ class VonMisesFisherMixture(DensityMixin, BaseEstimator):
             em = VonMisesFisherEM(
                 rows, row_weights, self.n_components, self.assignment == "hard", self.concentration, workers
             )
+            beginnings: list[Callable[[], np.ndarray]]
             if given is None:
                 keys = [subkey(key, Purpose.START, start) for start in range(self.n_init)]
-                runs = (self._climb(em, em.seed(key, self.init)) for key in keys)
-                best = max(runs, key=lambda run: run.trace[-1])
+                beginnings = [partial(em.seed, start_key, self.init) for start_key in keys]
             else:
-                best = self._climb(em, given)
-        labels = best.labels
-        labels[np.diff(rows.indptr) == 0] = np.argmax(best.mixture.weights)
-        self.weights_ = best.mixture.weights
-        self.mean_directions_ = np.ascontiguousarray(best.mixture.directions.T)
-        self.concentrations_ = best.mixture.concentrations
-        self.labels_ = labels
-        self.converged_ = best.converged
-        self.n_iter_ = len(best.trace)
-        self.lower_bound_ = best.trace[-1]
-        self.log_likelihood_trace_ = np.array(best.trace)
+                beginnings = [lambda: given]
+            context = self._init_callback_context(max_subtasks=len(beginnings))
+            # Score monitors are silent without a y.
+            task = {"estimator": self, "X": X, "y": lambda: np.zeros(rows.n_rows)}
+            context.call_on_fit_task_begin(**task)
+            best = max((self._climb(em, begin(), context, task) for begin in beginnings), key=lambda run: run.trace[-1])
+            fitted = best.attributes(rows)
+            context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
+        self.__dict__.update(fitted)
+        self.__dict__.pop("_pass_report", None)
         return self
 
     def _given_directions(self, n_features: int) -> np.ndarray:
@@ -253,17 +258,24 @@ class VonMisesFisherMixture(DensityMixin, BaseEstimator):
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.stack([dense_row(rows, row) for row in range(rows.n_rows)], axis=1)
 
-    def _climb(self, em: VonMisesFisherEM, seeds: np.ndarray) -> _Run:
-        """Iterate from first directions until nothing is gained."""
+    def _climb(self, em: VonMisesFisherEM, seeds: np.ndarray, context: Any, task: dict) -> _Run:
+        """Iterate from first directions until nothing is gained, or a callback stops it."""
         mixture = em.begin(seeds)
         trace: list[float] = []
+        start = context.subcontext(task_name="start", max_subtasks=self.max_iter).call_on_fit_task_begin(**task)
         while True:
             trace.append(em.expect(mixture))
             if self.verbose and len(trace) % self.verbose == 0:
                 print(f"iteration {len(trace)} of {self.max_iter}: lower bound {trace[-1]:.9g}")
             converged = len(trace) > 1 and trace[-1] - trace[-2] < self.tol
-            if converged or len(trace) == self.max_iter:
-                return _Run(mixture, em.labels.copy(), trace, converged)
+            run = _Run(mixture, em.labels.copy(), trace, converged)
+            self._pass_report = PassReport("lower bound", trace[-1], em.rows.n_rows, "rows", True)
+            step = start.subcontext(task_name="iteration").call_on_fit_task_begin(**task)
+            attributes = partial(run.attributes, em.rows) if wants_estimator(self, step) else None
+            stopped = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+            if stopped or converged or len(trace) == self.max_iter:
+                start.call_on_fit_task_end(**task)
+                return run
             mixture = em.maximize(mixture.directions)
 
     def fit_predict(self, X, y=None, sample_weight=None):
@@ -283,7 +295,7 @@ class VonMisesFisherMixture(DensityMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
             ``labels_``.
         """
-        return self.fit(X, sample_weight=sample_weight).labels_
+        return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
     # What is fitted says of rows
 
@@ -460,6 +472,21 @@ class _Run(NamedTuple):
     labels: np.ndarray
     trace: list[float]
     converged: bool
+
+    def attributes(self, rows: Directions) -> dict[str, Any]:
+        """What the estimator has when it is fitted."""
+        labels = self.labels.copy()
+        labels[np.diff(rows.indptr) == 0] = np.argmax(self.mixture.weights)
+        return {
+            "weights_": self.mixture.weights,
+            "mean_directions_": np.ascontiguousarray(self.mixture.directions.T),
+            "concentrations_": self.mixture.concentrations,
+            "labels_": labels,
+            "converged_": self.converged,
+            "n_iter_": len(self.trace),
+            "lower_bound_": self.trace[-1],
+            "log_likelihood_trace_": np.array(self.trace),
+        }
 
 
 def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:

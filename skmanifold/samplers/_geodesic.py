@@ -125,8 +125,8 @@ class SGGMC(_GeodesicSampler):
     a flow that is too hot where h^2 V is not. The paper draws one minibatch for all inner steps, which multiplies the
     effect of its noise by their number: here every inner step draws its own.
 
-    The energy is H = -log p + |v|^2 / 2, with p a density with respect to the manifold's own measure. In the flow's
-    coordinates D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`, which this is on a flat space.
+    The energy is :math:`H = -\log p + |v|^2 / 2`, with p a density with respect to the manifold's own measure. In the
+    flow's coordinates D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`, which this is on a flat space.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class GSGNHT(_GeodesicSampler):
     .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
         + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
 
-    The energy is H = -log p + |v|^2 / 2 + (M m / 2) (:math:`\xi` - C)^2, and D and Q are those of `SGNHT`, which this
+    The energy is :math:`H = -\log p + |v|^2 / 2 + (M m / 2) (\xi - C)^2`; D and Q are those of `SGNHT`, which this
     is on a flat space. It adapts to isotropic noise that does not depend on the position: uncompensated noise of
     variance s^2 raises the friction to C + h s^2 / 2.
 

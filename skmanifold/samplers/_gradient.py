@@ -113,7 +113,7 @@ class GradientSampler(ManifoldSampler):
         return state.counted()
 
     def stats(self, model, state: State) -> dict[str, np.ndarray]:
-        """The kinetic ``temperature`` |v|^2 / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
+        """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
         stats = {}
         if self._has_momentum:
             stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
@@ -158,16 +158,16 @@ class GradientSampler(ManifoldSampler):
         anchor = None
         if self._control_variate is not None:
             self._control_variate._validate_params()
-            anchor = np.empty_like(position)
-        return GradientMemory(
-            gradient=np.empty_like(position),
-            noise=np.empty_like(position),
-            keys=np.empty(len(position), np.uint64),
-            coefficients=np.empty((N_COEFFICIENTS, len(position))),
+            anchor = np.zeros_like(position)
+        return GradientMemory(  # zeros, not what lay in memory: some schemes leave some of it as it is
+            gradient=np.zeros_like(position),
+            noise=np.zeros_like(position),
+            keys=np.zeros(len(position), np.uint64),
+            coefficients=np.zeros((N_COEFFICIENTS, len(position))),
             covariance=covariance,
             running=running,
             anchor=anchor,
-            anchor_gradient=None if anchor is None else np.empty_like(position),
+            anchor_gradient=None if anchor is None else np.zeros_like(position),
             declared=isinstance(given, str) and given == "model" and covariance is not None,
         )
 

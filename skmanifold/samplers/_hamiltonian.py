@@ -36,8 +36,8 @@ class SGHMC(GradientSampler):
     ``scheme="baoab"`` is a splitting with the same cost and a much smaller bias ([3]_): a kick
     :math:`v + h \tilde g(x)`, a drift for h/2, the exact Ornstein-Uhlenbeck step
     :math:`v' = f v + N(0, 1 - f^2 - f^2 h^2 \hat V)` with :math:`f = e^{-C h}`, and a drift for h/2. Its momentum is
-    the one half a kick before the position's. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]], H = -log
-    p + |v|^2 / 2.
+    the one half a kick before the position's. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]],
+    :math:`H = -\log p + |v|^2 / 2`.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class SGNHT(GradientSampler):
 
     ``scheme="baoab"`` kicks by the whole gradient, then goes half a step of the drift, half a step of the thermostat,
     the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, and back: the symmetric splitting of [3]_. In the
-    complete recipe H = -log p + |v|^2/2 + (M d/2) (xi - A)^2, D = diag(0, A I, 0) and
+    complete recipe :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and
     Q = [[0, -I, 0], [I, 0, v/(M d)], [0, -v'/(M d), 0]] (the paper has M = 1, and prints 1/(2d) in H, which is not
     invariant).
 

@@ -24,8 +24,8 @@ class GMC(GradientSampler):
     .. math:: v \mathrel{+}= \tfrac h2 \Lambda(x) g(x), \quad (x, v) \leftarrow \text{geodesic flow for time } h, \quad
         v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
 
-    and accepts the end with probability min(1, exp(H_0 - H_1)), H = -log p + |v|^2 / 2 ([1]_). Exact for every step
-    size; a trajectory that diverges is a proposal that is not accepted.
+    and accepts the end with probability min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2` ([1]_). Exact for every
+    step size; a trajectory that diverges is a proposal that is not accepted.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class HMC(GMC):
     r"""Hamiltonian Monte Carlo with the Metropolis-Hastings test.
 
     `GMC` on a flat space: L leapfrog steps of time h from a fresh standard normal momentum, accepted with probability
-    min(1, exp(H_0 - H_1)), H = -log p + |v|^2 / 2. Exact for every step size. Its dynamics are the complete recipe's
-    with D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
+    min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2`. Exact for every step size. Its dynamics are the complete
+    recipe's with D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class SGRHMC(GradientSampler):
     ``scheme="baoab"`` kicks by :math:`h (g \tilde g + \Gamma)`, goes half a step by the midpoint rule, makes the exact
     Ornstein-Uhlenbeck step for friction :math:`g^2`, and goes the other half. On a positive orthant the position is
     mirrored at the walls **and the momentum of a mirrored coordinate turns round**. D = diag(0, G^{-1}), Q = [[0, -g],
-    [g, 0]], H = -log p + |v|^2 / 2.
+    [g, 0]], and :math:`H = -\log p + |v|^2 / 2`.
 
     On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x): for gamma shapes below one
     half it draws the position into the wall, and the sampler is not valid; see `SCIR`.

@@ -1,9 +1,32 @@
 """The only home of scikit-learn's private names: what has to change when they do."""
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.callback._callback_context import get_context_path
+from sklearn.callback._progressbar import RichProgressMonitor, _run_monitors, _run_queues
+from sklearn.callback._transport import open_listener, send
+from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 # What a fit under way leaves on the estimator, for scikit-learn to clear when the fit ends, well or badly.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-__all__ = ["CALLBACK_STATE", "HasMethods", "Interval", "StrOptions", "fit_context"]
+
+def progress_runs(root, queue, monitor) -> None:
+    """Leave a progress bar's queue and thread where scikit-learn's teardown looks for them."""
+    _run_queues[root] = queue
+    _run_monitors[root] = monitor
+
+
+__all__ = [
+    "CALLBACK_STATE",
+    "HasMethods",
+    "Interval",
+    "RichProgressMonitor",
+    "StrOptions",
+    "fit_context",
+    "get_context_path",
+    "open_listener",
+    "progress_runs",
+    "safe_indexing",
+    "send",
+]

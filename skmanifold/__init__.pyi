@@ -1,0 +1,16 @@
+from ._version import __version__ as __version__
+from .admixture import ExponentialFamilyAdmixture as ExponentialFamilyAdmixture
+from .admixture import OrthogonalSphericalAdmixture as OrthogonalSphericalAdmixture
+from .admixture import SphericalAdmixture as SphericalAdmixture
+from .admixture import StochasticLDA as StochasticLDA
+from .callbacks import HeldOutMonitor as HeldOutMonitor
+from .callbacks import ProgressBar as ProgressBar
+from .inference import Draws as Draws
+from .inference import distributed as distributed
+from .inference import sample as sample
+from .mixture import DPCategoricalMixture as DPCategoricalMixture
+from .mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
+from .mixture import SubspaceClassifier as SubspaceClassifier
+from .mixture import SubspaceMixture as SubspaceMixture
+from .mixture import VonMisesFisherMixture as VonMisesFisherMixture
+from .persistence import load as load

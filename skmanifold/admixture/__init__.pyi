@@ -1,0 +1,4 @@
+from ._family_admixture import ExponentialFamilyAdmixture as ExponentialFamilyAdmixture
+from ._lda import StochasticLDA as StochasticLDA
+from ._orthogonal import OrthogonalSphericalAdmixture as OrthogonalSphericalAdmixture
+from ._spherical import SphericalAdmixture as SphericalAdmixture

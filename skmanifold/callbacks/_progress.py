@@ -1,0 +1,139 @@
+"""A progress bar that tells how a fit stands."""
+
+from __future__ import annotations
+
+from queue import Queue
+from time import perf_counter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sklearn.base import BaseEstimator
+from sklearn.callback import ProgressBar as SklearnProgressBar
+
+from ..utils._sklearn import RichProgressMonitor, get_context_path, open_listener, progress_runs, send
+from ._hooks import PassReport
+
+
+class ProgressBar(SklearnProgressBar):
+    """scikit-learn's progress bar, which also tells passes, the objective, held-out scores and speed.
+
+    ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held out -7.312, 1.9M tokens/s``, say, below the bars. Set it
+    on the outermost estimator, a search or a pipeline too: it finds its way to the estimators within.
+
+    Parameters
+    ----------
+    max_propagation_depth : int, default=1
+        Levels of estimators within the one it is set on that have bars; None is all.
+
+    See Also
+    --------
+    HeldOutMonitor : Where the held-out score comes from, if it is set on the same estimator.
+
+    Notes
+    -----
+    It needs rich (``pip install rich``). The speed is the mean since the fit began, over all chains: what a pass works
+    through, tokens of models that have any and else rows.
+    """
+
+    def __init__(self, max_propagation_depth=1):
+        super().__init__(max_propagation_depth=max_propagation_depth)
+        self._begun: WeakKeyDictionary[BaseEstimator, float] = WeakKeyDictionary()
+
+    def setup(self, estimator, context):
+        """Show a fit that begins."""
+        queue: Queue = Queue()
+        self._listener_handles[context.root_uuid] = open_listener(queue.put)
+        monitor = _PassMonitor(queue=queue)
+        monitor.start()
+        progress_runs(context.root_uuid, queue, monitor)
+
+    def on_fit_task_begin(self, estimator, context):
+        """Add a bar for a task with tasks of its own."""
+        self._begun.setdefault(estimator, perf_counter())
+        super().on_fit_task_begin(estimator, context)
+
+    def on_fit_task_end(self, estimator, context):
+        """Move the bars, and say how the estimator stands."""
+        report = getattr(estimator, "_pass_report", None)
+        if report is not None and context.max_subtasks == 0:
+            n_done = context.task_id + 1
+            seconds = perf_counter() - self._begun[estimator]
+            told = _status(report, n_done, context.parent.max_subtasks, seconds, _held_out_score(estimator))
+            status = f"{type(estimator).__name__}: {told}"
+            path = [task.task_id for task in get_context_path(context)]
+            send(self._listener_handles[context.root_uuid], {"event": "end", "path": path, "status": status})
+            return
+        if context.task_name == "fit":
+            self._begun.pop(estimator, None)
+        super().on_fit_task_end(estimator, context)
+
+    def __getstate__(self):
+        """All but the fits under way."""
+        return {name: value for name, value in self.__dict__.items() if name != "_begun"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._begun = WeakKeyDictionary()
+
+
+class _PassMonitor(RichProgressMonitor):
+    """Draws the bars, and below them how the estimators stand that are being fitted, or else the last one."""
+
+    def run(self):
+        """Draw until the queue ends."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.text import Text
+
+        class Bars(Progress):
+            def get_renderables(self):
+                tasks = getattr(self, "_ordered_tasks", [])
+                yield self.make_tasks_table(tasks)
+                told = [task for task in tasks if "status" in task.fields]
+                for task in [task for task in told if not task.finished] or told[-1:]:
+                    yield Text(task.fields["status"], style="dim")
+
+        self.root_rich_task: Any = None
+        self.progress_ctx = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
+        with self.progress_ctx:
+            while task_info := self.queue.get():
+                if task_info.pop("event") == "begin":
+                    self._on_task_begin(task_info)
+                else:
+                    self._on_task_end(task_info)
+            self.progress_ctx.refresh()
+
+    def _on_task_end(self, task_info):
+        status, path = task_info.pop("status", None), task_info["path"]
+        super()._on_task_end(task_info)
+        if status:
+            self.progress_ctx.update(self.root_rich_task.get_descendants(path)[-2].id, status=status)
+
+
+def _status(report: PassReport, n_done: int, n_passes: int, seconds: float, held_out: float | None) -> str:
+    parts = [f"{n_done} of {n_passes}", f"{report.objective} {report.value:.6g}"]
+    if held_out is not None:
+        parts.append(f"held out {held_out:.6g}")
+    if seconds > 0:
+        parts.append(f"{_short(n_done * report.n_units / seconds)} {report.unit}/s")
+    return ", ".join(parts)
+
+
+def _short(number: float) -> str:
+    """Three digits and a thousand or a million."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
+
+
+def _held_out_score(estimator: BaseEstimator) -> float | None:
+    for callback in getattr(estimator, "_skl_callbacks", []):
+        if hasattr(callback, "scores_so_far"):
+            scores = callback.scores_so_far(estimator)
+            return scores[-1] if scores else None
+    return None

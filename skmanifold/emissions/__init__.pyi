@@ -1,0 +1,11 @@
+from ._base import BaseEmission as BaseEmission
+from ._base import Family as Family
+from ._bernoulli import Bernoulli as Bernoulli
+from ._gaussian import Gaussian as Gaussian
+from ._linear import LinearFamily as LinearFamily
+from ._linear import LinearParameters as LinearParameters
+from ._linear import LinearRows as LinearRows
+from ._linear import read_counts as read_counts
+from ._multinomial import Multinomial as Multinomial
+from ._named import EMISSIONS as EMISSIONS
+from ._poisson import Poisson as Poisson

@@ -1,0 +1,188 @@
+"""Which rows belong together, and how surely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from ..metrics import co_clustering
+from ._axes import AGAINST, SHADES, one_panel, pyplot, strip
+
+_LEAST_NAMED = 0.03  # share of the rows of a cluster whose name has room
+
+
+class CoClusteringDisplay:
+    """Posterior probabilities that two rows belong to the same component, with the rows in order.
+
+    Made by :meth:`from_estimator`. Blocks on the diagonal are clusters; what is pale within them, or shaded between
+    them, is not known for sure. The parameters are kept as attributes.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_rows, n_rows)
+        Probabilities, rows and columns in the order of the picture.
+    labels : ndarray of shape (n_rows,)
+        Clusters of the rows in that order; rows of a cluster stand together.
+    rows : ndarray of shape (n_rows,), default=None
+        Which rows of the data they are.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        Where it is drawn.
+    figure_ : matplotlib figure
+        Where these are.
+
+    Examples
+    --------
+    >>> from skmanifold import DPCategoricalMixture
+    >>> from skmanifold.datasets import make_categorical_mixture
+    >>> from skmanifold.inspection import CoClusteringDisplay
+    >>> X = make_categorical_mixture(500, 10, 3, weights=[0.5, 0.3, 0.2], random_state=0).data
+    >>> mixture = DPCategoricalMixture("categorical", random_state=0).fit(X)
+    >>> display = CoClusteringDisplay.from_estimator(mixture, X, max_rows=200)
+    >>> display.similarity.shape
+    (200, 200)
+    """
+
+    def __init__(self, *, similarity, labels, rows=None):
+        self.similarity = similarity
+        self.labels = labels
+        self.rows = rows
+
+    @classmethod
+    def from_estimator(cls, estimator, X=None, *, labels=None, max_rows=500, ax=None):
+        """Draw which rows a fitted estimator puts together.
+
+        Rows are ordered by their cluster, and within it by average linkage of the probabilities, so that rows that are
+        alike stand beside each other.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted, with a method `co_clustering`, as DPCategoricalMixture has it. Others are refused: products of
+            `predict_proba`, at an estimate or averaged over draws, are not this probability.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            Rows. None is the rows of `fit`, by the draws of their labels.
+        labels : array-like of shape (n_samples,), default=None
+            Clusters by which rows are ordered; None is the estimator's own, by `predict` or ``labels_``.
+        max_rows : int, default=500
+            Most rows that are shown; of more, so many are taken, evenly spaced.
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+
+        Returns
+        -------
+        display : CoClusteringDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no method `co_clustering`, or X is None and no labels were kept.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        if not hasattr(estimator, "co_clustering"):
+            raise ValueError(
+                "CoClusteringDisplay needs a method co_clustering, as DPCategoricalMixture has it, and "
+                f"{type(estimator).__name__} has none."
+            )
+        check_is_fitted(estimator)
+        if max_rows < 2:
+            raise ValueError(f"max_rows must be at least 2; got {max_rows}.")
+        draws = None if X is not None else _drawn_labels(estimator)
+        n_rows = np.shape(X)[0] if draws is None else draws.shape[1]
+        rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
+        shown = None
+        if draws is None:
+            shown = _take(X, rows)
+            similarity = estimator.co_clustering(shown)
+        else:
+            similarity = co_clustering(draws, rows)
+        if labels is not None:
+            labels = np.asarray(labels)
+            if labels.shape != (n_rows,):
+                raise ValueError(f"labels must have shape ({n_rows},), one per row; got {labels.shape}.")
+            clusters = labels[rows]
+        else:
+            clusters = estimator.labels_[rows] if shown is None else estimator.predict(shown)
+        order = _in_order(similarity, clusters)
+        return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
+
+    def plot(self, ax=None, **image_kwargs):
+        """Draw the probabilities.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+        **image_kwargs
+            Of matplotlib's ``imshow``.
+
+        Returns
+        -------
+        self : CoClusteringDisplay
+
+        Raises
+        ------
+        ImportError
+            Where matplotlib is not installed.
+        """
+        check_consistent_length(self.similarity, self.labels)
+        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))
+        self.figure_ = self.ax_.figure
+        n = len(self.labels)
+        cells = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
+        image = self.ax_.imshow(self.similarity, extent=(0, n, n, 0), **{**cells, **image_kwargs})
+        labels = np.asarray(self.labels)
+        ends = np.append(np.flatnonzero(labels[1:] != labels[:-1]) + 1, n)
+        begins = np.append(0, ends[:-1])
+        for begin, end in zip(begins, ends, strict=True):
+            self.ax_.plot(*_square(begin, end), color=AGAINST, linewidth=0.9, clip_on=False)
+        named = ends - begins >= _LEAST_NAMED * n
+        self.ax_.set_yticks((begins + ends)[named] / 2, labels[begins[named]], fontsize=8)
+        self.ax_.set_xticks([])
+        self.ax_.tick_params(length=0)
+        self.ax_.set_ylabel("cluster")
+        self.ax_.set_xlabel(f"{n} rows in the same order")
+        bar = self.figure_.colorbar(image, ax=self.ax_, label="probability of belonging together", pad=0.03)
+        bar.outline.set_visible(False)
+        strip(self.ax_, "top", "right", "left", "bottom")
+        return self
+
+
+def _drawn_labels(estimator: Any) -> np.ndarray:
+    labels = estimator.posterior_.get("labels")
+    if labels is None or labels.shape[1] == 0:
+        raise ValueError("No draws of the rows' labels were kept: pass X.")
+    return labels.reshape(-1, labels.shape[-1])
+
+
+def _take(X: Any, rows: np.ndarray) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return (sp.csr_array(X) if sp.issparse(X) else np.asarray(X))[rows]
+
+
+def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """By label, and within a label by average linkage."""
+    order = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(members) > 2:
+            apart = 1.0 - similarity[np.ix_(members, members)]
+            np.fill_diagonal(apart, 0.0)
+            members = members[leaves_list(linkage(squareform(np.clip(apart, 0.0, 1.0), checks=False), "average"))]
+        order.append(members)
+    return np.concatenate(order)
+
+
+def _square(begin: int, end: int) -> tuple[list[int], list[int]]:
+    return [begin, end, end, begin, begin], [begin, begin, end, end, begin]

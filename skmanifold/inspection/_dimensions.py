@@ -1,0 +1,165 @@
+"""How many dimensions or components there are: their posterior probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..admixture import OrthogonalSphericalAdmixture
+from ..mixture import DPCategoricalMixture, SubspaceClassifier, SubspaceMixture
+from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
+
+_LEAST_SHOWN = 1e-3  # probability of the values at the ends
+_MOST_WITH_NUMBERS = 16  # columns of a heat map whose cells have room for numbers
+
+
+class DimensionPosteriorDisplay:
+    """Posterior probabilities of whole numbers: dimensions of subspaces, numbers of topics or components.
+
+    Made by :meth:`from_estimator`. One posterior is drawn as bars, several as a heat map with a row for each. The
+    parameters are kept as attributes.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_posteriors, n_values)
+        Probabilities of 0, 1, 2, ...; rows sum to 1.
+    names : list of str of length n_posteriors
+        Whose posterior each row is.
+    value_name : str, default="dimension"
+        What the numbers count.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        Where it is drawn.
+    figure_ : matplotlib figure
+        Where these are.
+
+    Examples
+    --------
+    >>> from skmanifold import SubspaceMixture
+    >>> from skmanifold.datasets import make_subspaces
+    >>> from skmanifold.inspection import DimensionPosteriorDisplay
+    >>> X = make_subspaces(400, 3, (1, 2), noise_precision=50.0, random_state=0).data
+    >>> mixture = SubspaceMixture(2, random_state=0).fit(X)
+    >>> display = DimensionPosteriorDisplay.from_estimator(mixture)
+    >>> display.ax_.get_xlabel()
+    'dimension'
+    """
+
+    def __init__(self, *, probabilities, names, value_name="dimension"):
+        self.probabilities = probabilities
+        self.names = names
+        self.value_name = value_name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Draw what a fitted estimator says of its dimensions, or of its number of components.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (those of each class), or
+            OrthogonalSphericalAdmixture or DPCategoricalMixture (number of components).
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+
+        Returns
+        -------
+        display : DimensionPosteriorDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such posterior.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        counted = OrthogonalSphericalAdmixture, DPCategoricalMixture
+        if not isinstance(estimator, (*counted, SubspaceMixture, SubspaceClassifier)):
+            raise ValueError(
+                "DimensionPosteriorDisplay shows posteriors of dimensions or of numbers of components, which "
+                f"{type(estimator).__name__} does not have."
+            )
+        check_is_fitted(estimator)
+        if isinstance(estimator, counted):
+            noun = "topics" if isinstance(estimator, OrthogonalSphericalAdmixture) else "components"
+            rows = np.asarray(estimator.n_components_posterior_)[np.newaxis]
+            return cls(probabilities=rows, names=[noun], value_name=f"number of {noun}").plot(ax=ax)
+        if isinstance(estimator, SubspaceMixture):
+            return cls(probabilities=estimator.dimension_posterior_, names=_components(estimator)).plot(ax=ax)
+        posteriors = [mixture.dimension_posterior_ for mixture in estimator.mixtures_]
+        width = max(rows.shape[1] for rows in posteriors)
+        probabilities = np.concatenate([np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in posteriors])
+        names = []
+        for name, mixture in zip(estimator.classes_, estimator.mixtures_, strict=True):
+            several = len(mixture.dimension_posterior_) > 1
+            names += [f"{name}, {part}" for part in _components(mixture)] if several else [f"{name}"]
+        return cls(probabilities=probabilities, names=names).plot(ax=ax)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the probabilities; values at either end whose probabilities are all below 0.001 are left out.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+        **kwargs
+            Of matplotlib's ``bar`` (one posterior) or ``imshow`` (several).
+
+        Returns
+        -------
+        self : DimensionPosteriorDisplay
+
+        Raises
+        ------
+        ImportError
+            Where matplotlib is not installed.
+        """
+        probabilities = np.asarray(self.probabilities)
+        seen = np.flatnonzero(probabilities.max(axis=0) >= _LEAST_SHOWN)
+        values = np.arange(seen[0], seen[-1] + 1)
+        caller = f"{type(self).__name__}.plot"
+        if len(probabilities) == 1:
+            size = (np.clip(1.9 + 0.35 * len(values), 3.2, 8.0), 2.6)
+            self.ax_ = one_panel(caller, ax, size)
+            self._draw_bars(values, probabilities[0, values], kwargs)
+        else:
+            size = (np.clip(2.6 + 0.45 * len(values), 4.0, 9.0), np.clip(1.2 + 0.32 * len(probabilities), 2.3, 9.0))
+            self.ax_ = one_panel(caller, ax, size)
+            self._draw_cells(values, probabilities[:, values], kwargs)
+        self.figure_ = self.ax_.figure
+        self.ax_.set_xlabel(self.value_name)
+        return self
+
+    def _draw_bars(self, values: np.ndarray, probabilities: np.ndarray, kwargs: dict) -> None:
+        self.ax_.bar(values, probabilities, **{"color": MAIN, "width": 0.8, **kwargs})
+        self.ax_.set_ylabel("posterior probability")
+        self.ax_.set_xlim(values[0] - 1.0, values[-1] + 1.0)
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        strip(self.ax_)
+
+    def _draw_cells(self, values: np.ndarray, probabilities: np.ndarray, kwargs: dict) -> None:
+        ax = self.ax_
+        cells = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
+        extent = (values[0] - 0.5, values[-1] + 0.5, len(probabilities) - 0.5, -0.5)
+        image = ax.imshow(probabilities, extent=extent, **{**cells, **kwargs})
+        ax.set_yticks(range(len(self.names)), self.names, fontsize=8)
+        ax.xaxis.get_major_locator().set_params(integer=True, nbins=min(len(values), 12))
+        ax.tick_params(length=0)
+        if len(values) <= _MOST_WITH_NUMBERS:
+            for (row, column), probability in np.ndenumerate(probabilities):
+                if probability >= 0.005:
+                    color = "white" if probability > 0.55 else "black"
+                    place = {"ha": "center", "va": "center", "fontsize": 7, "color": color}
+                    ax.text(values[column], row, f"{probability:.2f}", **place)
+        bar = ax.figure.colorbar(image, ax=ax, label="posterior probability", pad=0.02)
+        bar.outline.set_visible(False)
+        strip(ax, "top", "right", "left", "bottom")
+
+
+def _components(mixture: Any) -> list[str]:
+    return [f"component {k} ({percent(weight)})" for k, weight in enumerate(mixture.weights_)]

@@ -1,0 +1,328 @@
+"""Directions in the plane and in space, with areas as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from ..admixture import OrthogonalSphericalAdmixture, SphericalAdmixture
+from ..inference import Draws
+from ..mixture import VonMisesFisherMixture
+from ._axes import QUIET, group_colors, one_panel, pyplot
+
+_MINUS = "\N{MINUS SIGN}"
+_N_BINS = 72  # of five degrees
+_TALLEST_BIN = 0.75  # radii
+_MOST_NAMED = 12  # groups that a legend has room for
+_MARGIN = 1.12  # to the edge of the view, in radii
+_GAP = 1.12  # from the middle of the picture to that of a hemisphere, in radii
+
+
+class SphereDisplay:
+    """Directions in two or three dimensions: draws, rows, and mean directions.
+
+    Made by :meth:`from_draws` or :meth:`from_estimator`. In two dimensions directions are points on a circle, and a
+    histogram stands around it whose areas are shares. In three dimensions they are points on two hemispheres, each seen
+    from outside, in Lambert's projection, which keeps areas: clouds that look equally dense are. The left one has the
+    third coordinate's end in its middle, the right one its opposite. The parameters are kept as attributes.
+
+    Parameters
+    ----------
+    directions : ndarray of shape (n_points, 2) or (n_points, 3)
+        Unit vectors.
+    groups : ndarray of int of shape (n_points,), default=None
+        Which group each of them belongs to, numbers from 0. None is one group.
+    means : ndarray of shape (n_groups, 2) or (n_groups, 3), default=None
+        Mean directions of the groups, drawn as stars. None draws none.
+    names : list of str of length n_groups, default=None
+        Names of the groups. None leaves the legend out.
+    axis_names : list of str of length 2 or 3, default=None
+        Names of the coordinates. None is x1, x2 and x3.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        Where it is drawn.
+    figure_ : matplotlib figure
+        Where these are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmanifold import sample
+    >>> from skmanifold.inspection import SphereDisplay
+    >>> from skmanifold.manifolds import Sphere
+    >>> from skmanifold.models import Density
+    >>> from skmanifold.samplers import SGGMC
+    >>> direction = np.array([0.0, 0.0, 5.0])
+    >>> target = Density(Sphere(3), grad_log_density=lambda x: direction)
+    >>> draws = sample(target, SGGMC(step_size=0.1), n_draws=500, n_chains=2, random_state=0)
+    >>> display = SphereDisplay.from_draws(draws)
+    >>> display.directions.shape
+    (1000, 3)
+    """
+
+    def __init__(self, *, directions, groups=None, means=None, names=None, axis_names=None):
+        self.directions = directions
+        self.groups = groups
+        self.means = means
+        self.names = names
+        self.axis_names = axis_names
+
+    @classmethod
+    def from_draws(cls, draws, *, ax=None):
+        """Draw draws of points on a circle or a sphere.
+
+        Parameters
+        ----------
+        draws : Draws
+            Of ``Sphere(2)`` or ``Sphere(3)`` of any radius, or of several such points at once, each of which gets a
+            colour. Of a `Product` pass the part to be drawn: ``draws.map(lambda x: product.split(x)[0])``.
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+
+        Returns
+        -------
+        display : SphereDisplay
+
+        Raises
+        ------
+        ValueError
+            If the draws are no points on a circle or a sphere.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_draws")
+        if not isinstance(draws, Draws):
+            raise ValueError(f"SphereDisplay.from_draws needs Draws, as sample returns them; got {draws!r}.")
+        shape = draws.position.shape[2:]
+        if len(shape) not in (1, 2) or shape[-1] not in (2, 3):
+            raise ValueError(f"SphereDisplay draws points of 2 or 3 coordinates; these have shape {shape}.")
+        points = draws.position.reshape(-1, int(np.prod(shape[:-1])), shape[-1])
+        lengths = np.linalg.norm(points, axis=-1, keepdims=True)
+        if not np.allclose(lengths, lengths[:1], rtol=1e-6) or not lengths.all():
+            raise ValueError("SphereDisplay draws points on a sphere: these differ in length from draw to draw.")
+        directions = points / lengths
+        n_points = points.shape[1]
+        names = [f"point {k}" for k in range(n_points)] if n_points > 1 else None
+        groups = np.tile(np.arange(n_points), len(points))
+        return cls(directions=directions.reshape(-1, shape[-1]), groups=groups, names=names).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator, X=None, *, ax=None):
+        """Draw the components of a fitted estimator as stars, and rows about them in the colours of their components.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted VonMisesFisherMixture, SphericalAdmixture or OrthogonalSphericalAdmixture of two or three features.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            Rows, of which only the direction counts; those of zeros, which have none, are left out. None draws the
+            best chain's draws of the topics, where there are any.
+        ax : matplotlib axes, default=None
+            Where to draw. None makes a figure.
+
+        Returns
+        -------
+        display : SphereDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no unit vectors, or has not two or three features.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        if not isinstance(estimator, (VonMisesFisherMixture, SphericalAdmixture, OrthogonalSphericalAdmixture)):
+            raise ValueError(
+                f"SphereDisplay shows components that are unit vectors, which {type(estimator).__name__} does not have."
+            )
+        check_is_fitted(estimator)
+        of_mixture = isinstance(estimator, VonMisesFisherMixture)
+        means = estimator.mean_directions_ if of_mixture else estimator.components_
+        n_components, n_features = means.shape
+        if n_features not in (2, 3):
+            raise ValueError(f"SphereDisplay draws directions of 2 or 3 features; the estimator has {n_features}.")
+        if X is not None:
+            groups = np.asarray(estimator.predict(X))
+            rows = check_array(X, accept_sparse=True, dtype=np.float64)
+            rows = rows.toarray() if hasattr(rows, "toarray") else rows
+            lengths = np.linalg.norm(rows, axis=1)
+            directions, groups = rows[lengths > 0] / lengths[lengths > 0, np.newaxis], groups[lengths > 0]
+        else:
+            drawn = [] if of_mixture else estimator._labelled_draws(np.iinfo(np.int64).max)
+            directions = np.concatenate([np.empty((0, n_features)), *drawn])
+            groups = np.tile(np.arange(n_components), len(drawn))
+        names = [f"{'component' if of_mixture else 'topic'} {k}" for k in range(n_components)]
+        axis_names = getattr(estimator, "feature_names_in_", None)
+        return cls(
+            directions=directions,
+            groups=groups,
+            means=means,
+            names=names,
+            axis_names=None if axis_names is None else list(map(str, axis_names)),
+        ).plot(ax=ax)
+
+    def plot(self, ax=None, **scatter_kwargs):
+        """Draw the directions.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; they get no frame and equal scales. None makes a figure.
+        **scatter_kwargs
+            Of the points, for matplotlib's ``scatter``.
+
+        Returns
+        -------
+        self : SphereDisplay
+
+        Raises
+        ------
+        ValueError
+            If the directions have neither two nor three coordinates.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        directions = np.asarray(self.directions)
+        if directions.ndim != 2 or directions.shape[1] not in (2, 3):
+            raise ValueError(f"SphereDisplay draws directions of 2 or 3 coordinates; got shape {directions.shape}.")
+        is_flat = directions.shape[1] == 2
+        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
+        self.figure_ = self.ax_.figure
+        groups = np.zeros(len(directions), int) if self.groups is None else np.asarray(self.groups)
+        n_means = 0 if self.means is None else len(self.means)
+        n_groups = max(groups.max(initial=-1) + 1, n_means, 1)
+        colors = group_colors(n_groups)
+        axis_names = self.axis_names or ["$x_1$", "$x_2$", "$x_3$"]
+        (self._draw_circle if is_flat else self._draw_hemispheres)(axis_names)
+        if is_flat:
+            self._draw_histograms(directions, groups, colors)
+        points = _on_circle(directions) if is_flat else _on_hemispheres(directions)
+        # A point takes less ink where there are many, and groups are dealt out so that none hides another.
+        ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
+        spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
+        style = {
+            "s": 9.0 if len(points) < 1000 else 5.0,
+            "alpha": ink,
+            "linewidths": 0,
+            "rasterized": len(points) > 2000,
+        }
+        shades = np.array([_rgba(color) for color in colors])
+        self.ax_.scatter(*points[spread].T, **{"color": shades[groups[spread]], **style, **scatter_kwargs})
+        if self.means is not None:
+            means = np.asarray(self.means)
+            stars = _on_circle(means) if is_flat else _on_hemispheres(means)
+            star = {"marker": "*", "s": 80.0, "edgecolors": "black", "linewidths": 0.8, "zorder": 4}
+            self.ax_.scatter(*stars.T, c=colors[:n_means], **star)
+            self._number(stars, is_flat)
+        if self.names is not None and 1 < len(self.names) <= _MOST_NAMED:
+            self._draw_legend(colors, 2 if is_flat else 4)
+        self.ax_.set_aspect("equal")
+        self.ax_.set_axis_off()
+        return self
+
+    def _draw_circle(self, axis_names: list[str]) -> None:
+        _draw_ring(self.ax_, 0.0)
+        name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
+        for sign, mark, side in ((1, "", "right"), (-1, _MINUS, "left")):
+            self.ax_.text(0.92 * sign, 0.0, mark + axis_names[0], **{**name, "ha": side})
+            self.ax_.text(0.0, 0.86 * sign, mark + axis_names[1], **name)
+        self.ax_.set_xlim(-_MARGIN, _MARGIN)
+        self.ax_.set_ylim(-_MARGIN, _MARGIN)
+
+    def _draw_histograms(self, directions: np.ndarray, groups: np.ndarray, colors: list[Any]) -> None:
+        """Shares of all points in bins of angles, groups upon each other, as areas outside the circle."""
+        if not len(directions):
+            return
+        angles = np.arctan2(directions[:, 1], directions[:, 0])
+        edges = np.linspace(-np.pi, np.pi, _N_BINS + 1)
+        counts = np.array([np.histogram(angles[groups == k], edges)[0] for k in range(len(colors))])
+        # A bin from radius 1 to r has area in proportion to r^2 - 1.
+        scale = ((1.0 + _TALLEST_BIN) ** 2 - 1.0) / counts.sum(axis=0).max()
+        inner = np.ones(_N_BINS)
+        for of_group, color in zip(counts, colors, strict=True):
+            outer = np.sqrt(inner**2 + scale * of_group)
+            self._draw_bins(edges, inner, outer, color)
+            inner = outer
+
+    def _draw_bins(self, edges: np.ndarray, inner: np.ndarray, outer: np.ndarray, color: Any) -> None:
+        from matplotlib.collections import PolyCollection
+
+        corners = []
+        for begin, end, near, far in zip(edges[:-1], edges[1:], inner, outer, strict=True):
+            if far > near:
+                arc = np.linspace(begin, end, 6)
+                rim = np.column_stack([np.cos(arc), np.sin(arc)])
+                corners.append(np.concatenate([near * rim, far * rim[::-1]]))
+        for corner in corners:  # the view grows to where bins reach
+            (left, bottom), (right, top) = corner.min(axis=0) - 0.1, corner.max(axis=0) + 0.1
+            (x0, x1), (y0, y1) = self.ax_.get_xlim(), self.ax_.get_ylim()
+            self.ax_.set_xlim(min(left, x0), max(right, x1))
+            self.ax_.set_ylim(min(bottom, y0), max(top, y1))
+        bins = PolyCollection(corners, facecolors=color, edgecolors="white", linewidths=0.4, alpha=0.8)
+        self.ax_.add_collection(bins, autolim=False)
+
+    def _draw_hemispheres(self, axis_names: list[str]) -> None:
+        name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
+        for side in (1, -1):
+            centre = -side * _GAP
+            _draw_ring(self.ax_, centre)
+            for radius in np.sqrt(1.0 - np.cos(np.radians([30, 60]))):
+                _draw_ring(self.ax_, centre, radius, linewidth=0.5, linestyle=":")
+            for sign, mark in ((1, ""), (-1, _MINUS)):
+                self.ax_.text(centre, 1.1 * sign, mark + axis_names[1], **name)
+            mark = "" if side > 0 else _MINUS
+            self.ax_.text(centre, -1.32, f"towards {mark}{axis_names[2]}", **{**name, "fontsize": 9, "color": "black"})
+            self.ax_.plot(centre, 0.0, marker="+", color=QUIET, markersize=6, zorder=1)
+            outer = {"ha": "right"} if side > 0 else {"ha": "left"}
+            self.ax_.text(-side * (2 * _GAP - 0.05), 0.0, _MINUS + axis_names[0], **{**name, **outer})
+        self.ax_.text(0.0, 0.0, axis_names[0], **name)
+        self.ax_.set_xlim(-2.55, 2.55)
+        self.ax_.set_ylim(-1.45, 1.22)
+
+    def _number(self, stars: np.ndarray, is_flat: bool) -> None:
+        """Write the groups' numbers beside their stars: on the plane within the circle."""
+        for k, (x, y) in enumerate(stars):
+            place = (0.84 * x, 0.84 * y) if is_flat else (x + 0.1, y + 0.1)
+            box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7}
+            self.ax_.text(*place, str(k), ha="center", va="center", fontsize=8, zorder=5, bbox=box)
+
+    def _draw_legend(self, colors: list[Any], n_columns: int) -> None:
+        from matplotlib.lines import Line2D
+
+        dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
+        handles = [
+            Line2D([], [], color=color, label=name, **dot) for color, name in zip(colors, self.names, strict=True)
+        ]
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": min(len(handles), n_columns)}
+        self.ax_.legend(handles=handles, fontsize=8, frameon=False, handletextpad=0.2, **place)
+
+
+def _on_circle(directions: np.ndarray) -> np.ndarray:
+    return directions
+
+
+def _on_hemispheres(directions: np.ndarray) -> np.ndarray:
+    """Lambert's equal-area projections of both hemispheres onto unit discs side by side, each seen from outside."""
+    x, y, z = directions.T
+    side = np.where(z >= 0.0, 1.0, -1.0)
+    # The distance from a disc's middle has the square 1 - |z|, as the area of a cap has.
+    stretch = 1.0 / np.sqrt(1.0 + np.abs(z))
+    return np.column_stack([side * (stretch * x - _GAP), stretch * y])
+
+
+def _draw_ring(ax: Any, centre: float, radius: float = 1.0, **style: Any) -> None:
+    arc = np.linspace(0.0, 2.0 * np.pi, 181)
+    ax.plot(
+        centre + radius * np.cos(arc), radius * np.sin(arc), **{"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
+    )
+
+
+def _rgba(color: Any) -> Any:
+    from matplotlib.colors import to_rgba
+
+    return to_rgba(color)

@@ -1,0 +1,319 @@
+"""The words of topics, with how sure they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from ..admixture._topic_posterior import STABLE_SIMILARITY, match_chains
+from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
+from ._axes import AGAINST, MAIN, percent, pyplot, several_panels, strip
+
+_MAX_COLUMNS = 4
+_LONGEST_WORD = 20  # characters that a panel shows
+
+
+class TopicDisplay:
+    """The words of each topic, one panel a topic, with credible intervals where the topics are drawn.
+
+    Made by :meth:`from_estimator`. The parameters are kept as attributes.
+
+    Parameters
+    ----------
+    topics : array-like of int of shape (n_topics,)
+        Their numbers, rows of ``components_``.
+    words : list of n_topics lists of str
+        The words of each topic, from the top.
+    values : list of n_topics arrays
+        Their entries in the topic.
+    intervals : list of n_topics arrays of shape (2, n_words of the topic), default=None
+        Lower and upper ends of their credible intervals. None: there are none.
+    level : float, default=None
+        Posterior probability of each interval.
+    shares : array-like of shape (n_topics,), default=None
+        How much of the data each topic has.
+    is_stable : array-like of bool of shape (n_topics,), default=None
+        Whether every chain found the topic. None: there is one chain, which cannot tell.
+    value_name : str, default="value"
+        What an entry is.
+    topic_name : str, default="topic"
+        What a topic is called.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib axes of shape (n_topics,)
+        The panels.
+    figure_ : matplotlib figure
+        Where they are.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from skmanifold import StochasticLDA
+    >>> from skmanifold.inspection import TopicDisplay
+    >>> texts = ["ball bat ball run", "run bat pitch", "orbit moon launch", "launch orbit fuel", "bat pitch ball"]
+    >>> vectorizer = CountVectorizer()
+    >>> lda = StochasticLDA(2, sampler="gibbs", max_iter=60, random_state=0).fit(vectorizer.fit_transform(texts))
+    >>> display = TopicDisplay.from_estimator(lda, feature_names=vectorizer.get_feature_names_out(), n_words=4)
+    >>> len(display.axes_)
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        topics,
+        words,
+        values,
+        intervals=None,
+        level=None,
+        shares=None,
+        is_stable=None,
+        value_name="value",
+        topic_name="topic",
+    ):
+        self.topics = topics
+        self.words = words
+        self.values = values
+        self.intervals = intervals
+        self.level = level
+        self.shares = shares
+        self.is_stable = is_stable
+        self.value_name = value_name
+        self.topic_name = topic_name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, feature_names=None, n_words=8, topics=None, level=0.9, ax=None):
+        """Draw the topics of a fitted estimator.
+
+        Bars are entries of ``components_`` (``mean_directions_`` of VonMisesFisherMixture). Of topics with signs they
+        are posterior means, ``components_`` times ``resultant_lengths_``, as a mean direction is longer than the mean
+        of the draws that the intervals are of; words that speak against a topic have another colour, and point to the
+        left. Lines on the bars are credible intervals, one entry at a time: there are none
+        where the sampler estimates the topics and does not draw them, and none of mixtures. A panel's title has the
+        topic's share and, if there are several chains with draws, whether each of them found the topic (cosine of at
+        least 0.8).
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, ExponentialFamilyAdmixture,
+            VonMisesFisherMixture, DPCategoricalMixture of counts, or ExponentialFamilyMixture; those of exponential
+            families with any emission but "gaussian".
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns, such as ``vectorizer.get_feature_names_out()``; None is ``feature_names_in_``, or
+            their numbers.
+        n_words : int, default=8
+            Most words of a topic; of topics with signs, most words of either sign.
+        topics : int or array-like of int, default=None
+            Which topics, in this order. None is all.
+        level : float, default=0.9
+            Posterior probability of each interval.
+        ax : matplotlib axes, or array of one for each topic, default=None
+            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+
+        Returns
+        -------
+        display : TopicDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no topics of words, or a parameter does not fit it.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        found = _topics_of(estimator)
+        entries = found.entries
+        names = (
+            getattr(estimator, "feature_names_in_", range(entries.shape[1]))
+            if feature_names is None
+            else (feature_names)
+        )
+        if len(names) != entries.shape[1]:
+            raise ValueError(f"feature_names has {len(names)} names for {entries.shape[1]} features.")
+        if n_words < 1:
+            raise ValueError(f"n_words must be at least 1; got {n_words}.")
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1; got {level}.")
+        chosen = np.arange(len(entries)) if topics is None else np.atleast_1d(topics)
+        if not len(chosen) or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(entries):
+            raise ValueError(f"topics must be whole numbers from 0 to {len(entries) - 1}; got {topics!r}.")
+        shown = [_top_words(entries[topic], n_words, found.has_signs) for topic in chosen]
+        ends = _intervals(estimator, level)
+        stable, shares = _stability(estimator), _shares(estimator)
+        return cls(
+            topics=chosen,
+            words=[[str(names[i]) for i in words] for words in shown],
+            values=[entries[topic, words] for topic, words in zip(chosen, shown, strict=True)],
+            intervals=ends and [ends[0][:, topic, words] for topic, words in zip(chosen, shown, strict=True)],
+            level=ends and level,
+            shares=None if shares is None else shares[chosen],
+            is_stable=None if stable is None else stable[chosen],
+            value_name=found.value_name,
+            topic_name=found.topic_name,
+        ).plot(ax=ax)
+
+    def plot(self, ax=None, *, sharex=True, **bar_kwargs):
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, or array of one for each topic, default=None
+            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+        sharex : bool, default=True
+            Whether all panels have the same scale; without effect on axes that are given one by one.
+        **bar_kwargs
+            Of matplotlib's ``barh``.
+
+        Returns
+        -------
+        self : TopicDisplay
+
+        Raises
+        ------
+        ValueError
+            If `ax` are not as many as there are topics.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        n_topics = len(self.topics)
+        n_rows = -(-n_topics // _MAX_COLUMNS)
+        n_columns = -(-n_topics // n_rows)
+        tallest = max(len(words) for words in self.words)
+        size = (max(2.5 * n_columns, 3.6), n_rows * (0.17 * max(tallest, 3) + 0.45) + 0.35)
+        self.axes_ = several_panels(
+            f"{type(self).__name__}.plot", ax, n_topics, (n_rows, n_columns), size, sharex=sharex
+        )
+        self.figure_ = self.axes_[0].figure
+        value_name = self.value_name
+        if self.intervals is not None:
+            value_name += f", {100 * self.level:g}% interval"
+        for place, panel in enumerate(self.axes_):
+            self._draw_topic(panel, place, bar_kwargs)
+            is_lowest = place + n_columns >= n_topics
+            if is_lowest:
+                panel.set_xlabel(value_name)
+            elif sharex and np.ndim(ax) == 0:
+                panel.tick_params(labelbottom=False)
+        return self
+
+    def _draw_topic(self, panel, place: int, bar_kwargs: dict) -> None:
+        values, words = np.asarray(self.values[place]), self.words[place]
+        heights = np.arange(len(values))
+        colors = np.where(values < 0, AGAINST, MAIN)
+        panel.barh(heights, values, **{"color": colors, "height": 0.72, "alpha": 0.55, **bar_kwargs})
+        if self.intervals is not None:
+            low, high = self.intervals[place]
+            panel.hlines(heights, low, high, colors=colors, linewidth=1.8)
+        if (values < 0).any():
+            panel.axvline(0.0, color="black", linewidth=0.6)
+        panel.set_yticks(heights, [_shortened(word) for word in words], fontsize=8)
+        panel.set_ylim(max(len(values), 1) - 0.4, -0.6)
+        panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", labelsize=7)
+        panel.locator_params(axis="x", nbins=4)
+        panel.set_title(self._title(place), fontsize=9)
+        panel.xaxis.label.set_size(8)
+        strip(panel, "top", "right", "left")
+
+    def _title(self, place: int) -> str:
+        parts = [f"{self.topic_name} {self.topics[place]}"]
+        if self.shares is not None:
+            parts.append(percent(self.shares[place]))
+        if self.is_stable is not None:
+            parts.append("stable" if self.is_stable[place] else "not stable")
+        return ", ".join(parts)
+
+
+class _Topics(NamedTuple):
+    """The topics of an estimator, and what to call them."""
+
+    entries: np.ndarray  # (n_topics, n_features)
+    has_signs: bool
+    value_name: str
+    topic_name: str
+
+
+def _topics_of(estimator: Any) -> _Topics:
+    """What can be shown; a ValueError where nothing can."""
+    kind = type(estimator).__name__
+    of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture
+    known = StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
+    if not isinstance(estimator, (*known, DPCategoricalMixture, VonMisesFisherMixture)):
+        raise ValueError(f"TopicDisplay shows topics of words, which {kind} does not have.")
+    check_is_fitted(estimator)
+    if isinstance(estimator, VonMisesFisherMixture):
+        directions = estimator.mean_directions_
+        return _Topics(directions, bool((directions < 0).any()), "entry of mean direction", "component")
+    if isinstance(estimator, (SphericalAdmixture, OrthogonalSphericalAdmixture)):
+        means = estimator.components_ * estimator.resultant_lengths_[:, np.newaxis]
+        return _Topics(means, True, "mean entry", "topic")
+    if isinstance(estimator, StochasticLDA):
+        return _Topics(estimator.components_, False, "probability", "topic")
+    if isinstance(estimator, DPCategoricalMixture):
+        if not isinstance(estimator.components_, np.ndarray):
+            raise ValueError("TopicDisplay shows topics of words, and this DPCategoricalMixture has tables.")
+        return _Topics(estimator.components_, False, "probability", "component")
+    emission = estimator.emission_.short_name
+    is_mixture = isinstance(estimator, ExponentialFamilyMixture)
+    names = {
+        "multinomial": "probability",
+        "bernoulli": "probability of a one",
+        "poisson": "expected count" if is_mixture else "probability",
+    }
+    if emission not in names:
+        raise ValueError(f"TopicDisplay shows topics of words, and this {kind} has emission={emission!r}.")
+    return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
+
+
+def _top_words(entries: np.ndarray, n_words: int, has_signs: bool) -> np.ndarray:
+    """Columns from the top of a panel: the largest first; of signed ones, the most negative last."""
+    falling = np.argsort(-entries, kind="stable")
+    top = falling[:n_words]
+    if not has_signs:
+        return top
+    bottom = falling[-n_words:]
+    return np.concatenate([top[entries[top] > 0], bottom[entries[bottom] < 0]])
+
+
+def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:
+    """Credible intervals of all entries, in a list; None where there are no draws to have them from."""
+    if not hasattr(estimator, "credible_intervals"):
+        return None
+    try:
+        return [estimator.credible_intervals(level)]
+    except (AttributeError, ValueError):  # the sampler draws no topics, or none were kept
+        return None
+
+
+def _stability(estimator: Any) -> np.ndarray | None:
+    """Whether every chain found the topic; None where there are no other chains, or no draws, to tell."""
+    try:
+        draws = estimator._draws_of_topics()
+    except (AttributeError, ValueError):
+        return None
+    best = estimator.best_chain_
+    if len(draws) < 2:
+        return None
+    similarity = match_chains(draws, best).similarity
+    return np.delete(similarity, best, axis=0).min(axis=0) >= STABLE_SIMILARITY
+
+
+def _shares(estimator: Any) -> np.ndarray | None:
+    """How much of the data each topic has; None where it takes more than a look."""
+    if hasattr(estimator, "weights_"):
+        return np.asarray(estimator.weights_)
+    draws = getattr(estimator, "posterior_", {})  # of a stream there may be none
+    weights = draws.get("topic_weights")
+    if weights is None or weights.shape[1] == 0 or "n_components" in draws:  # topics then change places
+        return None
+    return weights[estimator.best_chain_].mean(axis=0)
+
+
+def _shortened(word: str) -> str:
+    return word if len(word) <= _LONGEST_WORD else word[: _LONGEST_WORD - 1] + "…"

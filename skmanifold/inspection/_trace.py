@@ -1,0 +1,343 @@
+"""Has it converged? The log density of every pass, the effective number of draws, scores on rows held out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..base import BaseSampledEstimator
+from ..inference import Draws
+from ..inference._schedule import Schedule
+from ..mixture import VonMisesFisherMixture
+from ..samplers import ManifoldSampler
+from ._axes import AGAINST, MAIN, QUIET, group_colors, pyplot, several_panels, strip
+
+_LEAST_DRAWS = 4  # of a chain, as R-hat and effective sample sizes split it
+_MOST_POINTS = 30  # of the curve of effective sample sizes
+_MOST_NAMED_CHAINS = 6
+_OF_A_TASK = {  # what a monitor logs beside scores
+    "task_id_path",
+    "parent_task_id_path",
+    "estimator_name",
+    "task_name",
+    "task_id",
+    "sequential_subtasks",
+}
+
+
+class TraceDisplay:
+    """Log density of every pass and chain, effective sample size so far, and scores on rows held out.
+
+    Made by :meth:`from_estimator` or :meth:`from_draws`. The parameters are kept as attributes.
+
+    Parameters
+    ----------
+    trace : ndarray of shape (n_chains, n_passes)
+        Log density, or what else the chains are judged by.
+    burn_in : int, default=0
+        Passes at the beginning that are thrown away.
+    ess_passes : ndarray of shape (n_points,), default=None
+        Passes by which the sizes of `ess` were reached.
+    ess : dict of str to ndarray of shape (n_points,), default=None
+        Effective sample sizes over all chains, by what they are of. None leaves their panel out.
+    n_draws : ndarray of shape (n_points,), default=None
+        Draws of all chains by then.
+    score_passes : ndarray of shape (n_scores,), default=None
+        Passes after which rows held out were scored.
+    scores : dict of str to ndarray of shape (n_scores,), default=None
+        Their scores, by name. None leaves their panel out.
+    trace_name : str, default="log density"
+        What the trace is of.
+    pass_name : str, default="pass"
+        What happens from one entry of the trace to the next.
+    note : str, default=None
+        Why there is no effective sample size, to be read below the trace.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib axes
+        The panels: trace, and where there are any effective sample sizes and scores.
+    figure_ : matplotlib figure
+        Where they are.
+
+    Examples
+    --------
+    >>> from skmanifold import StochasticLDA
+    >>> from skmanifold.datasets import make_lda_corpus
+    >>> from skmanifold.inspection import TraceDisplay
+    >>> X = make_lda_corpus(n_samples=200, n_features=100, n_components=5, random_state=0).data
+    >>> lda = StochasticLDA(n_components=5, n_chains=2, random_state=0).fit(X)
+    >>> display = TraceDisplay.from_estimator(lda)
+    >>> display.trace.shape
+    (2, 200)
+    >>> display.note
+    'ESCA estimates and makes no draws: no effective sample size.'
+    """
+
+    def __init__(
+        self,
+        *,
+        trace,
+        burn_in=0,
+        ess_passes=None,
+        ess=None,
+        n_draws=None,
+        score_passes=None,
+        scores=None,
+        trace_name="log density",
+        pass_name="pass",
+        note=None,
+    ):
+        self.trace = trace
+        self.burn_in = burn_in
+        self.ess_passes = ess_passes
+        self.ess = ess
+        self.n_draws = n_draws
+        self.score_passes = score_passes
+        self.scores = scores
+        self.trace_name = trace_name
+        self.pass_name = pass_name
+        self.note = note
+
+    @classmethod
+    def from_estimator(cls, estimator, *, monitor=None, ax=None):
+        """Draw how the fit of an estimator went.
+
+        The effective sample size is that of the log density, which does not mind how components are numbered, by
+        arviz-stats. It grows in proportion to the draws in a sound run. It is left out, and ``note`` says why, where
+        the sampler makes no draws, where there are too few, or arviz-stats is not installed.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted by `fit`; `partial_fit` leaves no trace.
+        monitor : HeldOutMonitor, default=None
+            A monitor that was there when the estimator was fitted, for its scores.
+        ax : matplotlib axes, or array of one for each panel, default=None
+            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+
+        Returns
+        -------
+        display : TraceDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no trace, or the monitor no scores of it.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        kind = type(estimator).__name__
+        if not isinstance(estimator, (BaseSampledEstimator, VonMisesFisherMixture)):
+            raise ValueError(f"TraceDisplay shows fits by passes, which {kind} does not make.")
+        check_is_fitted(estimator)
+        held_out: dict[str, Any] = {}
+        if monitor is not None:
+            held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
+        if isinstance(estimator, VonMisesFisherMixture):
+            trace = estimator.log_likelihood_trace_[np.newaxis]
+            return cls(trace=trace, trace_name="lower bound", pass_name="iteration", **held_out).plot(ax=ax)
+        trace = getattr(estimator, "log_density_trace_", None)
+        if trace is None:
+            raise ValueError(f"TraceDisplay shows the passes of fit, and this {kind} has gone on with partial_fit.")
+        sampler = estimator.sampler_
+        schedule = Schedule.from_params(estimator.max_iter, estimator.burn_in, estimator.thin)
+        draws = _draws_so_far(estimator, trace, schedule)
+        matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1  # else the last pass is all
+        return cls(
+            trace=trace,
+            burn_in=min(schedule.burn_in, trace.shape[1]) if matters else 0,
+            trace_name=sampler.log_density_name.replace("_", " "),
+            note=draws.note,
+            **draws.sizes,
+            **held_out,
+        ).plot(ax=ax)
+
+    @classmethod
+    def from_draws(cls, draws, *, ax=None):
+        """Draw how a run of :func:`~skmanifold.sample` went.
+
+        The trace is that of the log density, where the sampler tells it, and else of the coordinate that mixes worst.
+        Effective sample sizes are those of the log density, or of the worst and the median coordinate.
+
+        Parameters
+        ----------
+        draws : Draws
+            What `sample` returned.
+        ax : matplotlib axes, or array of one for each panel, default=None
+            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+
+        Returns
+        -------
+        display : TraceDisplay
+
+        Raises
+        ------
+        ImportError
+            Where matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_draws")
+        if not isinstance(draws, Draws):
+            raise ValueError(f"TraceDisplay.from_draws needs Draws, as sample returns them; got {draws!r}.")
+        passes = np.arange(1, draws.n_draws + 1)
+        log_density = draws.stats.get("log_density")
+        if log_density is not None:
+            sizes, note = _effective_sizes(log_density[..., np.newaxis], passes, "log density")
+            return cls(trace=log_density, pass_name="draw", note=note, **sizes).plot(ax=ax)
+        coordinates = draws.position.reshape(draws.n_chains, draws.n_draws, -1)
+        sizes, note = _effective_sizes(coordinates, passes, "coordinate")
+        worst = 0
+        if sizes:
+            last = Draws(coordinates).ess()
+            worst = int(np.nanargmin(last)) if not np.isnan(last).all() else 0
+        place = ", ".join(map(str, np.unravel_index(worst, draws.position.shape[2:])))
+        name = f"coordinate [{place}]"
+        return cls(trace=coordinates[..., worst], trace_name=name, pass_name="draw", note=note, **sizes).plot(ax=ax)
+
+    def plot(self, ax=None, **line_kwargs):
+        """Draw the panels, one below the other.
+
+        What the trace has climbed before the draws begin may be out of sight: the draws have at least a third of the
+        panel's height.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, or array of one for each panel, default=None
+            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+        **line_kwargs
+            Of the trace, for matplotlib's ``plot``.
+
+        Returns
+        -------
+        self : TraceDisplay
+
+        Raises
+        ------
+        ValueError
+            If `ax` are not as many as there are panels.
+        ImportError
+            Where matplotlib is not installed.
+        """
+        below = [draw for draw, shown in ((self._draw_ess, self.ess), (self._draw_scores, self.scores)) if shown]
+        n = 1 + len(below)
+        heights = [1.7, *(1.0 for _ in below)]
+        size = (6.4, 1.0 + 1.35 * sum(heights))
+        caller = f"{type(self).__name__}.plot"
+        self.axes_ = several_panels(caller, ax, n, (n, 1), size, sharex=True, height_ratios=heights)
+        self.figure_ = self.axes_[0].figure
+        self._draw_trace(self.axes_[0], line_kwargs)
+        for draw, panel in zip(below, self.axes_[1:], strict=True):
+            draw(panel)
+        for panel in self.axes_:
+            if self.burn_in:
+                panel.axvspan(0.5, self.burn_in + 0.5, color="0.92", zorder=0, linewidth=0)
+            strip(panel)
+            panel.tick_params(labelsize=8)
+            panel.yaxis.label.set_size(9)
+        if np.ndim(ax) == 0:
+            for panel in self.axes_[:-1]:
+                panel.tick_params(labelbottom=False)
+        self.axes_[-1].set_xlabel(self.pass_name)
+        self.axes_[-1].xaxis.get_major_locator().set_params(integer=True)
+        if self.note:
+            place = {"xy": (1.0, 0.02), "xycoords": "axes fraction", "ha": "right", "va": "bottom"}
+            self.axes_[0].annotate(self.note, **place, fontsize=7, color=QUIET)
+        return self
+
+    def _draw_trace(self, panel, line_kwargs: dict) -> None:
+        trace = np.asarray(self.trace)
+        passes = np.arange(1, trace.shape[1] + 1)
+        for chain, (values, color) in enumerate(zip(trace, group_colors(len(trace)), strict=True)):
+            style = {"color": color, "linewidth": 1.0, "label": f"chain {chain}", **line_kwargs}
+            panel.plot(passes, values, **style)
+        if 1 < len(trace) <= _MOST_NAMED_CHAINS:
+            top = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+            panel.legend(ncols=len(trace), fontsize=8, frameon=False, **top)
+        if self.burn_in:
+            place = {"xy": (0.5 + self.burn_in / 2, 0.98), "xycoords": ("data", "axes fraction"), "va": "top"}
+            panel.annotate("burn-in", **place, ha="center", fontsize=8, color=QUIET)
+        panel.set_ylabel(self.trace_name)
+        panel.set_xlim(0.5, trace.shape[1] + 0.5)
+        _show_what_is_kept(panel, trace, self.burn_in)
+
+    def _draw_ess(self, panel) -> None:
+        styles = ("-", "--", ":")
+        for (name, sizes), style in zip(self.ess.items(), styles, strict=False):
+            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name)
+        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws")
+        panel.set_ylim(bottom=0.0)
+        panel.set_ylabel("effective\nsample size")
+        panel.legend(fontsize=7, frameon=False, loc="upper left")
+
+    def _draw_scores(self, panel) -> None:
+        colors = [AGAINST, *group_colors(6)[1:5]]
+        for (name, scores), color in zip(self.scores.items(), colors, strict=False):
+            marker = "o" if len(scores) <= 40 else None
+            style = {"color": color, "linewidth": 1.2, "marker": marker, "markersize": 3}
+            panel.plot(self.score_passes, scores, label=name, **style)
+        panel.set_ylabel("held-out score")
+        if len(self.scores) > 1:
+            panel.legend(fontsize=7, frameon=False)
+
+
+class _DrawsSoFar(NamedTuple):
+    """Whether a sampler draws, how many independent draws its passes are worth, or why that is not told."""
+
+    makes_any: bool
+    sizes: dict[str, Any]
+    note: str | None
+
+
+def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
+    sampler = estimator.sampler_
+    if not (isinstance(sampler, ManifoldSampler) or sampler.draws_parameters):
+        why = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
+        return _DrawsSoFar(False, {}, why)
+    passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
+    sizes, note = _effective_sizes(trace[:, passes - 1, np.newaxis], passes, sampler.log_density_name.replace("_", " "))
+    return _DrawsSoFar(True, sizes, note)
+
+
+def _effective_sizes(draws: np.ndarray, passes: np.ndarray, name: str) -> tuple[dict[str, Any], str | None]:
+    """Of draws (n_chains, n_draws, n_coordinates) that were made at `passes`: parameters of the display, and a note."""
+    n_chains, n_draws, n_coordinates = draws.shape
+    if n_draws < _LEAST_DRAWS:
+        return {}, f"{n_draws} draws of a chain are too few for an effective sample size."
+    ends = np.unique(np.linspace(_LEAST_DRAWS, n_draws, _MOST_POINTS).astype(int))
+    try:
+        sizes = np.array([Draws(draws[:, :end]).ess() for end in ends])
+    except ImportError:
+        return {}, "No effective sample size: arviz-stats is not installed."
+    if n_coordinates == 1:
+        ess = {name: sizes[:, 0]}
+    else:
+        ess = {f"worst {name}": sizes.min(axis=1), f"median {name}": np.median(sizes, axis=1)}
+    return {"ess_passes": passes[ends - 1], "ess": ess, "n_draws": n_chains * ends}, None
+
+
+def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Passes, from 1, and scores of the last fit of an estimator of that class that the monitor saw."""
+    rows = [row for row in monitor.get_logs().data if row["estimator_name"] == kind and row["task_name"] == "pass"]
+    rows = [row for row in rows if row["parent_task_id_path"] == rows[-1]["parent_task_id_path"]]
+    names = [name for name in rows[0] if name not in _OF_A_TASK] if rows else []
+    if not names:
+        raise ValueError(f"The monitor has no scores of a {kind}.")
+    rows.sort(key=lambda row: row["task_id"])
+    passes = np.array([row["task_id"] + 1 for row in rows])
+    return passes, {name: np.array([row[name] for row in rows]) for name in names}
+
+
+def _show_what_is_kept(panel: Any, trace: np.ndarray, burn_in: int) -> None:
+    """Limits within which what is after burn-in takes a third of the height, or more."""
+    finite = np.isfinite(trace)
+    kept = trace[:, burn_in:][finite[:, burn_in:]]
+    if not kept.size:
+        return
+    low, high = kept.min(), kept.max()
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    lowest = max(trace[finite].min(), low - 1.8 * (high - low)) if high > low else trace[finite].min()
+    highest = min(trace[finite].max(), high + 1.8 * (high - low)) if high > low else trace[finite].max()
+    panel.set_ylim(lowest - margin, highest + margin)

@@ -1,0 +1,5 @@
+from ._dp_categorical import DPCategoricalMixture as DPCategoricalMixture
+from ._family_mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
+from ._subspace_classifier import SubspaceClassifier as SubspaceClassifier
+from ._subspace_mixture import SubspaceMixture as SubspaceMixture
+from ._von_mises_fisher_mixture import VonMisesFisherMixture as VonMisesFisherMixture

@@ -1,0 +1,88 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import DPCategoricalMixture
+from skmanifold.inspection import CoClusteringDisplay
+
+from . import _fitted as fitted
+
+
+def test_probabilities_are_the_estimators_with_rows_in_the_order_told():
+    mixture, X = fitted.dirichlet_process(), fitted.table()
+    display = CoClusteringDisplay.from_estimator(mixture, X)
+    together = mixture.co_clustering(X)
+    np.testing.assert_allclose(display.similarity, together[np.ix_(display.rows, display.rows)])
+    assert sorted(display.rows) == list(range(len(X)))
+    np.testing.assert_array_equal(display.labels, mixture.predict(X)[display.rows])
+    assert (np.diff(display.labels) >= 0).all()
+    (image,) = display.ax_.images
+    np.testing.assert_array_equal(image.get_array(), display.similarity)
+
+
+def test_without_rows_it_is_the_draws_of_the_fitted_rows_labels():
+    mixture = fitted.dirichlet_process()
+    display = CoClusteringDisplay.from_estimator(mixture, max_rows=50)
+    assert len(display.rows) == 50
+    together = mixture.co_clustering()
+    np.testing.assert_allclose(display.similarity, together[np.ix_(display.rows, display.rows)])
+    np.testing.assert_array_equal(display.labels, mixture.labels_[display.rows])
+
+
+def test_within_a_cluster_rows_that_are_alike_stand_together():
+    similarity = np.where(np.equal.outer([0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1]), 0.9, 0.1)
+    np.fill_diagonal(similarity, 1.0)
+
+    class OneCluster(DPCategoricalMixture):
+        def co_clustering(self, X):
+            return similarity
+
+        def predict(self, X):
+            return np.zeros(6, int)
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+    display = CoClusteringDisplay.from_estimator(OneCluster(), np.zeros((6, 2)))
+    parity = display.rows % 2
+    assert np.count_nonzero(np.diff(parity)) == 1
+
+
+def test_more_rows_than_asked_for_are_thinned_evenly_whatever_holds_them():
+    mixture, X = fitted.dirichlet_process("multinomial"), fitted.counts()
+    of_sparse = CoClusteringDisplay.from_estimator(mixture, sp.coo_array(X), max_rows=20)
+    of_array = CoClusteringDisplay.from_estimator(mixture, X.toarray(), max_rows=20)
+    np.testing.assert_array_equal(np.sort(of_sparse.rows), np.linspace(0, 59, 20).astype(int))
+    np.testing.assert_array_equal(of_sparse.similarity, of_array.similarity)
+    table = pd.DataFrame(fitted.table())
+    assert len(CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), table.to_numpy(), max_rows=20).rows) == 20
+
+
+def test_labels_of_ones_own_order_the_rows():
+    mixture, X = fitted.dirichlet_process(), fitted.table()
+    labels = np.array(["b", "a", "c"])[np.arange(len(X)) % 3]
+    display = CoClusteringDisplay.from_estimator(mixture, X, labels=labels)
+    np.testing.assert_array_equal(display.labels, labels[display.rows])
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match=r"labels must have shape \(120,\)"):
+        CoClusteringDisplay.from_estimator(mixture, X, labels=labels[:5])
+
+
+def test_given_axes_are_used_and_plot_may_be_called_again():
+    _, ax = plt.subplots()
+    display = CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax)
+    assert display.ax_ is ax
+    assert display.plot() is display
+    assert display.ax_ is not ax
+
+
+def test_unsuitable_and_unfitted_estimators_are_refused():
+    with pytest.raises(ValueError, match="VonMisesFisherMixture has none"):
+        CoClusteringDisplay.from_estimator(fitted.von_mises_fisher(3), fitted.directions(3))
+    with pytest.raises(NotFittedError):
+        CoClusteringDisplay.from_estimator(DPCategoricalMixture(), fitted.table())
+    with pytest.raises(ValueError, match="max_rows must be at least 2"):
+        CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), fitted.table(), max_rows=1)

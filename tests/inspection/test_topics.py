@@ -1,0 +1,147 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import StochasticLDA
+from skmanifold.inspection import TopicDisplay
+
+from . import _fitted as fitted
+
+
+def test_words_values_and_intervals_are_those_of_the_estimator():
+    lda = fitted.lda()
+    names = np.array([f"word{i}" for i in range(20)])
+    display = TopicDisplay.from_estimator(lda, feature_names=names, n_words=5, topics=[2, 0], level=0.8)
+    low, high = lda.credible_intervals(0.8)
+    for place, topic in enumerate([2, 0]):
+        top = np.argsort(-lda.components_[topic])[:5]
+        assert display.words[place] == names[top].tolist()
+        np.testing.assert_array_equal(display.values[place], lda.components_[topic, top])
+        np.testing.assert_array_equal(display.intervals[place], [low[topic, top], high[topic, top]])
+    assert display.level == 0.8
+    np.testing.assert_array_equal(display.topics, [2, 0])
+    np.testing.assert_allclose(display.shares, lda.posterior_["topic_weights"][lda.best_chain_].mean(axis=0)[[2, 0]])
+    np.testing.assert_array_equal(display.is_stable, lda.topic_diagnostics().is_stable[[2, 0]])
+
+
+def test_bars_and_titles_are_drawn_from_the_top():
+    lda = fitted.lda()
+    display = TopicDisplay.from_estimator(lda, n_words=4)
+    assert len(display.axes_) == 3
+    panel = display.axes_[1]
+    assert panel.figure is display.figure_
+    lengths = [bar.get_width() for bar in panel.patches]
+    np.testing.assert_allclose(lengths, np.sort(lda.components_[1])[::-1][:4])
+    assert [label.get_text() for label in panel.get_yticklabels()] == display.words[1]
+    assert panel.get_ylim()[0] > panel.get_ylim()[1]
+    assert panel.get_title().startswith("topic 1, ")
+    assert display.axes_[0].get_xlabel() == "probability, 90% interval"
+
+
+def test_topics_with_signs_have_words_for_and_against_in_two_colours():
+    model = fitted.spherical(6)
+    display = TopicDisplay.from_estimator(model, n_words=2)
+    words = model.topic_words(2)
+    means = model.components_ * model.resultant_lengths_[:, np.newaxis]
+    for topic, (shown, values) in enumerate(zip(display.words, display.values, strict=True)):
+        assert shown == [str(name) for name, _ in [*words[topic].positive, *words[topic].negative[::-1]]]
+        np.testing.assert_array_equal(values, means[topic, [int(name) for name in shown]])
+        colors = {(bar.get_width() > 0, bar.get_facecolor()) for bar in display.axes_[topic].patches}
+        assert len(colors) == 2
+    assert display.intervals is not None
+
+
+def test_numbers_of_topics_that_are_drawn_have_intervals_too():
+    model = fitted.orthogonal()
+    display = TopicDisplay.from_estimator(model)
+    assert len(display.words) == model.n_components_
+    assert display.intervals is not None
+    assert display.shares is None
+
+
+@pytest.mark.parametrize("fit", [lambda: fitted.lda("esca", 1), lambda: fitted.spherical(6, "vb")], ids=["esca", "vb"])
+def test_estimates_have_no_intervals_and_no_stability(fit):
+    display = TopicDisplay.from_estimator(fit())
+    assert display.intervals is None
+    assert display.level is None
+    assert display.is_stable is None
+
+
+def test_topics_of_a_stream_are_drawn_without_what_it_does_not_keep():
+    stream = StochasticLDA(3, total_samples=60, random_state=0).partial_fit(fitted.counts())
+    display = TopicDisplay.from_estimator(stream)
+    assert display.intervals is None
+    assert display.shares is None
+
+
+@pytest.mark.parametrize(
+    ("fit", "argument"),
+    [
+        (fitted.von_mises_fisher, 6),
+        (fitted.dirichlet_process, "multinomial"),
+        (fitted.family_mixture, "multinomial"),
+        (fitted.family_mixture, "poisson"),
+        (fitted.family_admixture, "multinomial"),
+        (fitted.family_admixture, "bernoulli"),
+    ],
+)
+def test_other_models_of_words_are_shown(fit, argument):
+    model = fit(argument)
+    display = TopicDisplay.from_estimator(model, n_words=1)
+    entries = model.mean_directions_ if fit is fitted.von_mises_fisher else model.components_
+    np.testing.assert_array_equal([values[0] for values in display.values], entries.max(axis=1))
+    if hasattr(model, "weights_"):
+        np.testing.assert_array_equal(display.shares, model.weights_)
+
+
+def test_given_axes_are_used_and_single_ones_divided():
+    lda = fitted.lda()
+    figure, axes = plt.subplots(1, 3)
+    display = TopicDisplay.from_estimator(lda, ax=axes)
+    assert list(display.axes_) == list(axes)
+    assert display.figure_ is figure
+    assert display.plot().figure_ is not figure
+    again, (left, right) = plt.subplots(1, 2)
+    display.plot(ax=right)
+    assert display.figure_ is again
+    assert left.axison
+    assert not right.axison
+    with pytest.raises(ValueError, match=r"has 3 panels; ax has 2 axes"):
+        display.plot(ax=[left, right])
+
+
+def test_long_words_are_cut_in_the_picture_alone():
+    names = [str(i) * 40 for i in range(20)]
+    display = TopicDisplay.from_estimator(fitted.lda(), feature_names=names)
+    assert all(word in names for words in display.words for word in words)
+    assert all(len(label.get_text()) <= 20 for label in display.axes_[0].get_yticklabels())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"feature_names": ["a"]}, "feature_names has 1 names for 20 features"),
+        ({"n_words": 0}, "n_words must be at least 1"),
+        ({"level": 1.0}, "level must be between 0 and 1"),
+        ({"topics": [3]}, "topics must be whole numbers from 0 to 2"),
+        ({"topics": []}, "topics must be whole numbers from 0 to 2"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        TopicDisplay.from_estimator(fitted.lda(), **parameters)
+
+
+@pytest.mark.parametrize(
+    ("fit", "arguments"),
+    [(fitted.family_mixture, ["gaussian"]), (fitted.dirichlet_process, ["categorical"]), (fitted.subspaces, [])],
+)
+def test_models_without_words_are_refused(fit, arguments):
+    with pytest.raises(ValueError, match="TopicDisplay shows topics of words"):
+        TopicDisplay.from_estimator(fit(*arguments))
+
+
+def test_an_estimator_that_is_not_fitted_is_refused():
+    with pytest.raises(NotFittedError):
+        TopicDisplay.from_estimator(StochasticLDA())

@@ -1,0 +1,137 @@
+import sys
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import HeldOutMonitor, StochasticLDA
+from skmanifold.inference import Draws
+from skmanifold.inspection import TraceDisplay
+
+from . import _fitted as fitted
+
+
+def test_trace_burn_in_and_sizes_are_those_of_the_fit():
+    lda = fitted.lda("gibbs", 2, 80)
+    display = TraceDisplay.from_estimator(lda)
+    np.testing.assert_array_equal(display.trace, lda.log_density_trace_)
+    assert display.burn_in == 40
+    assert display.trace_name == "log likelihood"
+    np.testing.assert_array_equal(display.ess_passes, [60, 65, 70, 75, 80])
+    np.testing.assert_array_equal(display.n_draws, [8, 10, 12, 14, 16])
+    whole = Draws(lda.posterior_["log_likelihood"][..., np.newaxis])
+    assert display.ess["log likelihood"][-1] == whole.ess()[0]
+    assert display.note is None
+    assert len(display.axes_) == 2
+    for line, values in zip(display.axes_[0].lines, display.trace, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), values)
+
+
+def test_estimates_have_no_effective_sample_size_and_say_why():
+    display = TraceDisplay.from_estimator(fitted.lda("esca", 1))
+    assert display.ess is None
+    assert display.note == "ESCA estimates and makes no draws: no effective sample size."
+    assert display.burn_in == 20  # which is not averaged over
+    assert len(display.axes_) == 1
+    assert display.note in [text.get_text() for text in display.axes_[0].texts]
+
+
+def test_what_only_the_last_pass_matters_to_has_no_burn_in():
+    assert TraceDisplay.from_estimator(fitted.lda("cvb0", 1)).burn_in == 0
+    display = TraceDisplay.from_estimator(fitted.von_mises_fisher(3))
+    assert display.burn_in == 0
+    assert display.trace_name == "lower bound"
+    np.testing.assert_array_equal(display.trace, [fitted.von_mises_fisher(3).log_likelihood_trace_])
+
+
+def test_too_few_draws_are_said_to_be_too_few():
+    display = TraceDisplay.from_estimator(fitted.lda("gibbs", 1, 20))
+    assert display.ess is None
+    assert display.note == "2 draws of a chain are too few for an effective sample size."
+
+
+def test_without_arviz_the_panel_is_left_out_and_the_note_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+    display = TraceDisplay.from_estimator(fitted.lda("gibbs", 2, 80))
+    assert display.ess is None
+    assert display.note == "No effective sample size: arviz-stats is not installed."
+    assert TraceDisplay.from_draws(fitted.draws_on_spheres(3)).ess is None
+
+
+def test_scores_are_those_of_the_monitors_last_run():
+    monitor = HeldOutMonitor(fraction=0.2, every=2)
+    lda = clone(fitted.lda("esca", 1)).set_params(max_iter=6)
+    lda.set_callbacks(monitor).fit(fitted.counts())
+    lda.set_params(random_state=1).fit(fitted.counts())
+    display = TraceDisplay.from_estimator(lda, monitor=monitor)
+    rows = [row for row in monitor.get_logs().data if row["task_name"] == "pass"]
+    np.testing.assert_array_equal(display.score_passes, [2, 4, 6])
+    np.testing.assert_array_equal(display.scores["score"], [row["score"] for row in rows])
+    assert display.axes_[-1].get_ylabel() == "held-out score"
+    other = fitted.von_mises_fisher(3)
+    with pytest.raises(ValueError, match="The monitor has no scores of a VonMisesFisherMixture"):
+        TraceDisplay.from_estimator(other, monitor=monitor)
+
+
+def test_of_a_search_the_last_fit_is_shown():
+    common = {"estimator_name": "StochasticLDA", "task_name": "pass"}
+    rows = [{**common, "task_id": t, "parent_task_id_path": (p,), "score": p + t} for p in (0, 1) for t in (4, 2)]
+    monitor = SimpleNamespace(get_logs=lambda: SimpleNamespace(data=rows))
+    display = TraceDisplay.from_estimator(fitted.lda(), monitor=monitor)
+    np.testing.assert_array_equal(display.score_passes, [3, 5])
+    np.testing.assert_array_equal(display.scores["score"], [3, 5])
+
+
+def test_draws_with_a_log_density_show_it():
+    draws = fitted.draws_on_spheres(3)
+    display = TraceDisplay.from_draws(draws)
+    np.testing.assert_array_equal(display.trace, draws.stats["log_density"])
+    assert list(display.ess) == ["log density"]
+    assert display.axes_[-1].get_xlabel() == "draw"
+
+
+def test_draws_without_it_show_the_coordinate_that_mixes_worst():
+    draws = fitted.draws_on_spheres(2, 3)
+    position = draws.position.copy()
+    position[:, :, 1, 2] = np.repeat(position[:, ::10, 1, 2], 10, axis=1)
+    display = TraceDisplay.from_draws(Draws(position))
+    np.testing.assert_array_equal(display.trace, position[:, :, 1, 2])
+    assert display.trace_name == "coordinate [1, 2]"
+    sizes = Draws(position).ess()
+    assert display.ess["worst coordinate"][-1] == sizes.min()
+    assert display.ess["median coordinate"][-1] == np.median(sizes)
+
+
+def test_the_climb_does_not_crowd_out_what_is_kept():
+    trace = np.concatenate([[-1e6, -1e5], np.linspace(-10.0, 0.0, 8)])[np.newaxis]
+    low, high = TraceDisplay(trace=trace, burn_in=2).plot().axes_[0].get_ylim()
+    assert high - low <= 10.0 * 3.0
+    assert low < -10.0
+    assert high > 0.0
+
+
+def test_given_axes_are_used_and_single_ones_divided():
+    lda = fitted.lda("gibbs", 2, 80)
+    _, axes = plt.subplots(2, 1)
+    display = TraceDisplay.from_estimator(lda, ax=axes)
+    assert list(display.axes_) == list(axes)
+    assert display.plot().figure_ is not axes[0].figure
+    figure, ax = plt.subplots()
+    assert display.plot(ax=ax).figure_ is figure
+    with pytest.raises(ValueError, match="ax must be axes of a grid"):
+        display.plot(ax=figure.add_axes((0, 0, 1, 1)))
+
+
+def test_unsuitable_and_unfitted_estimators_are_refused():
+    with pytest.raises(ValueError, match="SubspaceClassifier does not make"):
+        TraceDisplay.from_estimator(fitted.subspace_classifier())
+    with pytest.raises(NotFittedError):
+        TraceDisplay.from_estimator(StochasticLDA())
+    stream = StochasticLDA(3, random_state=0).partial_fit(fitted.counts())
+    with pytest.raises(ValueError, match="has gone on with partial_fit"):
+        TraceDisplay.from_estimator(stream)
+    with pytest.raises(ValueError, match="needs Draws, as sample returns them"):
+        TraceDisplay.from_draws(np.ones((2, 5)))

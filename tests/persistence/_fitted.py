@@ -1,0 +1,143 @@
+"""Every kind of fitted estimator, small, and what two of them have to have in common to be the same."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from skmanifold import (
+    DPCategoricalMixture,
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+    SubspaceClassifier,
+    SubspaceMixture,
+    VonMisesFisherMixture,
+)
+from skmanifold.emissions import Gaussian
+from skmanifold.samplers import ESCA, SCIR, PolynomialDecay
+
+_RNG = np.random.default_rng(0)
+COUNTS = _RNG.poisson(1.0, (40, 6))
+COUNTS[:, 0] += 1
+ROWS = _RNG.normal(size=(40, 4)) + 3 * (np.arange(40) % 2)[:, None]
+CLASSES = np.array(["odd", "even"])[np.arange(40) % 2]
+BITS = (COUNTS > 1).astype(float)
+CODES = _RNG.integers(0, 3, (40, 5)).astype(float)
+CODES[3, 2] = np.nan
+VECTORS = _RNG.normal(size=(6, 2))
+
+SHORT = {"max_iter": 4, "burn_in": 2, "thin": 1, "random_state": 0}
+_SMALL = {
+    StochasticLDA: ({"n_components": 3}, COUNTS),
+    SphericalAdmixture: ({"n_components": 3}, COUNTS),
+    OrthogonalSphericalAdmixture: ({"n_components": 2}, COUNTS),
+    DPCategoricalMixture: ({"init": 3}, COUNTS),
+    SubspaceMixture: ({"n_components": 2, "n_init": 1}, ROWS),
+    ExponentialFamilyMixture: ({"n_components": 2}, ROWS),
+    ExponentialFamilyAdmixture: ({"n_components": 3}, COUNTS),
+}
+
+
+def _cases():
+    """By name: the estimator, its data, and whether it learns from all rows, a stream, or one after the other."""
+    cases = {}
+    for kind, (small, X) in _SMALL.items():
+        for name, sampler in kind._samplers.items():
+            estimator = kind(sampler=name, n_chains=2, **small, **SHORT)
+            cases[f"{kind.__name__}-{name}"] = (estimator, X, ("fit",))
+            if sampler.batching != "full" and hasattr(kind, "_partial_fit"):
+                cases[f"{kind.__name__}-{name}-stream"] = (estimator, X, ("partial_fit", "partial_fit"))
+                cases[f"{kind.__name__}-{name}-then-stream"] = (estimator, X, ("fit", "partial_fit"))
+    for name in ("esca", "cvb0"):
+        auto = StochasticLDA(3, sampler=name, doc_topic_prior="auto", topic_word_prior="auto", **SHORT)
+        cases[f"auto-priors-{name}"] = (auto, COUNTS, ("fit",))
+    cases |= {
+        "never-fitted": (StochasticLDA(3, sampler=SCIR(step_size=PolynomialDecay(0.1))), COUNTS, ()),
+        "seeded-topics": (StochasticLDA(3, topic_word_prior=np.eye(3, 6) + 0.1, **SHORT), COUNTS, ("fit",)),
+        "data-frame": (StochasticLDA(3, **SHORT), pd.DataFrame(COUNTS, columns=list("abcdef")), ("fit",)),
+        "sparse": (StochasticLDA(3, **SHORT), sp.csr_array(COUNTS), ("fit",)),
+        "approximate": (StochasticLDA(3, sampler=ESCA(counter="approximate"), **SHORT), COUNTS, ("fit",)),
+        "codes": (DPCategoricalMixture("categorical", init=3, **SHORT), CODES, ("fit",)),
+        "other-weights": (
+            DPCategoricalMixture("categorical", sampler="sgrld", weights_sampler="scir", init=3, **SHORT),
+            CODES,
+            ("partial_fit",),
+        ),
+        "unknown-size": (OrthogonalSphericalAdmixture(None, **SHORT), COUNTS, ("fit",)),
+        "noise-per-cluster": (SubspaceMixture(2, noise="per_cluster", n_chains=2, **SHORT), ROWS, ("fit",)),
+        "directions": (VonMisesFisherMixture(2, random_state=0), ROWS, ("fit",)),
+        "classes": (SubspaceClassifier(SubspaceMixture(1, **SHORT)), ROWS, ("fit",)),
+        "word-vectors": (
+            ExponentialFamilyAdmixture(2, emission="gaussian", word_vectors=VECTORS, **SHORT),
+            COUNTS,
+            ("fit",),
+        ),
+        "rates": (ExponentialFamilyAdmixture(2, emission="poisson", sampler="gibbs", **SHORT), COUNTS, ("fit",)),
+    }
+    of_emission = {"bernoulli": BITS, "gaussian": ROWS, "multinomial": COUNTS, "poisson": COUNTS}
+    for emission, X in of_emission.items():
+        mixture = ExponentialFamilyMixture(2, emission=emission, n_polish=2, **SHORT)
+        cases[f"rows-{emission}"] = (mixture, X, ("fit",))
+        cases[f"rows-{emission}-stream"] = (mixture, X, ("partial_fit",))
+    for covariance_type in ("diag", "spherical"):
+        mixture = ExponentialFamilyMixture(2, emission=Gaussian(covariance_type), **SHORT)
+        cases[f"rows-{covariance_type}"] = (mixture, ROWS, ("fit",))
+    return cases
+
+
+CASES = _cases()
+
+
+@cache
+def fitted(name):
+    """The estimator of a case; to be left as it is."""
+    estimator, X, steps = CASES[name]
+    for step in steps:
+        getattr(estimator, step)(X, *([CLASSES] if isinstance(estimator, SubspaceClassifier) else []))
+    return estimator
+
+
+def assert_same(one, other, path="estimator"):
+    """Of one type and of the same content all the way down, arrays byte by byte."""
+    assert type(one) is type(other), path
+    if isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape), path
+        if one.dtype == object:
+            assert_same(one.tolist(), other.tolist(), path)
+        else:
+            assert one.tobytes() == other.tobytes(), path
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for key in one:
+            assert_same(one[key], other[key], f"{path}[{key!r}]")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), path
+        for i, pair in enumerate(zip(one, other, strict=True)):
+            assert_same(*pair, f"{path}[{i}]")
+    elif isinstance(one, np.generic):
+        assert one.dtype == other.dtype, path
+        assert one.tobytes() == other.tobytes(), path
+    elif isinstance(one, np.random.RandomState):
+        assert_same(one.get_state(legacy=False), other.get_state(legacy=False), path)
+    elif isinstance(one, np.random.Generator):
+        assert_same(one.bit_generator.state, other.bit_generator.state, path)
+    elif isinstance(one, type) or not hasattr(one, "__dict__"):
+        assert one == other or repr(one) == repr(other) == "nan", path
+        assert repr(one) == repr(other), path  # -0.0
+    else:
+        assert_same(vars(one), vars(other), path)
+
+
+def answers(estimator, X):
+    """All that a fitted estimator says of X."""
+    methods = ("transform", "predict", "predict_proba", "score_samples", "score", "perplexity")
+    of_rows = {}
+    for name in methods:
+        if hasattr(estimator, name):
+            arguments = (X, CLASSES) if name == "score" and isinstance(estimator, SubspaceClassifier) else (X,)
+            of_rows[name] = getattr(estimator, name)(*arguments)
+    return of_rows
