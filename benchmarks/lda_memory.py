@@ -1,16 +1,13 @@
-"""Peak memory of a fit beyond the corpus, and what importing the package costs.
+"""Peak memory of a fit beyond the corpus.
 
 python benchmarks/lda_memory.py                  # K=1000, 12M tokens, V=50,000
 python benchmarks/lda_memory.py --huge           # K=10,000, V=1,000,000
-python benchmarks/lda_memory.py --imports
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -73,30 +70,12 @@ def wide_corpus():
     return sp.csr_array((np.ones(len(words), np.int32), (documents, words)), shape=(n_documents, n_features))
 
 
-def import_cost():
-    """Seconds for scikit-learn and numba, and with this package on top, each in fresh processes in turn."""
-    bare = "import sklearn.decomposition, sklearn.callback, numba, scipy.sparse"
-    times = {"scikit-learn and numba": [], "and skmanifold": []}
-    for _ in range(9):
-        for name, code in zip(times, (bare, bare + "; import skmanifold"), strict=True):
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], check=True)
-            times[name].append(time.perf_counter() - start)
-    for name, seconds in times.items():
-        print(f"{name:24s} median {np.median(seconds):.3f} s ({min(seconds):.3f} to {max(seconds):.3f})")
-    first, second = times.values()
-    print(f"the package adds         median {np.median(np.subtract(second, first)):.3f} s")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--huge", action="store_true")
-    parser.add_argument("--imports", action="store_true")
     parser.add_argument("--max-iter", type=int, default=100)
     options = parser.parse_args()
-    if options.imports:
-        import_cost()
-    elif options.huge:
+    if options.huge:
         fit(wide_corpus(), 10_000, min(options.max_iter, 30))
     else:
         fit(load_counts("synthetic"), 1000, options.max_iter)

@@ -41,7 +41,9 @@ def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.nda
         return (fold_in_each(key, np.arange(rows.n_rows)) % np.uint64(K)).astype(np.int32)
     if isinstance(family, GaussianFamily):
         return _means_labels(rows.values, K, key)
-    assert isinstance(family, LinearFamily)
+    if not isinstance(family, LinearFamily):
+        name = type(family).__name__
+        raise ValueError(f"init='k-means++' knows no seeds of a {name}, which is no LinearFamily: set init='random'.")
     return seed_labels(family, rows, key)
 
 

@@ -1,0 +1,63 @@
+"""Contests of samplers: effective samples a second on densities with known moments, beside blackjax."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from _compare_turns import Contest, Contestant, Measure, is_installed
+from _targets import TARGETS
+from samplers_ess import SETTINGS, OurProgram, Ours, TheirProgram
+
+N_CHAINS = 4
+CHOSEN = {  # samplers of each target: names of ours, algorithms of blackjax
+    "normal, d=10": (("HMC", "SGHMC", "SGLD"), ("hmc", "nuts", "sghmc", "sgld")),
+    "normal, d=1000": (("HMC", "SGHMC", "SGLD"), ("hmc", "nuts", "sghmc", "sgld")),
+    "circle": (("GMC", "SGGMC"), ()),
+    "vMF mixture": (("GMC",), ()),
+}
+
+
+def samplers(quick):
+    """Draws of four chains; none without arviz-stats, which counts the effective ones."""
+    if not is_installed("arviz_stats"):
+        return []
+    names = ["normal, d=10", "circle"] if quick else list(CHOSEN)
+    return [_contest(name, 0.1 if quick else 0.5) for name in names]
+
+
+def _contest(name, seconds):
+    target = TARGETS[name]()
+    known, theirs = CHOSEN[name]
+
+    def begin(program):
+        prepared = program()
+
+        def take_turn(turn):
+            result = prepared.run(seconds, turn)
+            errors = np.abs(result.mean - target.mean) / target.sd * np.sqrt(result.ess)
+            return result.ess.min() / result.cpu, errors.max()
+
+        return take_turn
+
+    contestants, seen = [], set()
+    for setting in SETTINGS[name]:
+        if isinstance(setting, Ours):
+            kind = type(setting.sampler).__name__
+            if kind in known and kind not in seen:
+                program = partial(OurProgram, target, setting, N_CHAINS)
+                contestants.append(Contestant(str(setting), partial(begin, program)))
+            seen.add(kind)
+        elif setting.algorithm in theirs:
+            program = partial(TheirProgram, target, setting, N_CHAINS, name)
+            contestants.append(Contestant(str(setting), partial(begin, program), "blackjax"))
+    manifold = {"circle": "two modes on a circle", "vMF mixture": "two directions of a mixture, a product of circles"}
+    contestants.sort(key=lambda contestant: [*known, "blackjax"].index(contestant.name.partition("(")[0].split(".")[0]))
+    return Contest(
+        f"Samplers: {name}",
+        f"{manifold.get(name, 'standard normal law')}; {N_CHAINS} chains, {seconds:g} s a turn",
+        (Measure("ESS a second of the processor"), Measure("worst error, s.e.", None, digits=".1f")),
+        contestants,
+        "The least effective sample size of the test functions. The error is that of the worst mean, in its "
+        "standard errors: about one to three, unless the step size biases it.",
+    )

@@ -1,0 +1,222 @@
+"""Contests of topic models: passes, held-out perplexity at equal time of the processor, and memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+from _compare_turns import OURS, Contest, Contestant, Measure, has_data, timed
+from _corpora import load_counts, split_documents
+from _peers import Gensim, ScikitLearn, Tomotopy
+from lda_memory import PeakMemory
+from lda_perplexity import score
+from lda_speed import Ours
+
+from skmanifold import StochasticLDA
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.samplers import ESCA, Gibbs
+
+BETA = 0.1
+ONLINE = {"gensim": Gensim, "sklearn": ScikitLearn}
+_PART = 1000  # documents that an online method sees between two looks at the clock
+
+
+def corpus(quick):
+    """Counts, and what they are."""
+    if has_data():
+        X, name = load_counts("wiki"), "Wikipedia articles"
+    else:
+        X = make_lda_corpus(12_000, 15_000, 100, mean_length=200, topic_word_prior=0.01, random_state=0).data
+        X, name = X.astype(np.int32), "synthetic documents (no real ones found)"
+    X = X[:800] if quick else X
+    return X, f"{name}: {X.shape[0]:,} documents, {X.shape[1]:,} words, {int(X.sum()):,} tokens"
+
+
+def n_topics(quick):
+    return 50 if quick else 100  # priors of 50/K: scikit-learn takes none above 1
+
+
+def speed(quick):
+    """Tokens a second of a pass over a trained state."""
+    X, data = corpus(quick)
+    K = n_topics(quick)
+    settings = X, K, 50 / K, BETA
+    n_train, n_passes = (6, 10) if quick else (40, 4)
+
+    def begin(make, n_train, n_passes):
+        chain = make()
+        for _ in range(n_train):
+            chain.step()
+        n_tokens = int(X.sum()) * n_passes
+
+        def take_turn(turn):
+            return (n_tokens / 1e6 / timed(lambda: [chain.step() for _ in range(n_passes)])[1],)
+
+        return take_turn
+
+    def begin_online(trainer):
+        few = X[: 100 if quick else 400]
+        peer, n_tokens = trainer(few, *settings[1:]), int(few.sum())
+        return lambda turn: (n_tokens / 1e6 / timed(peer.step)[1],)
+
+    contestants = [
+        Contestant('StochasticLDA, "esca"', partial(begin, lambda: Ours(*settings, ESCA()), n_train, n_passes)),
+        Contestant('StochasticLDA, "gibbs"', partial(begin, lambda: Ours(*settings, Gibbs()), n_train // 2, n_passes)),
+        Contestant("tomotopy", partial(begin, lambda: Tomotopy(*settings), n_train, max(1, n_passes // 2)), "tomotopy"),
+        *(Contestant(trainer.name, partial(begin_online, trainer), name) for name, trainer in ONLINE.items()),
+    ]
+    return Contest(
+        f"LDA: passes, K={K}",
+        data,
+        (Measure("Mtokens a second"),),
+        contestants,
+        f"Full passes on a state that {n_train} passes trained ({n_train // 2} of Gibbs sampling). gensim and "
+        "scikit-learn, online variational Bayes, read a few of the documents.",
+    )
+
+
+class StopAfter:
+    """Callback that ends a fit before the pass that would outlast its seconds of the processor."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def setup(self, estimator, context):
+        self.begun = self.last = time.process_time()
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        now = time.process_time()
+        self.last, duration = now, now - self.last
+        return now - self.begun + duration > self.seconds
+
+
+class InParts:
+    """An online trainer whose steps are parts of the corpus, so that a small budget ends near its time."""
+
+    def __init__(self, trainer, X, *settings):
+        self.peer = trainer(X, *settings)
+        self.parts = [X[begin : begin + _PART] for begin in range(0, X.shape[0], _PART)]
+        self.topic_word, self.n_steps = self.peer.topic_word, 0
+
+    def step(self):
+        part = self.parts[self.n_steps % len(self.parts)]
+        if isinstance(self.peer, Gensim):
+            from gensim.matutils import Sparse2Corpus
+
+            self.peer.corpus = Sparse2Corpus(part, documents_columns=False)
+        else:
+            self.peer.X = part
+        self.peer.step()
+        self.n_steps += 1
+
+
+def perplexity(quick):
+    """Of held-out documents, by one evaluator, after the same time of the processor."""
+    X, data = corpus(quick)
+    train, test = split_documents(X)
+    test = test[:100] if quick else test[:1000]
+    K, budget = n_topics(quick), 0.5 if quick else 10.0
+    alpha = 50 / K
+
+    def begin_ours():
+        StochasticLDA(10, max_iter=3).fit(train[:100])  # load the machine code
+
+        def take_turn(turn):
+            lda = StochasticLDA(
+                K,
+                sampler=ESCA(n_average=max(1, round(budget / 2))),
+                doc_topic_prior=alpha,
+                topic_word_prior=BETA,
+                max_iter=1_000_000,
+                burn_in=0,
+                thin=1_000_000,
+                random_state=turn,
+            ).set_callbacks(StopAfter(budget))
+            _, seconds = timed(lambda: lda.fit(train))
+            return score(lda.components_, test, alpha).perplexity, seconds
+
+        return take_turn
+
+    def begin_peer(make):
+        def take_turn(turn):
+            peer, seconds = make(train, K, alpha, BETA, turn + 1), 0.0
+            while seconds < budget:
+                seconds += timed(peer.step)[1]
+            return score(peer.topic_word(), test, alpha).perplexity, seconds
+
+        return take_turn
+
+    return Contest(
+        f"LDA: held-out perplexity, K={K}, {budget:g} s of the processor",
+        f"{data}; {train.shape[0]:,} of them are fitted, {test.shape[0]:,} held out",
+        (Measure("perplexity", "lower"), Measure("seconds used", None)),
+        [
+            Contestant("StochasticLDA", begin_ours),
+            Contestant("tomotopy", partial(begin_peer, Tomotopy), "tomotopy"),
+            *(
+                Contestant(trainer.name, partial(begin_peer, partial(InParts, trainer)), name)
+                for name, trainer in ONLINE.items()
+            ),
+        ],
+        "Document completion with the same evaluator for all. Ours stops before its budget, a peer after the step that "
+        f"reaches it; our time includes reading the matrix, theirs does not. Online methods step by {_PART:,} "
+        "documents. Every turn has its own seed.",
+    )
+
+
+def memory(quick):
+    """The rise of the resident memory during two passes, each in a fresh process."""
+    n_documents, K = (200, 50) if quick else (1000, 100)
+    X, data = corpus(quick)
+
+    def begin(name):
+        command = [sys.executable, __file__, name, str(n_documents), str(K)]
+
+        def take_turn(turn):
+            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            return (json.loads(output.stdout.splitlines()[-1]),)
+
+        return take_turn
+
+    names = {OURS: "StochasticLDA", "tomotopy": "tomotopy", "gensim": "gensim", "sklearn": "scikit-learn"}
+    return Contest(
+        f"LDA: memory, K={K}",
+        f"the first {min(n_documents, X.shape[0]):,} of {data}",
+        (Measure("MiB beyond the matrix of counts", "lower"),),
+        [Contestant(name, partial(begin, package), package) for package, name in names.items()],
+        "The largest resident memory of two passes less that before them, in fresh processes, after a fit of a few "
+        "documents that loads the code. tomotopy's own copy of the documents is in it, because its passes need it.",
+    )
+
+
+def rise(package, n_documents, K):
+    """MiB that two passes of one trainer take; in a process of its own."""
+    X = corpus(False)[0][:n_documents]
+
+    def train(X, K):
+        if package == OURS:
+            StochasticLDA(K, doc_topic_prior=0.1, topic_word_prior=BETA, max_iter=2, random_state=0).fit(X)
+            return
+        peer = {"tomotopy": Tomotopy, **ONLINE}[package](X, K, 0.1, BETA)
+        for _ in range(2):
+            peer.step()
+        peer.topic_word()
+
+    train(X[:30], 5)
+    with PeakMemory() as seen:
+        train(X, K)
+    return (seen.peak - seen.before) / 2**20
+
+
+if __name__ == "__main__":
+    print(json.dumps(rise(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -1,0 +1,9 @@
+"""Suites for airspeed velocity: what is worth watching from one revision to the next.
+
+They take toy data and targets from the scripts two folders above, which find each other by plain names.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2]))

@@ -1,0 +1,35 @@
+"""What comes before any work: the import, and in a fresh process the first fit with a warm cache."""
+
+from __future__ import annotations
+
+
+class Import:
+    """Each in a process of its own."""
+
+    def timeraw_scikit_learn_and_numba(self):
+        return "import numba, sklearn.base"
+
+    def timeraw_skmanifold(self):
+        return "import skmanifold", "import numba, sklearn.base"
+
+    def timeraw_one_estimator(self):
+        return "from skmanifold import StochasticLDA", "import numba, sklearn.base"
+
+
+class FirstFit:
+    """Reading machine code is most of it."""
+
+    params = ("StochasticLDA", "DPCategoricalMixture", "SubspaceMixture")
+    param_names = ("estimator",)
+
+    def setup(self, name):
+        from first_fit import make_case
+
+        estimator, arguments = make_case(name)
+        estimator.fit(*arguments)  # compiles, where that has not been done
+
+    def timeraw_warm(self, name):
+        from first_fit import __file__ as script
+
+        find = f"import sys; sys.path.append({script.rpartition('/')[0]!r}); from first_fit import make_case"
+        return "estimator.fit(*arguments)", f"{find}; estimator, arguments = make_case({name!r})"

@@ -1,0 +1,297 @@
+"""What the package costs before it has done anything: its import, and the first fit of each estimator.
+
+Every figure is of a fresh process. The import is what `import skmanifold` adds once scikit-learn and numba are there;
+nothing may be compiled by it: neither a compilation nor a cached file may be seen. A first fit is of toy data with the
+estimator as it comes: first with an empty NUMBA_CACHE_DIR, where everything is compiled, then with what the first left
+there. Seconds of the processor stand beside those of the clock, because a busy machine changes the latter. Functions
+that were compiled are listed with the seconds that each took, those of the functions that it calls left out.
+
+    python benchmarks/first_fit.py
+    python benchmarks/first_fit.py --only StochasticLDA --kernels 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+MOST_SECONDS = {"import": 0.2, "cold": 10.0, "warm": 1.0}
+
+
+class Clock:
+    """Seconds of the wall and of the processor since it was made."""
+
+    def __init__(self):
+        self._begun = time.perf_counter(), time.process_time()
+
+    def read(self):
+        return {"wall": time.perf_counter() - self._begun[0], "cpu": time.process_time() - self._begun[1]}
+
+
+# Toy data
+
+
+def counts(n_rows=100):
+    from skmanifold.datasets import make_lda_corpus
+
+    return make_lda_corpus(n_rows, 200, 5, mean_length=50, random_state=0).data
+
+
+def directions(n_rows=100):
+    rows = np.random.default_rng(0).normal(size=(n_rows, 20)) + 3 * np.eye(20)[np.arange(n_rows) % 4]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def codes(n_rows=100):
+    return np.random.default_rng(0).integers(0, 3, (n_rows, 8)).astype(float)
+
+
+def points(n_rows=100):
+    return np.random.default_rng(0).normal(size=(n_rows, 5)) * [5, 5, 1, 1, 1]
+
+
+CASES = {  # settings, data, and whether there are classes
+    "StochasticLDA": ({"n_components": 5}, counts, False),
+    "SphericalAdmixture": ({"n_components": 4}, directions, False),
+    "OrthogonalSphericalAdmixture": ({"n_components": 4}, directions, False),
+    "ExponentialFamilyAdmixture": ({"n_components": 5}, counts, False),
+    "DPCategoricalMixture": ({"emission": "categorical"}, codes, False),
+    "ExponentialFamilyMixture": ({"n_components": 3}, points, False),
+    "VonMisesFisherMixture": ({"n_components": 4}, directions, False),
+    "SubspaceMixture": ({"n_components": 2}, points, False),
+    "SubspaceClassifier": ({}, points, True),
+}
+
+
+def make_case(name):
+    """An estimator as it comes, and the arguments of its `fit`."""
+    import skmanifold
+
+    settings, data, has_classes = CASES[name]
+    estimator = getattr(skmanifold, name)(**settings)
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=0)
+    X = data()
+    return estimator, (X, np.arange(X.shape[0]) % 2) if has_classes else (X,)
+
+
+# In the fresh process
+
+
+def watch_compiler():
+    """A list of what numba says when it begins and ends to compile a function, with the processor's time."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def __init__(self):
+            self.seen = []
+
+        def on_start(self, event):
+            self.seen.append((time.process_time(), event))
+
+        on_end = on_start
+
+    listener = Listener()
+    event.register("numba:compile", listener)
+    return listener.seen
+
+
+def compiled_functions(seen):
+    """Seconds of the compiler for each function, without those that it spent on functions that this one calls."""
+    seconds, stack = {}, []
+    for now, event in seen:
+        if event.is_start:
+            stack.append([now, 0.0])
+        else:
+            begun, of_callees = stack.pop()
+            function = event.data["dispatcher"].py_func
+            name = f"{function.__module__.removeprefix('skmanifold.')}.{function.__qualname__}"
+            seconds[name] = seconds.get(name, 0.0) + now - begun - of_callees
+            if stack:
+                stack[-1][1] += now - begun
+    return seconds
+
+
+def import_alone():
+    """What the import adds, and what it compiled."""
+    clock = Clock()
+    import numba
+    import sklearn.base
+
+    found = {"bare": clock.read()}
+    before, seen = set(sys.modules), watch_compiler()
+    clock = Clock()
+    import skmanifold
+
+    found["import"] = clock.read()
+    found["compiled"] = sorted(compiled_functions(seen))
+    new = [name.partition(".")[0] for name in set(sys.modules) - before]
+    found["modules"] = {"skmanifold": new.count("skmanifold"), "sklearn": new.count("sklearn"), "all": len(new)}
+    found["versions"] = [module.__version__ for module in (numba, sklearn, skmanifold)]
+    return found
+
+
+def first_fit(name):
+    """The estimator's own import, the first fit alone, what both compiled, and, where they did, a second fit."""
+    import sklearn.base
+
+    assert sklearn.base  # there before the clock starts, as numba is
+    seen = watch_compiler()
+    clock = Clock()
+    import skmanifold
+
+    getattr(skmanifold, name)  # modules are read when they are asked for
+    found = {"import": clock.read()}
+    estimator, arguments = make_case(name)
+    clock = Clock()
+    estimator.fit(*arguments)
+    found |= {"fit": clock.read(), "compiled": compiled_functions(seen)}
+    if found["compiled"]:
+        clock = Clock()
+        estimator.fit(*arguments)
+        found["second fit"] = clock.read()
+    return found
+
+
+# In the process that asks
+
+
+def in_fresh_process(what, cache):
+    """What `what` found in a process of its own, with the seconds of the whole process beside it."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    before, begun = os.times(), time.perf_counter()
+    command = [sys.executable, __file__, "--child", what]
+    output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return {**json.loads(output.splitlines()[-1]), "process": {"wall": time.perf_counter() - begun, "cpu": cpu}}
+
+
+def n_files(folder):
+    return sum(path.is_file() for path in Path(folder).rglob("*"))
+
+
+def spread(values):
+    return f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
+def against(seconds, kind):
+    return "" if seconds <= MOST_SECONDS[kind] else f" (more than {MOST_SECONDS[kind]:g})"
+
+
+def measure_import(n_repeats):
+    """Print what the import adds; it may compile nothing."""
+    found = []
+    with tempfile.TemporaryDirectory() as cache:
+        for _ in range(n_repeats + 1):
+            found.append(in_fresh_process("import", cache))
+            if found[-1]["compiled"] or n_files(cache):
+                raise SystemExit(f"The import compiled {found[-1]['compiled']}, {n_files(cache)} files cached.")
+    found = found[1:]  # the first one reads the disk
+    print(f"| import, {n_repeats} processes | of the processor, s | of the clock, s |\n|---|---|---|")
+    for key, name in {"bare": "scikit-learn and numba", "import": "skmanifold adds"}.items():
+        cpu, wall = ([run[key][clock] for run in found] for clock in ("cpu", "wall"))
+        mark = against(np.median(cpu), "import") if key == "import" else ""
+        print(f"| {name} | {spread(cpu)}{mark} | {spread(wall)} |")
+    modules = found[0]["modules"]
+    print(
+        f"\nNothing was compiled. It imports {modules['skmanifold']} modules of its own, {modules['sklearn']} more of "
+        f"scikit-learn, {modules['all']} in all.\n",
+        flush=True,
+    )
+
+
+def measure_modules(n_modules):
+    """Print where the time of the import goes: by package, and the package's own modules that take most."""
+    code = "import numba, sklearn.base; import skmanifold"
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, "-X", "importtime", "-c", code]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        lines = subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, text=True).stderr
+    modules = []  # a module stands after those that it imports, one level deeper
+    for line in lines.splitlines()[1:]:
+        own, total, name = line.removeprefix("import time:").split("|")
+        modules.append((len(name) - len(name.lstrip()), int(own) / 1e6, int(total) / 1e6, name.strip()))
+    last = next(i for i, module in enumerate(modules) if module[3] == "skmanifold")
+    first = next(i for i in range(last, 0, -1) if i < last and modules[i - 1][0] <= modules[last][0])
+    packages, own = {}, {}
+    for _, seconds, _, name in modules[first : last + 1]:
+        package = name.partition(".")[0]
+        packages[package] = packages.get(package, 0.0) + seconds
+        if package == "skmanifold":
+            own[name] = seconds
+    most = sorted(packages, key=packages.get, reverse=True)[:5]
+    print("Of the clock, by package: " + ", ".join(f"{name} {packages[name]:.3f} s" for name in most))
+    for name in sorted(own, key=own.get, reverse=True)[:n_modules]:
+        print(f"  {own[name]:6.3f} s  {name}")
+    print(flush=True)
+
+
+def measure_fits(names, n_repeats, n_kernels):
+    """Print first fits with a cold and a warm cache, and what took the compiler longest."""
+    columns = "cold: fit, processor", "clock", "functions", "warm: fit, processor", "clock", "its import, processor"
+    columns = "estimator", *columns, "whole process, processor", "clock", "second fit, processor"
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+    compiled = {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as cache:
+            cold = in_fresh_process(name, cache)
+            warm = [in_fresh_process(name, cache) for _ in range(n_repeats)]
+        compiled[name] = cold["compiled"]
+        again = set().union(*(run["compiled"] for run in warm))
+        if again:
+            print(f"{name}: compiled again with a warm cache: {sorted(again)}", flush=True)
+
+        fit, own_import, process = (
+            {clock: np.median([run[key][clock] for run in warm]) for clock in ("cpu", "wall")}
+            for key in ("fit", "import", "process")
+        )
+        cells = (
+            name,
+            f"{cold['fit']['cpu']:.1f}{against(cold['fit']['cpu'], 'cold')}",
+            f"{cold['fit']['wall']:.1f}",
+            str(len(cold["compiled"])),
+            f"{fit['cpu']:.2f}{against(fit['cpu'], 'warm')}",
+            f"{fit['wall']:.2f}",
+            f"{own_import['cpu']:.2f}",
+            f"{process['cpu']:.2f}",
+            f"{process['wall']:.2f}",
+            f"{cold['second fit']['cpu']:.2f}",
+        )
+        print(f"| {' | '.join(cells)} |", flush=True)
+    for name, seconds in compiled.items():
+        of_modules = {}
+        for function, own in seconds.items():
+            module = function.partition(".<locals>")[0].rpartition(".")[0]
+            of_modules[module] = of_modules.get(module, 0.0) + own
+        most = sorted(of_modules, key=of_modules.get, reverse=True)[:n_kernels]
+        print(f"\n{name}: {sum(seconds.values()):.1f} s in the compiler")
+        print(f"Modules: {', '.join(f'{module} {of_modules[module]:.1f}' for module in most)}")
+        print(f"The {n_kernels} functions that took most:")
+        for function in sorted(seconds, key=seconds.get, reverse=True)[:n_kernels]:
+            print(f"  {seconds[function]:6.2f} s  {function}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES), metavar="ESTIMATOR")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="processes for the import, and for half as many warm fits"
+    )
+    parser.add_argument("--kernels", type=int, default=8, help="compiled functions to show for each estimator")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(import_alone() if options.child == "import" else first_fit(options.child)))
+    else:
+        measure_import(options.repeats)
+        measure_modules(options.kernels)
+        measure_fits(options.only, max(1, options.repeats // 2 + 1), options.kernels)

@@ -1,0 +1,164 @@
+"""The benchmarks' own machinery: who won is told rightly, who is missing is told, and the suites can be set up."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import skmanifold
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+sys.path += [str(FOLDER), str(FOLDER / "asv")]  # scripts, which import each other by plain names
+
+compare, first_fit, table, turns = map(import_module, ("compare", "first_fit", "_compare_table", "_compare_turns"))
+first_use, passes, quality = (import_module(f"suites.{name}") for name in ("first_use", "passes", "quality"))
+Contest, Contestant, Measure, hold = turns.Contest, turns.Contestant, turns.Measure, turns.hold
+
+
+def contest(measures, **given):
+    """Contestants that give the numbers given, ours being those whose names begin with "ours"."""
+    contestants = [
+        Contestant(name, lambda each=each: each.__getitem__, turns.OURS if name.startswith("ours") else "numpy")
+        for name, each in given.items()
+    ]
+    return Contest("A contest", "Made up", measures, contestants)
+
+
+def rows_of(text):
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    return {cells[0]: cells[1:] for cells in lines[2:]}
+
+
+def test_the_best_of_each_column_is_bold_whoever_has_it():
+    measures = Measure("speed"), Measure("seconds", "lower"), Measure("size", None)
+    held = contest(measures, ours=[(2.0, 3.0, 9.0)] * 3, peer=[(1.0, 1.0, 1.0)] * 3, other=[(1.5, 2.0, 5.0)] * 3)
+    rows = rows_of(table.contest_table(held, hold(held, 3)))
+    assert rows["ours"] == ["**2**", "", "3", "", "9"]
+    assert rows["peer"] == ["1", "2", "**1**", "0.333", "1"]
+    assert rows["other"] == ["1.5", "1.33", "2", "0.667", "5"]
+
+
+def test_the_median_decides_and_the_range_is_shown():
+    held = contest((Measure("speed"),), ours=[(1.0,), (2.0,), (9.0,)], peer=[(3.0,), (3.0,), (3.0,)])
+    rows = rows_of(table.contest_table(held, hold(held, 3)))
+    assert rows["ours"] == ["2 (1 to 9)", ""]
+    assert rows["peer"] == ["**3**", "0.667 (0.333 to 3)"]
+
+
+def test_numbers_of_either_sign_are_compared_by_their_difference():
+    held = contest((Measure("nats", "higher", "difference", ".2f"),), ours=[(-5.0,)] * 2, peer=[(-6.0,), (-5.5,)])
+    outcomes = hold(held, 2)
+    rows = rows_of(table.contest_table(held, outcomes))
+    assert rows["ours"][0].startswith("**")
+    assert rows["peer"] == ["-5.75 (-6.00 to -5.50)", "+0.75 (+0.50 to +1.00)"]
+    assert table.summary_rows(held, outcomes)[0][-1] == "**ours**"
+
+
+def test_equal_winners_are_both_bold():
+    held = contest((Measure("accuracy", digits=".3f"),), ours=[(0.9751,)], peer=[(0.9749,)], other=[(0.97,)])
+    rows = rows_of(table.contest_table(held, hold(held, 1)))
+    assert [rows[name][0] for name in rows] == ["**0.975**", "**0.975**", "0.970"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "won"),
+    [
+        ((6.0, 7.0, 8.0), "**ours, second**"),
+        ((1.0, 2.0, 2.5), "**peer**"),
+        ((2.0, 2.0, 4.0), "**peer**, not in every turn"),
+        ((3.0, 3.0, 3.0), "level"),
+    ],
+)
+def test_the_summary_sets_the_best_of_ours_beside_the_best_peer(peer, won):
+    seconds = {
+        "ours": (9.0, 9.0, 9.0),
+        "ours, second": (3.0, 3.0, 3.0),
+        "peer": peer,
+        "peer, worse": (50.0, 50.0, 50.0),
+    }
+    held = contest((Measure("seconds", "lower"),), **{name: [(t,) for t in each] for name, each in seconds.items()})
+    row = table.summary_rows(held, hold(held, 3))[0]
+    assert row[2:4] == ["ours, second", "peer"]
+    assert row[-1] == won
+
+
+def test_contestants_take_turns_in_the_same_order():
+    seen = []
+
+    def begin(name):
+        return lambda: lambda turn: seen.append((name, turn)) or (1.0,)
+
+    hold(Contest("", "", (Measure("speed"),), [Contestant("a", begin("a")), Contestant("b", begin("b"))]), 3)
+    assert seen == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
+def test_a_missing_peer_is_said_to_be_missing():
+    held = contest((Measure("speed"), Measure("seconds", "lower")), ours=[(1.0, 1.0)])
+    held.contestants.append(Contestant("peer", lambda: pytest.fail("was begun"), "no_package_of_this_name"))
+    outcomes = hold(held, 1)
+    assert rows_of(table.contest_table(held, outcomes))["peer"] == ["not installed", "", "", ""]
+    assert table.summary_rows(held, outcomes)[0][3:] == ["no_package_of_this_name not there", "", ""]
+
+
+def test_the_page_names_what_is_not_installed(monkeypatch):
+    monkeypatch.setattr(compare, "is_installed", lambda package: package in ("numpy", "skmanifold"))
+    held = contest((Measure("speed"),), ours=[(1.0,)])
+    sections = [(held, table.contest_table(held, hold(held, 1)))]
+    text = compare.page(sections, [], quick=True, only=[], n_turns=1, seconds=60.0, load=(0.0, 0.0))
+    missing = next(line for line in text.splitlines() if line.startswith("- Not installed:"))
+    assert "tomotopy" in missing
+    assert "numpy" not in missing
+    assert "too small to prove anything" in text
+    assert "## A contest\n\nData: Made up." in text
+
+
+def test_a_peer_that_fails_is_told_and_ours_is_an_error():
+    def fail(turn):
+        raise RuntimeError("too | small\nindeed")
+
+    held = contest((Measure("speed"),), ours=[(1.0,)] * 2, peer=[(2.0,)] * 2)
+    held.contestants[1] = Contestant("peer", lambda: fail, "numpy")
+    assert rows_of(table.contest_table(held, hold(held, 2)))["peer"] == ["failed: RuntimeError: too / small", ""]
+    held.contestants[1] = Contestant("ours, broken", lambda: fail)
+    with pytest.raises(RuntimeError):
+        hold(held, 2)
+
+
+def test_first_fits_are_those_of_every_estimator():
+    found = (getattr(skmanifold, name) for name in skmanifold.__all__)
+    estimators = {each.__name__ for each in found if isinstance(each, type) and issubclass(each, BaseEstimator)}
+    assert set(first_fit.CASES) == estimators
+
+
+def test_a_function_is_not_charged_for_those_that_it_calls():
+    def event(name, is_start):
+        function = SimpleNamespace(__module__="skmanifold.kernels", __qualname__=name)
+        return SimpleNamespace(is_start=is_start, data={"dispatcher": SimpleNamespace(py_func=function)})
+
+    seen = [(0.0, "outer", True), (1.0, "inner", True), (4.0, "inner", False), (6.0, "outer", False)]
+    seconds = first_fit.compiled_functions([(now, event(name, is_start)) for now, name, is_start in seen])
+    assert seconds == {"kernels.inner": 3.0, "kernels.outer": 3.0}
+
+
+def test_the_import_compiles_nothing(tmp_path):
+    found = first_fit.in_fresh_process("import", tmp_path)
+    assert found["compiled"] == []
+    assert first_fit.n_files(tmp_path) == 0
+
+
+def test_suites_can_be_set_up():
+    of_passes = passes.Passes()
+    of_passes.n_rows = 200
+    of_passes.setup("VonMisesFisherMixture")
+    assert of_passes.track_ns_a_row_or_token("VonMisesFisherMixture") > 0
+    of_fit = passes.Fit()
+    of_fit.setup("VonMisesFisherMixture")
+    of_fit.time_predict_or_transform("VonMisesFisherMixture")
+    of_samples = quality.EffectiveSamples()
+    of_samples.setup(of_samples.params[0])
+    quality.HeldOut().setup()
+    for code in (*first_use.Import().timeraw_skmanifold(), *first_use.FirstFit().timeraw_warm("StochasticLDA")):
+        compile(code, "suite", "exec")
