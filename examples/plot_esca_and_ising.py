@@ -158,7 +158,7 @@ for coupling in couplings:
 # ----------
 # Light spins are +1. At J = 0.5 neighbours should be alike nearly everywhere. Drawn by colours, they
 # are. At once, the black half and the white half each settle by themselves, up or down by the toss of a
-# coin. Where they settle differently, neighbours are *un*like nearly everywhere, and at the next pass
+# coin. Where they settle differently, neighbours are unlike nearly everywhere, and at the next pass
 # all have changed sides: the image flickers between two phases, neither of them likely.
 #
 # At J = -0.5 the same happens with the roles exchanged. What should look like a checkerboard is all up,

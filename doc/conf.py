@@ -1,0 +1,193 @@
+"""How the site is built: `sphinx-build -W --keep-going -b html doc doc/_build/html`, from the repository's root."""
+
+import importlib
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sphinx.util import logging
+
+import skmanifold
+
+project = "skmanifold"
+author = "the skmanifold developers"
+copyright = "the skmanifold developers, BSD-3-Clause"
+version = release = skmanifold.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax's own files beside the pages: nothing is fetched when they are read
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "Thumbs.db", "**/GALLERY_HEADER.rst", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+suppress_warnings = ["config.cache"]  # the gallery's order is a class
+
+# Pages ---------------------------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4  # README links to headings
+default_role = "literal"  # in docstrings and examples single backquotes are for parameters and code
+
+# API -----------------------------------------------------------------------------------------------------------------
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+toc_object_entries_show_parents = "hide"
+autodoc_typehints = "none"  # docstrings say it in words
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+numpydoc_show_class_members = False  # the template lists methods, the docstring attributes: each once
+numpydoc_class_members_toctree = False
+
+
+def members_of(module: str, name: str, members: list[str]) -> tuple[list[str], list[str]]:
+    """Public methods of a class: those to be documented, and the names of those that scikit-learn documents."""
+    cls = getattr(importlib.import_module(module), name)
+    own, inherited = [], []
+    for member in members:
+        if member.startswith("_") or member == "get_metadata_routing" or re.fullmatch(r"set_\w+_request", member):
+            continue
+        definer = next((base for base in cls.__mro__ if member in vars(base)), None)
+        if definer is None:
+            continue
+        if definer.__module__.startswith("skmanifold"):
+            if inspect.getdoc(vars(definer)[member]) or callable(getattr(cls, member, None)):
+                own.append(member)
+        elif definer.__module__.startswith("sklearn"):
+            inherited.append(member)
+    return own, inherited
+
+
+autosummary_context = {"members_of": members_of}
+
+
+def check_names(app) -> None:
+    """Every public name has a page."""
+    for page in sorted((Path(__file__).parent / "api").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for module in sorted(set(re.findall(r"currentmodule:: (\S+)", text))):
+            listed = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
+            for name in sorted(set(importlib.import_module(module).__all__) - listed - {"__version__"}):
+                logging.getLogger(__name__).warning("%s.%s is public and not in %s", module, name, page.name)
+
+
+# Gallery -------------------------------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"[\\/](plot_\w+|quickstart)\.py$",
+    "ignore_pattern": r"__init__\.py|conftest\.py",
+    "within_subsection_order": "_gallery.GalleryOrder",
+    "matplotlib_animations": False,
+    "image_scrapers": ("matplotlib",),
+    "image_srcset": ["2x"],
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "logo.png"),
+    "thumbnail_size": (480, 336),
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 0,
+    "write_computation_times": False,
+    "plot_gallery": "True",
+    "reset_modules": ("matplotlib", "_gallery.give_file"),
+    "capture_repr": (),
+    "nested_sections": False,
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("skmanifold",),
+}
+
+# Look ----------------------------------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skmanifold"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/logo.svg"
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {
+    page: [] for page in ("index", "architecture", "measurements", "benchmarks", "contributing", "changelog")
+}
+html_theme_options = {
+    "logo": {"text": "skmanifold", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
+    "navbar_align": "left",
+    "navbar_center": ["navbar-nav"],
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 5,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "navigation_depth": 3,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+
+# Links that are right both here and where the files are read as they lie ---------------------------------------------
+
+
+def point_into_site(app, docname: str, source: list[str]) -> None:
+    """Links to example scripts lead to their pages of the gallery, those to benchmarks/README.md to its page here."""
+    pages = [
+        (r"examples/(plot_\w+|quickstart)\.py", r"/gallery/\1.rst"),
+        (r"examples/GALLERY_HEADER\.rst", "/gallery/index.rst"),
+        (r"benchmarks/README\.md(#[\w-]+)?", r"/measurements.md\1"),
+        (r"CONTRIBUTING(?:\.md)?", "/contributing.md"),
+    ]
+    for there, here in pages:
+        source[0] = re.sub(rf"\]\((?:\.\./)+{there}\)", rf"]({here})", source[0])
+
+
+_MARKUP = re.compile(r"(?<=\w)_(?=[,)])|(?<=\()\*(?=\w)|(?<=, )\*(?=\w)")
+
+
+def escape_shapes(app, what, name, obj, options, lines: list[str]) -> None:
+    """Shapes such as (n_iter_, *shape) as they are: trailing underscores and leading stars mean something in markup."""
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        parts = re.split(r"(`+[^`]*`+)", line)  # every second one is literal
+        parts[::2] = [
+            re.sub(r"(?<=\w)_(?=[,)])|(?<=\()\*(?=\w)|(?<=, )\*(?=\w)", r"\\\g<0>", part) for part in parts[::2]
+        ]
+        lines[i] = "".join(parts)
+
+
+_DATA = {
+    "CHARTS": "The charts, as classes.",
+    "EMISSIONS": "From short names to classes of emissions.",
+    "ON_DENSITIES": "Classes of the samplers of any density on a manifold; the others ask for a model's statistics.",
+}
+
+
+def describe_data(app, what, name, obj, options, lines: list[str]) -> None:
+    """Constants say what they hold, not what a tuple is."""
+    text = _DATA.get(name.rpartition(".")[2])
+    if text:
+        lines[:] = [text]
+
+
+def setup(app) -> None:
+    """What Sphinx calls."""
+    app.connect("builder-inited", check_names)
+    app.connect("source-read", point_into_site)
+    app.connect("autodoc-process-docstring", describe_data)
+    app.connect("autodoc-process-docstring", escape_shapes, priority=900)  # after numpydoc
