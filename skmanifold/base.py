@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,8 +21,9 @@ from .inference._shards import ShardedModel
 from .persistence import SavesItself
 from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
-from .utils._sklearn import CALLBACK_STATE, fit_context
+from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
+from .utils._typing import fit_context
 
 __all__ = [
     "BaseSampledEstimator",
@@ -48,8 +49,13 @@ class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
     _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
     _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
     _pass_report: PassReport  # while it is fitted
+    sampler_: BaseSampler
+    log_density_trace_: np.ndarray
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` reaches into the sampler, even one given by name.
 
         Parameters

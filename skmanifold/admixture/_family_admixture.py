@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
@@ -22,11 +21,12 @@ from ..inference._schedule import Schedule
 from ..inference._shards import ShardedModel
 from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
-from ..samplers import ESCA, Gibbs
+from ..samplers import ESCA, BaseSampler, Gibbs
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._family_admixture_inference import FamilyAdmixtureInference
 from ._family_admixture_shards import shard_admixture
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens, tokens_of
@@ -206,26 +206,26 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     def __init__(
         self,
-        n_components=10,
+        n_components: int = 10,
         *,
-        emission="multinomial",
-        sampler="esca",
-        word_vectors=None,
-        doc_topic_prior=None,
-        intensity_rate=None,
-        max_iter=200,
-        burn_in=None,
-        thin=5,
-        n_chains=1,
-        n_predictive_draws=10,
-        total_samples=1_000_000,
-        learning_decay=0.7,
-        learning_offset=10.0,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        emission: str | BaseEmission = "multinomial",
+        sampler: str | BaseSampler = "esca",
+        word_vectors: ArrayLike | None = None,
+        doc_topic_prior: float | ArrayLike | None = None,
+        intensity_rate: float | None = None,
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 10,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.emission = emission
         self.sampler = sampler
@@ -246,7 +246,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Find the components of rows.
 
         Parameters
@@ -307,7 +307,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Learn from one more minibatch of rows.
 
         Minibatch t of n rows gives counts T_batch by `n_local_sweeps` passes over its tokens with the parameters
@@ -405,7 +405,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             begun["intensity_rate_"] = float(rate)
         return begun
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")
 
 

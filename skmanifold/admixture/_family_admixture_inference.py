@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -20,9 +19,11 @@ from ..samplers import BaseSampler
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, available_if
 from ._family_admixture_model import ScaledTokens, on_one_scale
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens
 from ._topic_counts import TopicCounts
+from ._topic_page import TopicPage
 from ._topic_posterior import mean_proportions
 from ._topic_uncertainty import TopicUncertainty, evenly_spaced
 
@@ -36,18 +37,7 @@ def has_perplexity(estimator: Any) -> bool:
     return True
 
 
-def has_words(estimator: Any) -> bool:
-    """Whether its components are probabilities of words; an AttributeError that says why not, for ``available_if``."""
-    kind = _kind(estimator.emission)
-    if kind.has_vector_tokens or kind.has_missing_tokens:
-        raise AttributeError(
-            f"pyLDAvis shows probabilities of words, which emission={estimator.emission!r} does not have: use "
-            "'multinomial' or 'poisson'."
-        )
-    return True
-
-
-class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
+class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
     """Methods of an estimator with fitted components of tokens; not public.
 
     It has `emission`, `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
@@ -71,13 +61,13 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.sampler_.draws_parameters
 
     @property
-    def components_(self):
+    def components_(self) -> np.ndarray:
         """What is expected of a feature given each component; see the class."""
         check_is_fitted(self)
         return self._tokens.attributes(self._estimate)["components_"]
 
     @property
-    def covariances_(self):
+    def covariances_(self) -> np.ndarray:
         """Gaussian components' covariances, (n_components, n_dims, n_dims), or variances (n_components, n_dims)."""
         check_is_fitted(self)
         if not self.emission_.has_vector_tokens:
@@ -85,16 +75,16 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._tokens.attributes(self._estimate)["covariances_"]
 
     @property
-    def token_counts_(self):
+    def token_counts_(self) -> sp.csr_array:
         """Expected number of each token in each component, a csr_array of shape (n_components, n_tokens)."""
         check_is_fitted(self)
         return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.doc_topic_prior_)
 
-    def transform(self, X, average_draws=False):
+    def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
         """Proportions of the components in rows.
 
         Parameters
@@ -113,7 +103,7 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self._infer(X, average_draws)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The dominant component of each row.
 
         Parameters
@@ -144,7 +134,7 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             proportions *= ((n_tokens + alpha.sum()) / (self.intensity_rate_ + 1.0))[:, np.newaxis]
         return proportions
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """What is expected of rows with given proportions.
 
         Parameters
@@ -165,7 +155,7 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
         return self._tokens.mix(self._estimate, proportions)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean held-out log likelihood per token, by completion of rows: higher is better.
 
         Half of each row's tokens, chosen by its content, give its proportions; the other half is scored
@@ -206,7 +196,7 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         )
 
     @available_if(has_perplexity)
-    def perplexity(self, X):
+    def perplexity(self, X: MatrixLike) -> float:
         """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound; not there for "gaussian".
 
         Parameters
@@ -221,43 +211,14 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return math.exp(-self.score(X))
 
-    @available_if(has_words)
-    def to_pyldavis(self, X, *, feature_names=None, max_features=10_000, **options):
-        """The components as pyLDAvis takes topics, for its page of topics.
-
-        Topic t of the page is row t - 1 of ``components_``. Not there for "bernoulli" and "gaussian".
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`: the sizes of components are shares of their tokens. Rows without tokens are left out.
-        feature_names : array-like of shape (n_features,), default=None
-            The words; None is ``feature_names_in_``, or x0, x1, ... where there are none.
-        max_features : int or None, default=10_000
-            The most words that are shown, those with most tokens in X; None is all.
-        **options
-            Of ``pyLDAvis.prepare``. By default ``n_jobs=1``, ``sort_topics=False`` and ``mds`` is a classical scaling
-            of Jensen-Shannon divergences that is the same on every machine. With 50 topics it takes ten seconds or so,
-            with ``lambda_step=0.05`` a third.
-
-        Returns
-        -------
-        prepared : pyLDAvis.PreparedData
-            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network;
-            where there is none, add ``d3_url=pyLDAvis.urls.D3_LOCAL, ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL,
-            ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``, for a page that is read on this machine.
-
-        Raises
-        ------
-        ImportError
-            Where pyLDAvis is not installed (``pip install skmanifold[pyldavis]``).
-        ValueError
-            If X has no tokens, or names do not fit its columns.
-        """
-        from ..inspection._pyldavis import to_pyldavis  # what draws is imported only where it is asked for
-
-        check_is_fitted(self)
-        return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)
+    def _has_words(self) -> bool:
+        kind = _kind(self.emission)
+        if kind.has_vector_tokens or kind.has_missing_tokens:
+            raise AttributeError(
+                f"pyLDAvis shows probabilities of words, which emission={self.emission!r} does not have: use "
+                "'multinomial' or 'poisson'."
+            )
+        return True
 
     def _predictive(self) -> list[ScaledTokens]:
         """The tokens' laws that predict: evenly spaced draws, or the estimate where there are none."""
@@ -291,7 +252,7 @@ class FamilyAdmixtureInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
         return self.emission_.read_tokens(self, X, key, reset=False, by_content=True)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

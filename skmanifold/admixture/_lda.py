@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import rows_to_fit
+from ..datasets import Corpus
 from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
 from ..inference._open_shards import checkpoints_of
@@ -34,8 +35,9 @@ from ..samplers import (
 )
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._lda_adapt import adapter
 from ._lda_estimate import fitted_topics, prior_attributes
 from ._lda_minibatch import MinibatchLDA
@@ -50,6 +52,7 @@ from ._topic_uncertainty import TopicUncertainty
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
 Priors = tuple[np.ndarray, TopicPrior]
+Documents: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | DaskLike
 
 
 class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
@@ -234,31 +237,32 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     }
 
     _n_counted_rows: int  # the documents that _topic_counts speaks for
+    topic_word_prior_: float | np.ndarray
     n_batch_iter_: int
 
     def __init__(
         self,
-        n_components=10,
+        n_components: int = 10,
         *,
-        sampler="esca",
-        doc_topic_prior=None,
-        topic_word_prior=None,
-        batch_size=50,
-        n_local_sweeps=20,
-        n_local_burn_in=10,
-        max_iter=200,
-        burn_in=None,
-        thin=5,
-        n_chains=1,
-        n_predictive_draws=10,
-        total_samples=1_000_000,
-        learning_decay=0.7,
-        learning_offset=10.0,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        sampler: str | BaseSampler = "esca",
+        doc_topic_prior: float | ArrayLike | Literal["auto"] | None = None,
+        topic_word_prior: float | ArrayLike | Literal["auto"] | None = None,
+        batch_size: int | None = 50,
+        n_local_sweeps: int = 20,
+        n_local_burn_in: int = 10,
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 10,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.sampler = sampler
         self.doc_topic_prior = doc_topic_prior
@@ -282,7 +286,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Documents, y: Ignored = None) -> Self:
         """Find the topics of a corpus.
 
         Parameters
@@ -344,7 +348,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Learn from one more minibatch of documents.
 
         With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
@@ -486,5 +490,5 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
         return DrawStore.within(self.max_draws_bytes, 4 * self.n_components * n_features * self.n_chains, self.thin)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

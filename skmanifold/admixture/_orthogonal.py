@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -12,10 +13,11 @@ from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
-from ..samplers import GSGNHT, SGGMC, ColumnGibbs
+from ..samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
 from ..utils._directions import validate_directions
 from ..utils._random import root_key
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._typing import Ignored, MatrixLike, RandomStateLike, fit_context
 from ._orthogonal_plan import OrthogonalPlan
 from ._orthogonal_setup import OrthogonalSetup, set_up
 from ._orthogonal_uncertainty import FrameUncertainty
@@ -188,29 +190,32 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "verbose": ["verbose"],
     }
 
+    resultant_lengths_: np.ndarray
+    n_components_posterior_: np.ndarray
+
     def __init__(
         self,
-        n_components=None,
+        n_components: int | None = None,
         *,
-        sampler="gibbs",
-        doc_topic_prior=None,
-        document_concentration="auto",
-        n_components_penalty=1.0,
-        max_components=None,
-        batch_size=50,
-        n_doc_samples=5,
-        max_iter=200,
-        burn_in=None,
-        thin=5,
-        n_chains=1,
-        n_predictive_draws=20,
-        n_importance_draws=50,
-        n_size_moves=5,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        sampler: str | BaseSampler = "gibbs",
+        doc_topic_prior: float | None = None,
+        document_concentration: float | Literal["auto"] = "auto",
+        n_components_penalty: float = 1.0,
+        max_components: int | None = None,
+        batch_size: int | None = 50,
+        n_doc_samples: int = 5,
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 20,
+        n_importance_draws: int = 50,
+        n_size_moves: int = 5,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.sampler = sampler
         self.doc_topic_prior = doc_topic_prior
@@ -232,7 +237,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Find the topics of documents.
 
         Parameters
@@ -304,5 +309,5 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     def _prior_of(self, topics: np.ndarray) -> np.ndarray:
         return np.full(len(topics), self.doc_topic_prior_[0])
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

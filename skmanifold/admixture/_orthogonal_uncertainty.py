@@ -31,7 +31,7 @@ class FrameUncertainty(TopicUncertainty):
         draws = [draw for draw in draws if len(draw) == self.n_components_]
         return [draw[match_topics(self.components_, draw).other] for draw in draws]
 
-    def credible_intervals(self, level=0.9):
+    def credible_intervals(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
 
         Each interval is of one entry at a time, given the model and within one mode of the posterior: another

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, Self
 
-from sklearn.utils.metaestimators import available_if
+import numpy as np
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
-from ..samplers import GMC, GSGNHT, SGGMC, BlockwiseGMC, MeanField, StochasticMeanField
+from ..samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
 from ..utils._directions import validate_directions
 from ..utils._random import root_key
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._spherical_inference import SphericalInference
 from ._spherical_passes import add_topics
 from ._spherical_plans import (
@@ -213,36 +214,41 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "verbose": ["verbose"],
     }
 
+    resultant_lengths_: np.ndarray
+    topic_concentration_: float
+    mean_concentration_: float
+    mean_direction_: np.ndarray
+    topic_scale_: np.ndarray
     n_batch_iter_: int
     _setup: Setup  # without rows
 
     def __init__(
         self,
-        n_components=10,
+        n_components: int = 10,
         *,
-        sampler="gsgnht",
-        doc_topic_prior=None,
-        document_concentration="auto",
-        topic_concentration="auto",
-        mean_concentration="auto",
-        mean_direction=None,
-        topic_scale="auto",
-        batch_size=50,
-        n_doc_samples=5,
-        max_iter=200,
-        burn_in=None,
-        thin=5,
-        n_chains=1,
-        n_predictive_draws=20,
-        n_importance_draws=50,
-        total_samples=1_000_000,
-        learning_decay=0.7,
-        learning_offset=10.0,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        sampler: str | BaseSampler = "gsgnht",
+        doc_topic_prior: float | ArrayLike | None = None,
+        document_concentration: float | Literal["auto"] = "auto",
+        topic_concentration: float | Literal["auto"] = "auto",
+        mean_concentration: float | Literal["auto"] = "auto",
+        mean_direction: ArrayLike | None = None,
+        topic_scale: float | ArrayLike | Literal["auto"] = "auto",
+        batch_size: int | None = 50,
+        n_doc_samples: int = 5,
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 20,
+        n_importance_draws: int = 50,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.sampler = sampler
         self.doc_topic_prior = doc_topic_prior
@@ -270,7 +276,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Find the topics of documents.
 
         Parameters
@@ -340,7 +346,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Learn from one more minibatch of documents, which stands for `total_samples`.
 
         Samplers of draws make one step, after the new documents' proportions have been warmed up. Concentrations that
@@ -434,5 +440,5 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
         return DrawStore.within(self.max_draws_bytes, setup.draw_bytes * self.n_chains, self.thin)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

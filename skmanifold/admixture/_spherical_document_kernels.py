@@ -43,7 +43,8 @@ def move_proportions(
     stop,
     products,
     gram,
-    alpha,
+    exponents,
+    on_sphere,
     kappa,
     n_draws,
     n_steps,
@@ -58,13 +59,12 @@ def move_proportions(
 ):
     """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each; what is heard is their mean.
 
-    `points` and `log_steps` are those of all documents, in place. `out_drag`, (K, K), gets the sum over these
-    documents. The draws of theta go to `out_draws`, (n, n_draws, K), if it has room for them.
+    `points` and `log_steps` are those of all documents, in place, and `exponents` those of the density of a point: on
+    the sphere 2 alpha - 1, in logs alpha. `out_drag`, (K, K), gets the sum over these documents. The draws of theta go
+    to `out_draws`, (n, n_draws, K), if it has room for them.
     """
     n = products.shape[1]
     work = np.empty((4, n))
-    on_sphere = alpha.min() >= 0.5
-    exponents = 2.0 * alpha - 1.0
     out_drag[:] = 0.0
     for i in range(start, stop):
         row = rows[i]
@@ -78,12 +78,13 @@ def move_proportions(
             if on_sphere:
                 rate = move_on_sphere(x, exponents, kappa, b, gram, step, n_steps, draw_key, work)
             else:
-                rate = move_in_logs(x, alpha, kappa, b, gram, step, n_steps, draw_key, work)
+                rate = move_in_logs(x, exponents, kappa, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
             cosines += _hear(theta, b, gram, 1.0 / n_draws, out_pull[i], out_drag, work[1])
             if out_draws.shape[1] > 0:
-                out_draws[i, draw] = theta
+                for k in range(n):
+                    out_draws[i, draw, k] = theta[k]
         out_cosine[i] = cosines / n_draws
 
 
@@ -104,12 +105,17 @@ def hear_proportions(draws, start, stop, products, gram, out_pull, out_drag, out
 @njit(cache=True, nogil=True)
 def mean_proportions(points, rows, on_sphere):
     """Mean over documents `rows` of where their chains stand."""
-    total, theta = np.zeros(points.shape[1]), np.empty(points.shape[1])
-    for row in rows:
+    n = points.shape[1]
+    total, theta = np.zeros(n), np.empty(n)
+    for i in range(len(rows)):
+        row = rows[i]
         if on_sphere:
-            for k in range(len(theta)):
+            for k in range(n):
                 theta[k] = points[row, k] * points[row, k]
         else:
             fill_softmax(points[row], theta)
-        total += theta
-    return total / len(rows)
+        for k in range(n):
+            total[k] += theta[k]
+    for k in range(n):
+        total[k] /= len(rows)
+    return total

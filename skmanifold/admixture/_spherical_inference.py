@@ -16,6 +16,7 @@ from ..samplers import BaseSampler
 from ..utils._directions import Directions, validate_directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike
 
 
 class TopicWords(NamedTuple):
@@ -50,10 +51,10 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return hasattr(self.sampler_, "requires_manifold")
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.doc_topic_prior_)
 
-    def transform(self, X, average_draws=False):
+    def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
         """Posterior means of documents' topic proportions, by importance sampling from streams keyed by their content.
 
         Parameters
@@ -78,7 +79,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             proportions += of_draw.proportions
         return proportions / len(topics)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The dominant topic of each document.
 
         Parameters
@@ -93,7 +94,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self.transform(X).argmax(axis=1)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Directions of documents with given proportions.
 
         Parameters
@@ -115,7 +116,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         mixtures = proportions @ self.components_
         return mixtures / np.linalg.norm(mixtures, axis=1, keepdims=True)
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log densities of documents relative to the uniform law on the sphere, their proportions integrated out.
 
         By importance sampling from a law fitted to each document
@@ -142,7 +143,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         log_density[directed] = means - log_vmf_normalizer(rows.n_features, 0.0)
         return log_density
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean of `score_samples` over rows with a direction: higher is better.
 
         Parameters
@@ -168,7 +169,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             raise ValueError("All rows of X are zeros, which have no direction.")
         return float(np.mean(known))
 
-    def perplexity(self, X):
+    def perplexity(self, X: MatrixLike) -> float:
         """Held-out perplexity per degree of freedom, relative to the uniform law: lower is better. Not a bound.
 
         Parameters
@@ -183,7 +184,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return math.exp(-self.score(X) / (self.components_.shape[1] - 1))
 
-    def topic_words(self, n_words=10, feature_names=None):
+    def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[TopicWords]:
         """The words that speak for each topic, and those that speak against it.
 
         Parameters
@@ -202,7 +203,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         n_features = self.components_.shape[1]
-        names = getattr(self, "feature_names_in_", range(n_features)) if feature_names is None else feature_names
+        names: Any = getattr(self, "feature_names_in_", range(n_features)) if feature_names is None else feature_names
         if len(names) != n_features:
             raise ValueError(f"feature_names has {len(names)} names for {n_features} features.")
         topics = []
@@ -226,7 +227,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Dirichlet parameters of documents' proportions of these topics."""
         return self.doc_topic_prior_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

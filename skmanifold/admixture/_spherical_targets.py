@@ -196,6 +196,7 @@ def move_chains(
 ) -> Heard:
     """Advance the chains of documents `rows`; `draws`, (n, n_draws, K), are kept if it has room."""
     kappa = model.concentrations.document
+    exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
 
     def move(start, stop, products, pull, drag, cosine):
         move_proportions(
@@ -204,7 +205,8 @@ def move_chains(
             stop,
             products,
             gram,
-            model.alpha,
+            exponents,
+            model.on_sphere,
             kappa,
             n_draws,
             _N_STEPS,

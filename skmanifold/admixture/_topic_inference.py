@@ -17,13 +17,15 @@ from ..samplers import BaseSampler, ManifoldSampler
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike
 from ._topic_counts import TopicCounts
+from ._topic_page import TopicPage
 from ._topic_posterior import mean_proportions
 
 _MAX_DENSE_BYTES = 4 << 30  # of components_
 
 
-class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with fitted topics; not public.
 
     It has `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
@@ -53,13 +55,13 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._estimate
 
     @property
-    def components_(self):
+    def components_(self) -> np.ndarray:
         """Word probabilities of each topic, of shape (n_components, n_features)."""
         check_is_fitted(self)
         return dense_components(self._topic_word, "topic_word_counts_")
 
     @property
-    def topic_word_counts_(self):
+    def topic_word_counts_(self) -> sp.csr_array:
         """Expected number of tokens of each word in each topic, a csr_array of shape (n_components, n_features)."""
         check_is_fitted(self)
         if self._topic_counts is None:
@@ -68,10 +70,10 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.doc_topic_prior_)
 
-    def transform(self, X, average_draws=False):
+    def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
         """Topic proportions of documents.
 
         Parameters
@@ -89,7 +91,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self._infer(X, average_draws)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The dominant topic of each document.
 
         Parameters
@@ -113,7 +115,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
             return infer_proportions(self._topic_word, counts, self.doc_topic_prior_, workers=workers)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Word probabilities of documents with given proportions.
 
         Parameters
@@ -133,7 +135,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
         return mix_topics(topics, proportions)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean held-out log likelihood per token, by document completion: higher is better.
 
         Half of each document's tokens, chosen by its content, give its proportions; the other half is scored
@@ -160,7 +162,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self._complete(X).log_likelihood
 
-    def perplexity(self, X):
+    def perplexity(self, X: MatrixLike) -> float:
         """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound.
 
         Parameters
@@ -174,44 +176,6 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
         """
         return self._complete(X).perplexity
-
-    def to_pyldavis(self, X, *, feature_names=None, max_features=10_000, **options):
-        """The topics as pyLDAvis takes them, for its page of topics.
-
-        Topic t of the page is row t - 1 of ``components_``. Proportions are those of `transform`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents: the sizes of topics are shares of their tokens. Documents without tokens are
-            left out.
-        feature_names : array-like of shape (n_features,), default=None
-            The words; None is ``feature_names_in_``, or x0, x1, ... where there are none.
-        max_features : int or None, default=10_000
-            The most words that are shown, those with most tokens in X; None is all.
-        **options
-            Of ``pyLDAvis.prepare``. By default ``n_jobs=1``, ``sort_topics=False`` and ``mds`` is a classical scaling
-            of Jensen-Shannon divergences that is the same on every machine. With 50 topics it takes ten seconds or so,
-            with ``lambda_step=0.05`` a third.
-
-        Returns
-        -------
-        prepared : pyLDAvis.PreparedData
-            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network;
-            where there is none, add ``d3_url=pyLDAvis.urls.D3_LOCAL, ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL,
-            ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``, for a page that is read on this machine.
-
-        Raises
-        ------
-        ImportError
-            Where pyLDAvis is not installed (``pip install skmanifold[pyldavis]``).
-        ValueError
-            If X has no tokens, or names do not fit its columns.
-        """
-        from ..inspection._pyldavis import to_pyldavis  # what draws is imported only where it is asked for
-
-        check_is_fitted(self)
-        return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)
 
     def _complete(self, X):
         check_is_fitted(self)
@@ -231,7 +195,7 @@ class TopicInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         return counts
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

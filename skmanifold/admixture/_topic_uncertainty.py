@@ -11,6 +11,7 @@ from ..samplers import BaseSampler
 from ._topic_posterior import (
     STABLE_SIMILARITY,
     TOPIC_AXES,
+    TopicDiagnostics,
     credible_intervals,
     diagnose_topics,
     match_chains,
@@ -36,7 +37,7 @@ class TopicUncertainty:
         raise NotImplementedError
 
     @property
-    def posterior_(self):
+    def posterior_(self) -> dict[str, np.ndarray]:
         """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
         if hasattr(self, "_posterior"):
@@ -59,7 +60,7 @@ class TopicUncertainty:
         """Those of them whose topics are those of ``components_``."""
         return self._predictive_draws(n)
 
-    def credible_intervals(self, level=0.9):
+    def credible_intervals(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
 
         Each interval is of one entry at a time, given the model and within one mode of the posterior: another
@@ -85,7 +86,7 @@ class TopicUncertainty:
         draws = self._draws_of_topics()
         return credible_intervals(draws[self.best_chain_], level)
 
-    def topic_diagnostics(self, threshold=STABLE_SIMILARITY):
+    def topic_diagnostics(self, threshold: float = STABLE_SIMILARITY) -> TopicDiagnostics:
         """R-hat, effective sample size and stability of each topic, in the order of ``components_``.
 
         Topics of other chains are matched to the best chain's first (`scipy.optimize.linear_sum_assignment` on the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
 from ..utils._sklearn import safe_indexing
+from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _FRACTION = 0.1
 
@@ -75,16 +77,16 @@ class HeldOutMonitor(ScoringMonitor):
 
     def __init__(
         self,
-        X_val=None,
-        y_val=None,
+        X_val: MatrixLike | None = None,
+        y_val: ArrayLike | None = None,
         *,
-        fraction=None,
-        scoring=None,
-        every=1,
-        patience=None,
-        min_improvement=0.0,
-        random_state=0,
-    ):
+        fraction: float | None = None,
+        scoring: str | Callable[..., Any] | Sequence[str] | Mapping[str, Any] | None = None,
+        every: int = 1,
+        patience: int | None = None,
+        min_improvement: float = 0.0,
+        random_state: RandomStateLike = 0,
+    ) -> None:
         if X_val is not None and fraction is not None:
             raise ValueError("HeldOutMonitor takes X_val or a fraction of the rows that are fitted, not both.")
         if y_val is not None and X_val is None:
@@ -137,6 +139,7 @@ class HeldOutMonitor(ScoringMonitor):
             raise ValueError(
                 f"HeldOutMonitor cannot hold rows out of a {type(X).__name__}, which is not in memory: give it X_val."
             )
+        assert self.fraction is not None  # where there is no X_val
         n_rows = _n_rows(X)
         if n_rows < 2:
             raise ValueError(f"HeldOutMonitor needs two rows at least to hold one out, and X has n_samples={n_rows}.")
@@ -162,7 +165,7 @@ class HeldOutMonitor(ScoringMonitor):
 
     # scikit-learn's hooks
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Make the scorer of a fit that begins."""
         super().setup(estimator, context)
         if estimator not in self._runs:
@@ -174,12 +177,14 @@ class HeldOutMonitor(ScoringMonitor):
         run.scores.clear()
         self._estimator_scorers[estimator] = _Keeping(self._estimator_scorers[estimator], run.scores)
 
-    def teardown(self, estimator, context):
+    def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Forget the rows of a fit that has ended."""
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
 
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+    def on_fit_task_end(
+        self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
+    ) -> bool:
         """Score what is fitted so far; True to stop."""
         run = self._runs[estimator]
         is_pass = context.max_subtasks == 0
@@ -194,11 +199,11 @@ class HeldOutMonitor(ScoringMonitor):
             return False
         return _n_since_best(run.scores, self.min_improvement) >= self.patience
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """All but the fits under way."""
         return {name: value for name, value in super().__getstate__().items() if name != "_runs"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._runs = WeakKeyDictionary()
 

@@ -35,11 +35,11 @@ class ProgressBar(SklearnProgressBar):
     through, tokens of models that have any and else rows.
     """
 
-    def __init__(self, max_propagation_depth=1):
+    def __init__(self, max_propagation_depth: int | None = 1) -> None:
         super().__init__(max_propagation_depth=max_propagation_depth)
         self._begun: WeakKeyDictionary[BaseEstimator, float] = WeakKeyDictionary()
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Show a fit that begins."""
         queue: Queue = Queue()
         self._listener_handles[context.root_uuid] = open_listener(queue.put)
@@ -47,12 +47,12 @@ class ProgressBar(SklearnProgressBar):
         monitor.start()
         progress_runs(context.root_uuid, queue, monitor)
 
-    def on_fit_task_begin(self, estimator, context):
+    def on_fit_task_begin(self, estimator: BaseEstimator, context: Any) -> None:
         """Add a bar for a task with tasks of its own."""
         self._begun.setdefault(estimator, perf_counter())
         super().on_fit_task_begin(estimator, context)
 
-    def on_fit_task_end(self, estimator, context):
+    def on_fit_task_end(self, estimator: BaseEstimator, context: Any) -> None:
         """Move the bars, and say how the estimator stands."""
         report = getattr(estimator, "_pass_report", None)
         if report is not None and context.max_subtasks == 0:
@@ -67,11 +67,11 @@ class ProgressBar(SklearnProgressBar):
             self._begun.pop(estimator, None)
         super().on_fit_task_end(estimator, context)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """All but the fits under way."""
         return {name: value for name, value in self.__dict__.items() if name != "_begun"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._begun = WeakKeyDictionary()
 

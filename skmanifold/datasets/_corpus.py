@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -54,7 +55,7 @@ class Corpus:
     n_tokens: int
     token_start: np.ndarray
 
-    def __init__(self, path: PathLike):
+    def __init__(self, path: PathLike) -> None:
         self.path = Path(path).resolve()
         self._stamp = _stamp(self.path)
         header = _read_header(self.path)
@@ -74,7 +75,7 @@ class Corpus:
             for name in (INDICES, COUNTS)
         }
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[[PathLike], Corpus], tuple[str]]:
         return open_corpus, (str(self.path),)
 
     def __len__(self) -> int:

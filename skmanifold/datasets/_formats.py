@@ -20,6 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch, check_array
 
+from ..utils._typing import MatrixLike
+
 PathLike = str | os.PathLike[str]
 _File = IO[bytes] | gzip.GzipFile
 
@@ -82,7 +84,7 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> B
     return Bunch(data=data, vocabulary=words)
 
 
-def dump_uci_docword(X, path: PathLike) -> None:
+def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
     """Write counts in the UCI format, which :func:`load_uci_docword` describes.
 
     The file appears under its name only when it is complete.
@@ -180,7 +182,7 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     return Bunch(data=data, vocabulary=words)
 
 
-def dump_ldac(X, path: PathLike) -> None:
+def dump_ldac(X: MatrixLike, path: PathLike) -> None:
     """Write counts in the LDA-C format, which :func:`load_ldac` describes.
 
     The file appears under its name only when it is complete. The format does not keep the number of columns: pass it

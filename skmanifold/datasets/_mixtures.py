@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._synthetic import _check_number, _check_size, _draw_dirichlet
 
 
@@ -14,10 +15,10 @@ def make_categorical_mixture(
     n_components: int = 5,
     *,
     n_categories: int = 4,
-    weights=None,
+    weights: ArrayLike | None = None,
     category_prior: float = 0.3,
     missing: float = 0.0,
-    random_state=None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     r"""Draw a table of category codes from a mixture in which the columns are independent given the component.
 

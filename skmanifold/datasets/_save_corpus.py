@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils._disk import sync
+from ..utils._typing import MatrixLike
 from ._corpus import ARRAYS, COUNT_TYPES, FORMAT, HEADER, VERSION, VOCABULARY, Corpus, is_corpus, open_corpus
 from ._formats import PathLike, dump_vocabulary, load_vocabulary, opened_docword
 
@@ -27,7 +28,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save_corpus(
-    documents,
+    documents: Iterable[Any] | MatrixLike | PathLike,
     path: PathLike,
     *,
     n_features: int | None = None,
@@ -357,7 +358,7 @@ class _GrowingArray:
     def __enter__(self) -> _GrowingArray:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._file.close()
 
     def append(self, values: np.ndarray) -> None:

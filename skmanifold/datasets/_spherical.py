@@ -13,6 +13,7 @@ from ..distributions import VonMisesFisher
 from ..distributions._von_mises_fisher import sample_cosine_complement
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import split_range
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._synthetic import _check_doc_topic_prior, _check_number, _check_size, _draw_dirichlet
 
 _CELLS_PER_BLOCK = 2**17  # of documents drawn at a time; part of the stream: another value is another corpus
@@ -23,12 +24,12 @@ def make_spherical_admixture(
     n_features: int = 100,
     n_components: int = 5,
     *,
-    doc_topic_prior=0.5,
+    doc_topic_prior: ArrayLike = 0.5,
     document_concentration: float | None = None,
     topic_concentration: float | None = None,
     mean_concentration: float | None = None,
     n_words: int | None = None,
-    random_state=None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     r"""Draw documents that are directions from the spherical admixture model.
 

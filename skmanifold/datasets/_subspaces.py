@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..distributions import sample_truncated_gamma
 from ..manifolds import Stiefel
 from ..utils._random import Purpose, root_key
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._mixtures import _check_weights
 from ._spherical import _generator
 from ._synthetic import _check_number, _check_size
@@ -22,7 +24,7 @@ class SubspaceData(Bunch):
     A dictionary whose entries are attributes too; they are listed there.
     """
 
-    def log_densities(self, X) -> np.ndarray:
+    def log_densities(self, X: ArrayLike) -> np.ndarray:
         """Log of each component's weight times its density, under the true law.
 
         The component with the largest one is the best guess that anybody could make of a row's: its accuracy bounds
@@ -51,16 +53,16 @@ class SubspaceData(Bunch):
         >>> round(float((guesses == mixture.labels).mean()), 2)
         0.99
         """
-        X = check_array(X, dtype=np.float64, input_name="X")
+        rows = check_array(X, dtype=np.float64, input_name="X")
         n_features = self.centres.shape[1]
-        if X.shape[1] != n_features:
-            raise ValueError(f"X has {X.shape[1]} features, the subspaces {n_features}.")
+        if rows.shape[1] != n_features:
+            raise ValueError(f"X has {rows.shape[1]} features, the subspaces {n_features}.")
         with np.errstate(divide="ignore"):
-            out = np.tile(np.log(self.weights), (len(X), 1))
+            out = np.tile(np.log(self.weights), (len(rows), 1))
         out -= n_features / 2 * np.log(2 * np.pi)
         with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
             for k, (basis, precisions) in enumerate(zip(self.bases, self.precisions, strict=True)):
-                residuals = X - self.centres[k]
+                residuals = rows - self.centres[k]
                 scores = residuals @ basis.T
                 residuals -= scores @ basis
                 out[:, k] += (np.log(precisions).sum() - scores**2 @ precisions) / 2
@@ -70,14 +72,14 @@ class SubspaceData(Bunch):
 
 
 def make_subspaces(
-    n_samples=1000,
+    n_samples: int | Sequence[int] = 1000,
     n_features: int = 3,
-    dimensions=(1, 2),
+    dimensions: Sequence[int] = (1, 2),
     *,
     noise_precision: float = 10.0,
-    weights=None,
+    weights: ArrayLike | None = None,
     shuffle: bool = True,
-    random_state=None,
+    random_state: RandomStateLike = None,
 ) -> SubspaceData:
     r"""Draw rows from a mixture of normal laws, each of them about an affine subspace of its own dimension.
 

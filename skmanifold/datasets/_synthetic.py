@@ -7,7 +7,10 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 from sklearn.utils import Bunch, check_random_state
+
+from ..utils._typing import ArrayLike, RandomStateLike
 
 _CELLS_PER_BLOCK = 1_000_000  # of proportions drawn at a time; part of the stream: another value is another corpus
 _LEAST_SHAPE = 1e-100  # of a gamma draw: far below any that matters, far above where 1 / shape overflows
@@ -20,11 +23,11 @@ def make_lda_corpus(
     *,
     mean_length: float = 100.0,
     length_dispersion: float = 0.0,
-    doc_topic_prior=0.1,
+    doc_topic_prior: ArrayLike = 0.1,
     topic_word_prior: float = 0.1,
     zipf_exponent: float = 1.0,
-    dtype=np.float64,
-    random_state=None,
+    dtype: DTypeLike = np.float64,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     r"""Draw a corpus from latent Dirichlet allocation over a Zipf vocabulary.
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any, overload
 
 import numpy as np
 from numba import njit
 
+from ..utils._typing import ArrayLike
 from ._bessel_kernels import compute_derivative, compute_inverse, compute_log_scaled, compute_ratio
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-def log_iv(order, x):
+@overload
+def log_iv(order: float, x: float) -> float: ...
+@overload
+def log_iv(order: ArrayLike, x: ArrayLike) -> Any: ...
+def log_iv(order: ArrayLike, x: ArrayLike) -> Any:
     r"""Logarithm of the modified Bessel function of the first kind, :math:`\log I_\nu(x)`.
 
     Parameters
@@ -40,7 +46,11 @@ def log_iv(order, x):
     return _evaluate(_fill_log_iv, _checked(order, "order"), _checked(x, "x"))
 
 
-def bessel_ratio(dim, concentration):
+@overload
+def bessel_ratio(dim: float, concentration: float) -> float: ...
+@overload
+def bessel_ratio(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
+def bessel_ratio(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""Mean resultant length of a von Mises-Fisher law, :math:`A_V(\kappa) = I_{V/2}(\kappa) / I_{V/2-1}(\kappa)`.
 
     Gauss' continued fraction (DLMF 10.33.1), evaluated backwards, or for large arguments the ratio of the uniform
@@ -66,7 +76,11 @@ def bessel_ratio(dim, concentration):
     return _evaluate(_fill_ratio, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
 
-def bessel_ratio_derivative(dim, concentration):
+@overload
+def bessel_ratio_derivative(dim: float, concentration: float) -> float: ...
+@overload
+def bessel_ratio_derivative(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
+def bessel_ratio_derivative(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""Derivative of the Bessel ratio, :math:`A_V'(\kappa) = 1 - A^2 - (V - 1) A / \kappa`.
 
     That difference loses all digits where :math:`\kappa` or V is large; there the uniform expansion is differentiated.
@@ -92,7 +106,11 @@ def bessel_ratio_derivative(dim, concentration):
     return _evaluate(_fill_derivative, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
 
-def inverse_bessel_ratio(dim, ratio):
+@overload
+def inverse_bessel_ratio(dim: float, ratio: float) -> float: ...
+@overload
+def inverse_bessel_ratio(dim: ArrayLike, ratio: ArrayLike) -> Any: ...
+def inverse_bessel_ratio(dim: ArrayLike, ratio: ArrayLike) -> Any:
     r"""The concentration :math:`\kappa` at which :math:`A_V(\kappa)` equals `ratio`.
 
     Newton's method, kept between the inverses of the bounds ([1]_, [2]_; with a = (V - 1) / 2)
@@ -130,7 +148,11 @@ def inverse_bessel_ratio(dim, ratio):
     return _evaluate(_fill_inverse, _checked(dim, "dim", 2), ratio)
 
 
-def log_vmf_normalizer(dim, concentration):
+@overload
+def log_vmf_normalizer(dim: float, concentration: float) -> float: ...
+@overload
+def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
+def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""Log of the von Mises-Fisher normaliser, :math:`c_V(\kappa) = \kappa^{V/2-1} / ((2\pi)^{V/2} I_{V/2-1}(\kappa))`.
 
     The density of the law on the unit sphere of :math:`\mathbb{R}^V` with respect to its surface measure is
@@ -156,12 +178,16 @@ def log_vmf_normalizer(dim, concentration):
     return log_density_at_mode(dim, concentration) - np.asarray(concentration, dtype=np.float64)
 
 
-def log_density_at_mode(dim, concentration):
+@overload
+def log_density_at_mode(dim: float, concentration: float) -> float: ...
+@overload
+def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
+def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""The log density :math:`\log c_V(\kappa) + \kappa` at the mean direction: no digits lost to a large kappa."""
     return _evaluate(_fill_log_mode, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
 
-def _checked(values, name, least=0):
+def _checked(values: ArrayLike, name: str, least: float = 0) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     wrong = ~((values >= least) & (values < np.inf))
     if np.any(wrong):

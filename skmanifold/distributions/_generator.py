@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import numbers
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..utils._typing import RandomStateLike
 
-def as_generator(random_state) -> np.random.Generator:
+GeneratorLike: TypeAlias = RandomStateLike | np.random.Generator
+SizeLike: TypeAlias = int | tuple[int, ...] | None
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
     """A Generator: itself, or seeded by an int or by draws of a RandomState; fresh entropy for None."""
     if isinstance(random_state, np.random.Generator):
         return random_state
@@ -21,7 +27,7 @@ def as_generator(random_state) -> np.random.Generator:
     )
 
 
-def as_shape(size) -> tuple[int, ...]:
+def as_shape(size: Any) -> tuple[int, ...]:
     """The shape that `size` (None, an int or a tuple of ints) stands for."""
     entries = () if size is None else (size,) if isinstance(size, numbers.Integral) else tuple(size)
     if not all(isinstance(entry, numbers.Integral) and int(entry) >= 0 for entry in entries):

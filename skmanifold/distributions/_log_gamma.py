@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import betainc, betaln, logsumexp
 
-from ._generator import as_generator, as_shape
+from ..utils._typing import ArrayLike
+from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 from ._truncated_gamma import broadcast_to_size, check_gamma_shape
 
 
-def sample_log_gamma(shape, size=None, random_state=None):
+def sample_log_gamma(shape: ArrayLike, size: SizeLike = None, random_state: GeneratorLike = None) -> Any:
     r"""Logarithms of Ga(shape, 1) draws, for shapes so small that the draws themselves would all be zero.
 
     :math:`\log G_a = \log G_{a+1} + \log(U) / a`, with U uniform (Marsaglia and Tsang [1]_).
@@ -47,7 +50,9 @@ def sample_log_gamma(shape, size=None, random_state=None):
     return (log_draws - rng.standard_exponential(shape.shape) / shape)[()]
 
 
-def sample_log_dirichlet(concentration, size=None, random_state=None) -> np.ndarray:
+def sample_log_dirichlet(
+    concentration: ArrayLike, size: SizeLike = None, random_state: GeneratorLike = None
+) -> np.ndarray:
     r"""Logarithms of Dirichlet draws: log-gamma draws less their log-sum-exp.
 
     No draw is all zeros, however small the concentrations are, and entries far below the smallest float keep their
@@ -77,7 +82,7 @@ def sample_log_dirichlet(concentration, size=None, random_state=None) -> np.ndar
     return log_draws - logsumexp(log_draws, axis=-1, keepdims=True)
 
 
-def dirichlet_rosenblatt(draws, concentration, *, log: bool = False) -> np.ndarray:
+def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: bool = False) -> np.ndarray:
     r"""Rosenblatt transform: independent uniforms, if the draws are from the Dirichlet law.
 
     The uniforms are the distribution functions of
@@ -118,12 +123,11 @@ def dirichlet_rosenblatt(draws, concentration, *, log: bool = False) -> np.ndarr
         raise ValueError(f"draws must have {len(concentration)} entries per vector, one for each concentration.")
     if not np.all(draws < np.inf) or not (log or np.all(draws >= 0.0)):
         raise ValueError("draws must be finite and, unless they are logarithms, not negative.")
-    if not log:
-        draws = np.log(draws, out=np.full_like(draws, -np.inf), where=draws > 0.0)
-    tails = np.logaddexp.accumulate(draws[..., ::-1], axis=-1)[..., ::-1]
+    logs = draws if log else np.log(draws, out=np.full_like(draws, -np.inf), where=draws > 0.0)
+    tails = np.logaddexp.accumulate(logs[..., ::-1], axis=-1)[..., ::-1]
     if np.any(np.isneginf(tails[..., -2])):
         raise ValueError("draws must not end in zeros alone; pass logarithms where entries underflow.")
-    log_fraction = draws[..., :-1] - tails[..., :-1]
+    log_fraction = logs[..., :-1] - tails[..., :-1]
     log_rest = tails[..., 1:] - tails[..., :-1]
     first = concentration[:-1]
     second = np.cumsum(concentration[::-1])[-2::-1]
@@ -132,7 +136,7 @@ def dirichlet_rosenblatt(draws, concentration, *, log: bool = False) -> np.ndarr
     return np.where(below, lower, 1.0 - lower)
 
 
-def averaged_ks_distance(draws, concentration, *, log: bool = False) -> float:
+def averaged_ks_distance(draws: ArrayLike, concentration: ArrayLike, *, log: bool = False) -> float:
     r"""Distance of draws from a Dirichlet law: Kolmogorov-Smirnov statistics averaged over Rosenblatt coordinates.
 
     The mean over the d - 1 coordinates of :math:`\sup_u |F_n(u) - u|`, where :math:`F_n` is the empirical distribution
@@ -182,7 +186,7 @@ def _in_order(below, first, second):
     return np.where(below, first, second), np.where(below, second, first)
 
 
-def _checked_concentration(concentration, least):
+def _checked_concentration(concentration: ArrayLike, least: int) -> np.ndarray:
     concentration = np.asarray(concentration, dtype=np.float64)
     if concentration.ndim != 1 or len(concentration) < least:
         raise ValueError(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._generator import as_generator
+from ..utils._typing import ArrayLike
+from ._generator import GeneratorLike, as_generator
 from ._von_mises_fisher import sample_cosine_complement
 
 
@@ -47,7 +49,11 @@ class MatrixVonMisesFisher:
 
     parameter: np.ndarray
 
-    def __post_init__(self):
+    if TYPE_CHECKING:  # what a dataclass makes would take arrays alone
+
+        def __init__(self, parameter: ArrayLike) -> None: ...
+
+    def __post_init__(self) -> None:
         parameter = np.array(self.parameter, dtype=np.float64)
         if parameter.ndim != 2 or not 1 <= parameter.shape[1] <= parameter.shape[0]:
             raise ValueError(
@@ -71,7 +77,12 @@ class MatrixVonMisesFisher:
         return left @ right
 
     def sample(
-        self, n_draws: int = 1, burn_in: int = 100, thin: int = 1, random_state=None, initial=None
+        self,
+        n_draws: int = 1,
+        burn_in: int = 100,
+        thin: int = 1,
+        random_state: GeneratorLike = None,
+        initial: ArrayLike | None = None,
     ) -> np.ndarray:
         """A Markov chain of Gibbs sweeps.
 
@@ -113,7 +124,7 @@ class MatrixVonMisesFisher:
         return draws
 
 
-def gibbs_sweep(X, parameter, rng) -> np.ndarray:
+def gibbs_sweep(X: np.ndarray, parameter: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     r"""One sweep of Gibbs draws that leaves the matrix von Mises-Fisher law of `parameter` as it is.
 
     Given the other columns, column k is N u with N a basis of their complement and u von Mises-Fisher of parameter
@@ -190,7 +201,7 @@ def _rotate_pair(X, parameter, pair, rng):
     X[:, pair] = plane @ rotation
 
 
-def _checked_frame(initial, parameter):
+def _checked_frame(initial: ArrayLike, parameter: np.ndarray) -> np.ndarray:
     frame = np.array(initial, dtype=np.float64)
     if frame.shape != parameter.shape:
         raise ValueError(f"initial must have shape {parameter.shape}, like the parameter; got {frame.shape}.")

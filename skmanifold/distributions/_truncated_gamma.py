@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..utils._random import fold_in, uniform
-from ._generator import as_generator, as_shape
+from ..utils._typing import ArrayLike
+from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 
 
-def sample_truncated_gamma(shape, rate=1.0, lower=0.0, upper=np.inf, size=None, random_state=None):
+def sample_truncated_gamma(
+    shape: ArrayLike,
+    rate: ArrayLike = 1.0,
+    lower: ArrayLike = 0.0,
+    upper: ArrayLike = np.inf,
+    size: SizeLike = None,
+    random_state: GeneratorLike = None,
+) -> Any:
     r"""Draws of a gamma variable given that it lies between `lower` and `upper`.
 
     The log :math:`y` of a Ga(a, b) variable has the density :math:`\exp(a y - b e^y)`, up to a constant. It is
@@ -69,13 +78,13 @@ def sample_truncated_gamma(shape, rate=1.0, lower=0.0, upper=np.inf, size=None, 
     return out[()]
 
 
-def check_gamma_shape(shape, name="shape"):
+def check_gamma_shape(shape: np.ndarray, name: str = "shape") -> None:
     """Refuse shapes so small that logarithms of draws would overflow, or so large that draws would."""
     if not np.all((shape >= 1e-300) & (shape <= 1e100)):
         raise ValueError(f"{name} must be positive, between 1e-300 and 1e100.")
 
 
-def broadcast_to_size(array, size):
+def broadcast_to_size(array: np.ndarray, size: SizeLike) -> np.ndarray:
     """A parameter for draws of shape `size`."""
     size = as_shape(size)
     try:

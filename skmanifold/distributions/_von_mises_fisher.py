@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
 
+from ..utils._typing import ArrayLike, MatrixLike
 from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode
-from ._generator import as_generator, as_shape
+from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 
 _LENGTH_ATOL = 1e-5  # rows that were normalised in single precision pass
 _BLOCK_ENTRIES = 2**16
@@ -54,7 +56,11 @@ class VonMisesFisher:
     mean_direction: np.ndarray
     concentration: float
 
-    def __post_init__(self):
+    if TYPE_CHECKING:  # what a dataclass makes would take arrays alone
+
+        def __init__(self, mean_direction: ArrayLike, concentration: float) -> None: ...
+
+    def __post_init__(self) -> None:
         direction = np.array(self.mean_direction, dtype=np.float64)
         if direction.ndim != 1 or len(direction) < 2:
             raise ValueError(f"mean_direction must be a vector of at least 2 entries; got shape {direction.shape}.")
@@ -70,7 +76,7 @@ class VonMisesFisher:
         object.__setattr__(self, "concentration", concentration)
 
     @classmethod
-    def fit(cls, X, sample_weight=None) -> VonMisesFisher:
+    def fit(cls, X: MatrixLike, sample_weight: ArrayLike | None = None) -> VonMisesFisher:
         r"""Maximum likelihood: the direction of the weighted mean :math:`\bar x`, and :math:`A_V^{-1}(\|\bar x\|)`.
 
         Parameters
@@ -106,7 +112,7 @@ class VonMisesFisher:
         """Dimension of the surrounding space."""
         return len(self.mean_direction)
 
-    def sample(self, size=None, random_state=None) -> np.ndarray:
+    def sample(self, size: SizeLike = None, random_state: GeneratorLike = None) -> np.ndarray:
         r"""Independent draws.
 
         A draw is :math:`w \mu + \sqrt{1 - w^2} t`: the cosine w by Wood's rejection, t uniform among the unit vectors
@@ -144,7 +150,7 @@ class VonMisesFisher:
         draws *= -sign
         return draws.reshape(*shape, self.dim)
 
-    def log_density(self, X) -> np.ndarray:
+    def log_density(self, X: MatrixLike) -> np.ndarray:
         """Log density of unit vectors with respect to the surface measure.
 
         Parameters
@@ -162,11 +168,13 @@ class VonMisesFisher:
         ValueError
             If a vector has not unit length or another number of entries.
         """
-        X = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        if X.ndim == 0 or X.shape[-1] != self.dim:
+        rows: Any = X
+        rows = rows.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        if rows.ndim == 0 or rows.shape[-1] != self.dim:
             raise ValueError(f"X must have {self.dim} entries per vector, as many as the mean direction.")
-        _unit_lengths(X)
-        return log_density_at_mode(self.dim, self.concentration) + self.concentration * (X @ self.mean_direction - 1.0)
+        _unit_lengths(rows)
+        cosines = rows @ self.mean_direction
+        return log_density_at_mode(self.dim, self.concentration) + self.concentration * (cosines - 1.0)
 
     def mean(self) -> np.ndarray:
         r"""The expectation :math:`A_V(\kappa) \mu`, a vector inside the sphere."""
@@ -178,7 +186,7 @@ class VonMisesFisher:
         return float(lost - log_density_at_mode(self.dim, self.concentration))
 
 
-def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng) -> np.ndarray:
+def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Draws of 1 - w, the cosine w having density in proportion to exp(concentration w) (1 - w^2)^((dim - 3) / 2).
 
     Wood's rejection (1994, algorithm VM*) in terms of 1 - w, of which no digits are lost at a large concentration.

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._threads import split_range
+from ..utils._typing import ArrayLike, MatrixLike
 
 Parameters = Any  # of all components, as the kernels read them
 Arrays = tuple[np.ndarray, ...]
@@ -48,7 +49,7 @@ class BaseEmission(BaseEstimator):
     has_random_totals: ClassVar[bool] = False  # how many tokens a row has is random: rows have intensities
     _parameter_constraints: ClassVar[dict] = {}
 
-    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> Any:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool) -> Any:
         """A user's X as the rows of this emission, validated as scikit-learn does.
 
         Fractions are rounded at random, keyed by row and column, or by the row's content.
@@ -59,11 +60,13 @@ class BaseEmission(BaseEstimator):
         """The family of rows, with hyperparameters that depend on the data resolved."""
         raise NotImplementedError
 
-    def read_tokens(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> Counts:
+    def read_tokens(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> Counts:
         """A user's X as counts of tokens, for an admixture."""
         return whole_counts(validate_counts(estimator, X, reset=reset), key, by_content=by_content)
 
-    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: np.ndarray | None = None) -> Family:
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Family:
         """The family of tokens, with hyperparameters that depend on the data resolved."""
         raise NotImplementedError
 

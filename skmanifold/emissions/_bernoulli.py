@@ -6,12 +6,14 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from ..utils._csr import Counts
 from ..utils._random import subkey
 from ..utils._sklearn import Interval
+from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
-from ._base import Arrays, BaseEmission, dense_topics, positive_prior
+from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts
 from ._linear_kernels import fill_events
 
@@ -55,11 +57,13 @@ class Bernoulli(BaseEmission):
         "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
-    def __init__(self, ones_prior=1.0, zeros_prior=1.0):
+    def __init__(self, ones_prior: float | ArrayLike = 1.0, zeros_prior: float | ArrayLike = 1.0) -> None:
         self.ones_prior = ones_prior
         self.zeros_prior = zeros_prior
 
-    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+    def read(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> LinearRows:
         """A user's X of zeros, ones and NaN."""
         counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
         if len(counts.counts) and counts.counts.max() > 1:
@@ -72,7 +76,9 @@ class Bernoulli(BaseEmission):
         """The family of rows."""
         return self._bind(rows.n_features, n_components)
 
-    def read_tokens(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> Counts:
+    def read_tokens(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> Counts:
         """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
         rows = self.read(estimator, X, key, reset=reset, by_content=by_content)
         n, m = rows.n_rows, rows.n_features
@@ -84,7 +90,7 @@ class Bernoulli(BaseEmission):
         indices = (2 * np.arange(m) + kinds)[present].astype(np.int32)
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
 
-    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> BernoulliFamily:
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
         """The family of tokens."""
         return self._bind(tokens.n_features // 2, n_components)
 
@@ -104,7 +110,7 @@ class BernoulliFamily(LinearFamily):
     n_components : int
     """
 
-    def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int):
+    def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
         self.ones = ones
         self.zeros = zeros
         self.n_components = n_components
@@ -151,7 +157,7 @@ class BernoulliFamily(LinearFamily):
         fill_events(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
 
-    def statistics_of_tokens(self, counts) -> Arrays:
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics of how often each topic took each token; cells that a topic did not take are missing to it."""
         table = dense_topics(counts)
         zeros, ones = table[0::2], table[1::2]

@@ -15,7 +15,7 @@ class WithEmission:
 
     _emissions: ClassVar[dict[str, type[BaseEmission]]]
     _blocks: ClassVar[tuple[str, ...]] = ("sampler", "emission")
-    emission: Any
+    emission: str | BaseEmission
 
     def _named_block(self, block: str, name: str) -> Any:
         if block == "emission":

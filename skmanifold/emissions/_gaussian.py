@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -14,6 +15,7 @@ from ..utils._block_sums import BLOCK_ROWS
 from ..utils._csr import Counts
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
+from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission
 from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
 
@@ -94,19 +96,21 @@ class Gaussian(BaseEmission):
 
     def __init__(
         self,
-        covariance_type="full",
-        mean_prior=None,
-        mean_precision_prior=0.01,
-        covariance_prior=None,
-        degrees_of_freedom_prior=None,
-    ):
+        covariance_type: Literal["full", "diag", "spherical"] = "full",
+        mean_prior: ArrayLike | None = None,
+        mean_precision_prior: float = 0.01,
+        covariance_prior: float | ArrayLike | None = None,
+        degrees_of_freedom_prior: float | None = None,
+    ) -> None:
         self.covariance_type = covariance_type
         self.mean_prior = mean_prior
         self.mean_precision_prior = mean_precision_prior
         self.covariance_prior = covariance_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
-    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> DenseRows:
+    def read(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> DenseRows:
         """A user's X of finite numbers."""
         X = validate_data(estimator, X, reset=reset, dtype=np.float64)
         return DenseRows(np.require(X, requirements=["C", "W"]))
@@ -115,7 +119,9 @@ class Gaussian(BaseEmission):
         """The family of rows."""
         return self._bind(rows.values, np.ones(rows.n_rows), n_components)
 
-    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> FullFamily | DiagonalFamily:
+    def bind_tokens(
+        self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
+    ) -> FullFamily | DiagonalFamily:
         """The family of tokens, which are rows of `word_vectors`, (n_features, d)."""
         if word_vectors is None:
             raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._random import fold_in_each
 from ..utils._threads import split_range
 from ..utils._variates import fill_normal
-from ._base import Arrays, Family
+from ._base import Arrays, Family, TokenCounts
 from ._gaussian_kernels import (
     add_counted_products,
     add_diagonal_densities,
@@ -22,6 +22,9 @@ from ._gaussian_kernels import (
     fill_wishart_roots,
 )
 from ._vector_clusters import cluster_vectors
+
+if TYPE_CHECKING:  # that module needs this one
+    from ._gaussian import DenseRows
 
 _LEAST_SHARE = 1e-12  # of a feature's variance that the features before it must leave unexplained
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -70,7 +73,7 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
 
-    def sum_labels(self, rows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
+    def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes, sums and products by label."""
 
         def add(start, stop, *arrays):
@@ -79,7 +82,7 @@ class GaussianFamily(Family):
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def sum_shares(self, rows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
+    def sum_shares(self, rows: DenseRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """The same by share."""
 
         def add(start, stop, *arrays):
@@ -89,7 +92,7 @@ class GaussianFamily(Family):
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def statistics_of_tokens(self, counts) -> Arrays:
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics of how often each topic took each word vector."""
         _, sums, products = map(np.zeros, self.shapes())
         table = counts.tocsr()
@@ -117,7 +120,9 @@ class GaussianFamily(Family):
         assert self.word_weights is not None
         return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
 
-    def add_log_densities(self, rows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray) -> None:
+    def add_log_densities(
+        self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+    ) -> None:
         """Add log densities of rows to `out`, (stop - first, K)."""
         self._add_densities(rows.values, first, stop, parameters, out)
 

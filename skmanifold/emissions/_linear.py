@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._threads import split_range
+from ..utils._typing import MatrixLike
 from ._base import Arrays, Family
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
 
@@ -58,7 +60,9 @@ class LinearFamily(Family):
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
 
-    def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out) -> None:
+    def add_log_densities(
+        self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
+    ) -> None:
         """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K)."""
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
@@ -98,7 +102,9 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
-def read_counts(estimator, X, key: np.uint64, *, reset: bool, by_content: bool, missing: bool) -> Counts:
+def read_counts(
+    estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool, missing: bool
+) -> Counts:
     """A user's non-negative X as whole numbers; NaN, where it may be missing, is a 1 in a column of its own."""
     finite = "allow-nan" if missing else True
     valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)

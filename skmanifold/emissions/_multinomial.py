@@ -7,12 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlogy
+from sklearn.base import BaseEstimator
 
 from ..utils._csr import Counts
 from ..utils._random import fold_in_each, subkey
 from ..utils._sklearn import Interval
+from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
-from ._base import Arrays, BaseEmission, dense_topics, positive_prior
+from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
 from ._linear_kernels import fill_multinomial
 
@@ -48,10 +50,12 @@ class Multinomial(BaseEmission):
     short_name = "multinomial"
     _parameter_constraints: ClassVar[dict] = {"prior": [Interval(Real, 0, None, closed="neither"), "array-like"]}
 
-    def __init__(self, prior=0.1):
+    def __init__(self, prior: float | ArrayLike = 0.1) -> None:
         self.prior = prior
 
-    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+    def read(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> LinearRows:
         """A user's X of counts."""
         counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=False)
         totals = sums_of_rows(counts, counts.counts)
@@ -63,7 +67,9 @@ class Multinomial(BaseEmission):
         lengths = np.diff(np.concatenate(([0], np.cumsum(rows.counts, dtype=np.int64)))[rows.indptr])
         return MultinomialFamily(positive_prior(self.prior, rows.n_features, "prior"), n_components, lengths)
 
-    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> MultinomialFamily:
+    def bind_tokens(
+        self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
+    ) -> MultinomialFamily:
         """The family of tokens."""
         return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
 
@@ -80,7 +86,7 @@ class MultinomialFamily(LinearFamily):
         Numbers of tokens of rows, one of which a new row has.
     """
 
-    def __init__(self, prior: np.ndarray, n_components: int, lengths: np.ndarray | None = None):
+    def __init__(self, prior: np.ndarray, n_components: int, lengths: np.ndarray | None = None) -> None:
         self.prior = prior
         self.n_components = n_components
         self.n_features = self.n_statistics = len(prior)
@@ -121,7 +127,7 @@ class MultinomialFamily(LinearFamily):
         fill_multinomial(subkey(key, 1), labels, np.cumsum(parameters.means.T, axis=1), lengths, out)
         return out
 
-    def statistics_of_tokens(self, counts) -> Arrays:
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics of how often each topic took each token."""
         return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
 

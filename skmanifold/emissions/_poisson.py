@@ -7,9 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlogy
+from sklearn.base import BaseEstimator
 
 from ..utils._csr import Counts
 from ..utils._sklearn import Interval
+from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, positive_prior
 from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
@@ -62,11 +64,13 @@ class Poisson(BaseEmission):
         "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
-    def __init__(self, shape_prior=None, rate_prior=0.5):
+    def __init__(self, shape_prior: float | ArrayLike | None = None, rate_prior: float | ArrayLike = 0.5) -> None:
         self.shape_prior = shape_prior
         self.rate_prior = rate_prior
 
-    def read(self, estimator, X, key: np.uint64, *, reset: bool, by_content: bool) -> LinearRows:
+    def read(
+        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
+    ) -> LinearRows:
         """A user's X of counts and NaN."""
         counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
         n_features = counts.n_features // 2
@@ -82,7 +86,9 @@ class Poisson(BaseEmission):
             shape = rate * (sums[:m] + 0.5) / np.maximum(rows.n_rows - sums[m:], 1.0)
         return PoissonFamily(positive_prior(shape, m, "shape_prior"), rate, n_components)
 
-    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors=None) -> MultinomialFamily:
+    def bind_tokens(
+        self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
+    ) -> MultinomialFamily:
         """The family of tokens: given their number, they are multinomial."""
         prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
@@ -98,7 +104,7 @@ class PoissonFamily(LinearFamily):
     n_components : int
     """
 
-    def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int):
+    def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
         self.rate = rate
         self.n_components = n_components

@@ -17,7 +17,7 @@ def to_tree(
     coords: Mapping[str, Any] | None = None,
     *,
     stats: Collection[str] = SAMPLE_STATS,
-    component_draws=None,
+    component_draws: np.ndarray | None = None,
 ) -> Any:
     """Named draws as a tree whose variables have named axes.
 

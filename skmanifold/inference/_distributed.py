@@ -26,7 +26,9 @@ def active_session() -> Session | None:
 
 
 @contextmanager
-def distributed(client, *, checkpoint_dir=None, checkpoint_every=10) -> Iterator[None]:
+def distributed(
+    client: Any, *, checkpoint_dir: str | os.PathLike[str] | None = None, checkpoint_every: int = 10
+) -> Iterator[None]:
     """Let the fits in a block run on the workers of a Dask cluster, with the same result to the last bit.
 
     Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters travel

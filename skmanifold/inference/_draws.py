@@ -60,7 +60,7 @@ class Draws:
         """Mean over all draws of all chains, of the shape of a point."""
         return self.position.mean(axis=(0, 1))
 
-    def ess(self, **options) -> np.ndarray:
+    def ess(self, **options: Any) -> np.ndarray:
         """Effective sample size of each coordinate, over all chains, by arviz-stats.
 
         It is nan where a chain has not moved at all, which arviz-stats would take for independent draws.
@@ -79,11 +79,11 @@ class Draws:
         still = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
         return np.where(still, np.nan, ess)
 
-    def rhat(self, **options) -> np.ndarray:
+    def rhat(self, **options: Any) -> np.ndarray:
         """Rank-normalised split R-hat of each coordinate, by arviz-stats; near 1 if the chains agree."""
         return self._diagnose("rhat", options)
 
-    def mcse(self, **options) -> np.ndarray:
+    def mcse(self, **options: Any) -> np.ndarray:
         """Monte Carlo standard error of each coordinate's mean, by arviz-stats."""
         return self._diagnose("mcse", options)
 

@@ -8,6 +8,7 @@ from numba import njit
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike
 
 _BLOCK_ROWS = 128
 _PROGRESS = 0.98  # an extrapolation must shrink the squared residual to this share of the least one so far
@@ -82,7 +83,7 @@ def infer_proportions(
     return out
 
 
-def check_doc_topic_prior(doc_topic_prior, n_components: int) -> np.ndarray:
+def check_doc_topic_prior(doc_topic_prior: ArrayLike, n_components: int) -> np.ndarray:
     """The prior of the proportions as a fresh float64 array of shape (n_components,), positive and finite."""
     prior = np.array(doc_topic_prior, dtype=np.float64)
     if prior.shape != (n_components,):

@@ -16,6 +16,7 @@ from ..samplers._manifold_sampler import checked_position
 from ..samplers._resolve import resolve_sampler
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
 
 _BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
@@ -30,8 +31,8 @@ def sample(
     thin: int = 1,
     n_chains: int = 4,
     batch_size: int | None = None,
-    position: np.ndarray | None = None,
-    random_state: Any = None,
+    position: ArrayLike | None = None,
+    random_state: RandomStateLike = None,
     n_jobs: int | None = None,
 ) -> Draws:
     """Draw from a density on a manifold.

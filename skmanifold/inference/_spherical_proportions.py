@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..manifolds._sphere import UNIT, flow_on_sphere, project_to_sphere
+from ..manifolds._sphere import flow_point, project_point
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 
@@ -91,7 +91,7 @@ def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
     for i in range(n):
         v[i] = normal(noise, i)
         new[i] = x[i]
-    project_to_sphere(new, v, UNIT)
+    project_point(new, v, 1.0)
     before = log_density
     for i in range(n):
         before -= 0.5 * v[i] * v[i]
@@ -99,12 +99,12 @@ def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
     for s in range(n_steps):
         for i in range(n):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
-        project_to_sphere(new, v, UNIT)
-        flow_on_sphere(new, v, step, UNIT)
+        project_point(new, v, 1.0)
+        flow_point(new, v, step, 1.0)
         after = _gradient_on_sphere(new, exponents, kappa, b, B, theta, gradient)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
-    project_to_sphere(new, v, UNIT)
+    project_point(new, v, 1.0)
     for i in range(n):
         after -= 0.5 * v[i] * v[i]
     accepted = _finish(after - before, key)

@@ -40,6 +40,11 @@ def one_panel(caller: str, ax: Any, figsize: tuple[float, float]) -> Any:
     return ax
 
 
+def is_alone(ax: Any) -> bool:
+    """Whether it is one place for all panels, or none that was given, and not axes for each."""
+    return np.ndim(ax) == 0
+
+
 def several_panels(
     caller: str, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
 ) -> np.ndarray:
@@ -61,7 +66,7 @@ def several_panels(
         Of matplotlib's ``subplots`` and grid: ``height_ratios``, ``sharex``.
     """
     plt = pyplot(caller)
-    if ax is not None and np.ndim(ax) > 0:
+    if not is_alone(ax):
         given = np.ravel(np.asarray(ax, dtype=object))
         if len(given) != n:
             raise ValueError(f"{caller} has {n} panels; ax has {len(given)} axes.")

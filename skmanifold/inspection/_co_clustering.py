@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import co_clustering
+from ..utils._typing import ArrayLike, MatrixLike
 from ._axes import AGAINST, SHADES, one_panel, pyplot, strip
+
+if TYPE_CHECKING:  # matplotlib need not be there
+    from matplotlib.axes import Axes
 
 _LEAST_NAMED = 0.03  # share of the rows of a cluster whose name has room
 
@@ -51,13 +56,21 @@ class CoClusteringDisplay:
     (200, 200)
     """
 
-    def __init__(self, *, similarity, labels, rows=None):
+    def __init__(self, *, similarity: np.ndarray, labels: np.ndarray, rows: np.ndarray | None = None) -> None:
         self.similarity = similarity
         self.labels = labels
         self.rows = rows
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, labels=None, max_rows=500, ax=None):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        max_rows: int = 500,
+        ax: Axes | None = None,
+    ) -> Self:
         """Draw which rows a fitted estimator puts together.
 
         Rows are ordered by their cluster, and within it by average linkage of the probabilities, so that rows that are
@@ -97,8 +110,9 @@ class CoClusteringDisplay:
         check_is_fitted(estimator)
         if max_rows < 2:
             raise ValueError(f"max_rows must be at least 2; got {max_rows}.")
+        given: Any = X
         draws = None if X is not None else _drawn_labels(estimator)
-        n_rows = np.shape(X)[0] if draws is None else draws.shape[1]
+        n_rows = np.shape(given)[0] if draws is None else draws.shape[1]
         rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
         shown = None
         if draws is None:
@@ -116,7 +130,7 @@ class CoClusteringDisplay:
         order = _in_order(similarity, clusters)
         return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
 
-    def plot(self, ax=None, **image_kwargs):
+    def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
         """Draw the probabilities.
 
         Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..admixture import OrthogonalSphericalAdmixture
 from ..mixture import DPCategoricalMixture, SubspaceClassifier, SubspaceMixture
 from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
+
+if TYPE_CHECKING:  # matplotlib need not be there
+    from matplotlib.axes import Axes
 
 _LEAST_SHOWN = 1e-3  # probability of the values at the ends
 _MOST_WITH_NUMBERS = 16  # columns of a heat map whose cells have room for numbers
@@ -49,13 +53,18 @@ class DimensionPosteriorDisplay:
     'dimension'
     """
 
-    def __init__(self, *, probabilities, names, value_name="dimension"):
+    def __init__(self, *, probabilities: np.ndarray, names: Sequence[str], value_name: str = "dimension") -> None:
         self.probabilities = probabilities
         self.names = names
         self.value_name = value_name
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(
+        cls,
+        estimator: OrthogonalSphericalAdmixture | DPCategoricalMixture | SubspaceMixture | SubspaceClassifier,
+        *,
+        ax: Axes | None = None,
+    ) -> Self:
         """Draw what a fitted estimator says of its dimensions, or of its number of components.
 
         Parameters
@@ -100,7 +109,7 @@ class DimensionPosteriorDisplay:
             names += [f"{name}, {part}" for part in _components(mixture)] if several else [f"{name}"]
         return cls(probabilities=probabilities, names=names).plot(ax=ax)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the probabilities; values at either end whose probabilities are all below 0.001 are left out.
 
         Parameters

@@ -12,12 +12,20 @@ from sklearn.utils import check_scalar
 from threadpoolctl import threadpool_limits
 
 from ..utils._csr import validate_counts
+from ..utils._typing import ArrayLike, MatrixLike
 
 MAX_FEATURES = 10_000  # so many words take pyLDAvis seconds
 _LEAST = np.finfo(np.float64).tiny  # a page cannot read the logarithm of zero
 
 
-def to_pyldavis(estimator: Any, X, *, feature_names=None, max_features: int | None = MAX_FEATURES, **options) -> Any:
+def to_pyldavis(
+    estimator: Any,
+    X: MatrixLike,
+    *,
+    feature_names: ArrayLike | None = None,
+    max_features: int | None = MAX_FEATURES,
+    **options: Any,
+) -> Any:
     """The topics of a fitted estimator and the documents X as pyLDAvis takes them.
 
     Documents without tokens are left out. Topics keep their order, and where they are drawn is reproducible.
@@ -81,7 +89,7 @@ def to_pyldavis(estimator: Any, X, *, feature_names=None, max_features: int | No
     )
 
 
-def principal_coordinates(topics) -> np.ndarray:
+def principal_coordinates(topics: np.ndarray) -> np.ndarray:
     """Places of topics in the plane, (n_topics, 2), from their Jensen-Shannon divergences by classical scaling.
 
     As pyLDAvis's own, but real for any topics, there for a single one too, and with signs that do not depend on the

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -10,7 +11,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..admixture import OrthogonalSphericalAdmixture, SphericalAdmixture
 from ..inference import Draws
 from ..mixture import VonMisesFisherMixture
+from ..utils._typing import MatrixLike
 from ._axes import QUIET, group_colors, one_panel, pyplot
+
+if TYPE_CHECKING:  # matplotlib need not be there
+    from matplotlib.axes import Axes
 
 _MINUS = "\N{MINUS SIGN}"
 _N_BINS = 72  # of five degrees
@@ -64,7 +69,15 @@ class SphereDisplay:
     (1000, 3)
     """
 
-    def __init__(self, *, directions, groups=None, means=None, names=None, axis_names=None):
+    def __init__(
+        self,
+        *,
+        directions: np.ndarray,
+        groups: np.ndarray | None = None,
+        means: np.ndarray | None = None,
+        names: Sequence[str] | None = None,
+        axis_names: Sequence[str] | None = None,
+    ) -> None:
         self.directions = directions
         self.groups = groups
         self.means = means
@@ -72,7 +85,7 @@ class SphereDisplay:
         self.axis_names = axis_names
 
     @classmethod
-    def from_draws(cls, draws, *, ax=None):
+    def from_draws(cls, draws: Draws, *, ax: Axes | None = None) -> Self:
         """Draw draws of points on a circle or a sphere.
 
         Parameters
@@ -111,7 +124,13 @@ class SphereDisplay:
         return cls(directions=directions.reshape(-1, shape[-1]), groups=groups, names=names).plot(ax=ax)
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, ax=None):
+    def from_estimator(
+        cls,
+        estimator: SphericalAdmixture | OrthogonalSphericalAdmixture | VonMisesFisherMixture,
+        X: MatrixLike | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Self:
         """Draw the components of a fitted estimator as stars, and rows about them in the colours of their components.
 
         Parameters
@@ -166,7 +185,7 @@ class SphereDisplay:
             axis_names=None if axis_names is None else list(map(str, axis_names)),
         ).plot(ax=ax)
 
-    def plot(self, ax=None, **scatter_kwargs):
+    def plot(self, ax: Axes | None = None, **scatter_kwargs: Any) -> Self:
         """Draw the directions.
 
         Parameters
@@ -220,12 +239,12 @@ class SphereDisplay:
             self.ax_.scatter(*stars.T, c=colors[:n_means], **star)
             self._number(stars, is_flat)
         if self.names is not None and 1 < len(self.names) <= _MOST_NAMED:
-            self._draw_legend(colors, 2 if is_flat else 4)
+            self._draw_legend(self.names, colors, 2 if is_flat else 4)
         self.ax_.set_aspect("equal")
         self.ax_.set_axis_off()
         return self
 
-    def _draw_circle(self, axis_names: list[str]) -> None:
+    def _draw_circle(self, axis_names: Sequence[str]) -> None:
         _draw_ring(self.ax_, 0.0)
         name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
         for sign, mark, side in ((1, "", "right"), (-1, _MINUS, "left")):
@@ -266,7 +285,7 @@ class SphereDisplay:
         bins = PolyCollection(corners, facecolors=color, edgecolors="white", linewidths=0.4, alpha=0.8)
         self.ax_.add_collection(bins, autolim=False)
 
-    def _draw_hemispheres(self, axis_names: list[str]) -> None:
+    def _draw_hemispheres(self, axis_names: Sequence[str]) -> None:
         name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
         for side in (1, -1):
             centre = -side * _GAP
@@ -291,13 +310,11 @@ class SphereDisplay:
             box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7}
             self.ax_.text(*place, str(k), ha="center", va="center", fontsize=8, zorder=5, bbox=box)
 
-    def _draw_legend(self, colors: list[Any], n_columns: int) -> None:
+    def _draw_legend(self, names: Sequence[str], colors: list[Any], n_columns: int) -> None:
         from matplotlib.lines import Line2D
 
         dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
-        handles = [
-            Line2D([], [], color=color, label=name, **dot) for color, name in zip(colors, self.names, strict=True)
-        ]
+        handles = [Line2D([], [], color=color, label=name, **dot) for color, name in zip(colors, names, strict=True)]
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": min(len(handles), n_columns)}
         self.ax_.legend(handles=handles, fontsize=8, frameon=False, handletextpad=0.2, **place)
 

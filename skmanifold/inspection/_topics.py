@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from ..admixture._topic_posterior import STABLE_SIMILARITY, match_chains
 from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
-from ._axes import AGAINST, MAIN, percent, pyplot, several_panels, strip
+from ..utils._typing import ArrayLike
+from ._axes import AGAINST, MAIN, is_alone, percent, pyplot, several_panels, strip
+
+if TYPE_CHECKING:  # matplotlib need not be there
+    from matplotlib.axes import Axes
 
 _MAX_COLUMNS = 4
 _LONGEST_WORD = 20  # characters that a panel shows
@@ -65,28 +71,37 @@ class TopicDisplay:
     def __init__(
         self,
         *,
-        topics,
-        words,
-        values,
-        intervals=None,
-        level=None,
-        shares=None,
-        is_stable=None,
-        value_name="value",
-        topic_name="topic",
-    ):
-        self.topics = topics
+        topics: ArrayLike,
+        words: Sequence[Sequence[str]],
+        values: Sequence[ArrayLike],
+        intervals: Sequence[ArrayLike] | None = None,
+        level: float | None = None,
+        shares: ArrayLike | None = None,
+        is_stable: ArrayLike | None = None,
+        value_name: str = "value",
+        topic_name: str = "topic",
+    ) -> None:
+        self.topics: Any = topics
         self.words = words
         self.values = values
-        self.intervals = intervals
-        self.level = level
-        self.shares = shares
-        self.is_stable = is_stable
+        self.intervals: Any = intervals
+        self.level: Any = level
+        self.shares: Any = shares
+        self.is_stable: Any = is_stable
         self.value_name = value_name
         self.topic_name = topic_name
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, n_words=8, topics=None, level=0.9, ax=None):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        feature_names: ArrayLike | None = None,
+        n_words: int = 8,
+        topics: ArrayLike | None = None,
+        level: float = 0.9,
+        ax: Axes | Sequence[Axes] | np.ndarray | None = None,
+    ) -> Self:
         """Draw the topics of a fitted estimator.
 
         Bars are entries of ``components_`` (``mean_directions_`` of VonMisesFisherMixture). Of topics with signs they
@@ -129,10 +144,8 @@ class TopicDisplay:
         pyplot(f"{cls.__name__}.from_estimator")
         found = _topics_of(estimator)
         entries = found.entries
-        names = (
-            getattr(estimator, "feature_names_in_", range(entries.shape[1]))
-            if feature_names is None
-            else (feature_names)
+        names: Any = (
+            getattr(estimator, "feature_names_in_", range(entries.shape[1])) if feature_names is None else feature_names
         )
         if len(names) != entries.shape[1]:
             raise ValueError(f"feature_names has {len(names)} names for {entries.shape[1]} features.")
@@ -151,14 +164,16 @@ class TopicDisplay:
             words=[[str(names[i]) for i in words] for words in shown],
             values=[entries[topic, words] for topic, words in zip(chosen, shown, strict=True)],
             intervals=ends and [ends[0][:, topic, words] for topic, words in zip(chosen, shown, strict=True)],
-            level=ends and level,
+            level=None if ends is None else level,
             shares=None if shares is None else shares[chosen],
             is_stable=None if stable is None else stable[chosen],
             value_name=found.value_name,
             topic_name=found.topic_name,
         ).plot(ax=ax)
 
-    def plot(self, ax=None, *, sharex=True, **bar_kwargs):
+    def plot(
+        self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, *, sharex: bool = True, **bar_kwargs: Any
+    ) -> Self:
         """Draw the panels.
 
         Parameters
@@ -198,7 +213,7 @@ class TopicDisplay:
             is_lowest = place + n_columns >= n_topics
             if is_lowest:
                 panel.set_xlabel(value_name)
-            elif sharex and np.ndim(ax) == 0:
+            elif sharex and is_alone(ax):
                 panel.tick_params(labelbottom=False)
         return self
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,7 +13,12 @@ from ..inference import Draws
 from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
 from ..samplers import ManifoldSampler
-from ._axes import AGAINST, MAIN, QUIET, group_colors, pyplot, several_panels, strip
+from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, pyplot, several_panels, strip
+
+if TYPE_CHECKING:  # matplotlib need not be there
+    from matplotlib.axes import Axes
+
+    from ..callbacks import HeldOutMonitor
 
 _LEAST_DRAWS = 4  # of a chain, as R-hat and effective sample sizes split it
 _MOST_POINTS = 30  # of the curve of effective sample sizes
@@ -79,17 +85,17 @@ class TraceDisplay:
     def __init__(
         self,
         *,
-        trace,
-        burn_in=0,
-        ess_passes=None,
-        ess=None,
-        n_draws=None,
-        score_passes=None,
-        scores=None,
-        trace_name="log density",
-        pass_name="pass",
-        note=None,
-    ):
+        trace: np.ndarray,
+        burn_in: int = 0,
+        ess_passes: np.ndarray | None = None,
+        ess: dict[str, np.ndarray] | None = None,
+        n_draws: np.ndarray | None = None,
+        score_passes: np.ndarray | None = None,
+        scores: dict[str, np.ndarray] | None = None,
+        trace_name: str = "log density",
+        pass_name: str = "pass",
+        note: str | None = None,
+    ) -> None:
         self.trace = trace
         self.burn_in = burn_in
         self.ess_passes = ess_passes
@@ -102,7 +108,13 @@ class TraceDisplay:
         self.note = note
 
     @classmethod
-    def from_estimator(cls, estimator, *, monitor=None, ax=None):
+    def from_estimator(
+        cls,
+        estimator: BaseSampledEstimator | VonMisesFisherMixture,
+        *,
+        monitor: HeldOutMonitor | None = None,
+        ax: Axes | Sequence[Axes] | np.ndarray | None = None,
+    ) -> Self:
         """Draw how the fit of an estimator went.
 
         The effective sample size is that of the log density, which does not mind how components are numbered, by
@@ -138,9 +150,9 @@ class TraceDisplay:
         if monitor is not None:
             held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
         if isinstance(estimator, VonMisesFisherMixture):
-            trace = estimator.log_likelihood_trace_[np.newaxis]
-            return cls(trace=trace, trace_name="lower bound", pass_name="iteration", **held_out).plot(ax=ax)
-        trace = getattr(estimator, "log_density_trace_", None)
+            bounds = estimator.log_likelihood_trace_[np.newaxis]
+            return cls(trace=bounds, trace_name="lower bound", pass_name="iteration", **held_out).plot(ax=ax)
+        trace: np.ndarray | None = getattr(estimator, "log_density_trace_", None)
         if trace is None:
             raise ValueError(f"TraceDisplay shows the passes of fit, and this {kind} has gone on with partial_fit.")
         sampler = estimator.sampler_
@@ -157,7 +169,7 @@ class TraceDisplay:
         ).plot(ax=ax)
 
     @classmethod
-    def from_draws(cls, draws, *, ax=None):
+    def from_draws(cls, draws: Draws, *, ax: Axes | Sequence[Axes] | np.ndarray | None = None) -> Self:
         """Draw how a run of :func:`~skmanifold.sample` went.
 
         The trace is that of the log density, where the sampler tells it, and else of the coordinate that mixes worst.
@@ -197,7 +209,7 @@ class TraceDisplay:
         name = f"coordinate [{place}]"
         return cls(trace=coordinates[..., worst], trace_name=name, pass_name="draw", note=note, **sizes).plot(ax=ax)
 
-    def plot(self, ax=None, **line_kwargs):
+    def plot(self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, **line_kwargs: Any) -> Self:
         """Draw the panels, one below the other.
 
         What the trace has climbed before the draws begin may be out of sight: the draws have at least a third of the
@@ -237,7 +249,7 @@ class TraceDisplay:
             strip(panel)
             panel.tick_params(labelsize=8)
             panel.yaxis.label.set_size(9)
-        if np.ndim(ax) == 0:
+        if is_alone(ax):
             for panel in self.axes_[:-1]:
                 panel.tick_params(labelbottom=False)
         self.axes_[-1].set_xlabel(self.pass_name)
@@ -265,7 +277,7 @@ class TraceDisplay:
 
     def _draw_ess(self, panel) -> None:
         styles = ("-", "--", ":")
-        for (name, sizes), style in zip(self.ess.items(), styles, strict=False):
+        for (name, sizes), style in zip((self.ess or {}).items(), styles, strict=False):
             panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name)
         panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws")
         panel.set_ylim(bottom=0.0)
@@ -273,13 +285,13 @@ class TraceDisplay:
         panel.legend(fontsize=7, frameon=False, loc="upper left")
 
     def _draw_scores(self, panel) -> None:
-        colors = [AGAINST, *group_colors(6)[1:5]]
-        for (name, scores), color in zip(self.scores.items(), colors, strict=False):
+        colors, by_name = [AGAINST, *group_colors(6)[1:5]], self.scores or {}
+        for (name, scores), color in zip(by_name.items(), colors, strict=False):
             marker = "o" if len(scores) <= 40 else None
             style = {"color": color, "linewidth": 1.2, "marker": marker, "markersize": 3}
             panel.plot(self.score_passes, scores, label=name, **style)
         panel.set_ylabel("held-out score")
-        if len(self.scores) > 1:
+        if len(by_name) > 1:
             panel.legend(fontsize=7, frameon=False)
 
 

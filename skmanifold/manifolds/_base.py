@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,7 +22,7 @@ class Manifold(BaseEstimator):
     def _set_up(self) -> None:
         """Check the parameters and derive what the methods need."""
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, checked as in the constructor.
 
         Parameters

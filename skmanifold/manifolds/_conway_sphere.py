@@ -43,7 +43,7 @@ class ConwaySphere(Manifold):
     arXiv preprint. Its embedding, centre and radius are corrected here.
     """
 
-    def __init__(self, m):
+    def __init__(self, m: int) -> None:
         self.m = m
         self._set_up()
 

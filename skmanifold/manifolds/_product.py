@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 
 from ..utils._offers import offers
+from ..utils._typing import available_if
 from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold
 from ._validation import finite_array
 
@@ -41,7 +42,7 @@ class Product(Manifold):
         If a factor is not a manifold, or there is none.
     """
 
-    def __init__(self, *factors):
+    def __init__(self, *factors: Manifold) -> None:
         self.factors = factors
         self._set_up()
 
@@ -143,7 +144,7 @@ class Product(Manifold):
                     view[...] = output
             start = stop
 
-    def get_params(self, deep: bool = True) -> dict:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get the parameters.
 
         Parameters
@@ -158,7 +159,7 @@ class Product(Manifold):
         """
         return {"factors": self.factors}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set the parameters.
 
         Parameters
@@ -178,11 +179,11 @@ class Product(Manifold):
             self._set_up()
         return self
 
-    def __repr__(self, N_CHAR_MAX=700):
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"Product({', '.join(repr(factor) for factor in self.factors)})"
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> Self:
         return type(self)(*[clone(factor) for factor in self.factors])
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Product], tuple[Manifold, ...]]:
         return type(self), self.factors

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from ._base import Manifold
 from ._validation import check_count, check_shape
 
@@ -11,8 +14,8 @@ class ShapedLikeArray(Manifold):
 
     shape: tuple[int, ...] = ()  # hides the base class's property
 
-    def __init__(self, shape):
-        self.shape = shape
+    def __init__(self, shape: int | Sequence[int]) -> None:
+        self.shape = cast(tuple[int, ...], shape)  # as given: `_set_up` makes it a tuple
         self._set_up()
 
     def _set_up(self) -> None:
@@ -27,7 +30,7 @@ class ShapedLikeArray(Manifold):
 class RowsOfVectors(Manifold):
     """A manifold of vectors of `d` entries under one constraint, or of `n_points` of them in rows."""
 
-    def __init__(self, d, n_points=None):
+    def __init__(self, d: int, n_points: int | None = None) -> None:
         self.d = d
         self.n_points = n_points
         self._set_up()

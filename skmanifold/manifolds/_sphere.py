@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from ..utils._dot import dot
+from ..utils._typing import ArrayLike
 from ._shapes import RowsOfVectors
 from ._validation import finite_array
 
@@ -50,7 +51,7 @@ class Sphere(RowsOfVectors):
     40.
     """
 
-    def __init__(self, d, n_points=None, radius=1.0):
+    def __init__(self, d: int, n_points: int | None = None, radius: ArrayLike = 1.0) -> None:
         self.radius = radius
         super().__init__(d, n_points)
 
@@ -106,7 +107,8 @@ class Sphere(RowsOfVectors):
 
 
 @njit(cache=True, nogil=True)
-def _take_off_radial_part(x, v, radius):
+def project_point(x, v, radius):
+    """Make one `v` tangent at `x`."""
     along = dot(x, v) / (radius * radius)
     for j in range(x.shape[0]):
         v[j] -= along * x[j]
@@ -118,7 +120,20 @@ def project_to_sphere(x, v, radii):
     x = x.reshape(-1, x.shape[-1])
     v = v.reshape(-1, v.shape[-1])
     for i in range(x.shape[0]):
-        _take_off_radial_part(x[i], v[i], radii[i % len(radii)])
+        project_point(x[i], v[i], radii[i % len(radii)])
+
+
+@njit(cache=True, nogil=True)
+def flow_point(x, v, t, radius):
+    """Move one point along its great circle for time `t`."""
+    rate = math.sqrt(dot(v, v)) / radius
+    cosine = math.cos(rate * t)
+    sine = math.sin(rate * t)
+    time_sinc = sine / rate if rate > 0 else t
+    for j in range(x.shape[0]):
+        x_j = x[j]
+        x[j] = cosine * x_j + time_sinc * v[j]
+        v[j] = cosine * v[j] - rate * sine * x_j
 
 
 @njit(cache=True, nogil=True)
@@ -127,14 +142,7 @@ def flow_on_sphere(x, v, t, radii):
     x = x.reshape(-1, x.shape[-1])
     v = v.reshape(-1, v.shape[-1])
     for i in range(x.shape[0]):
-        rate = math.sqrt(dot(v[i], v[i])) / radii[i % len(radii)]
-        cosine = math.cos(rate * t)
-        sine = math.sin(rate * t)
-        time_sinc = sine / rate if rate > 0 else t
-        for j in range(x.shape[1]):
-            x_j = x[i, j]
-            x[i, j] = cosine * x_j + time_sinc * v[i, j]
-            v[i, j] = cosine * v[i, j] - rate * sine * x_j
+        flow_point(x[i], v[i], t, radii[i % len(radii)])
 
 
 @njit(cache=True, nogil=True)
@@ -147,4 +155,4 @@ def retract_to_sphere(x, v, radii):
         scale = radius / math.sqrt(dot(x[i], x[i]))
         for j in range(x.shape[1]):
             x[i, j] *= scale
-        _take_off_radial_part(x[i], v[i], radius)
+        project_point(x[i], v[i], radius)

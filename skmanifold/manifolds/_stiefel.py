@@ -56,7 +56,9 @@ class Stiefel(Manifold):
     and performance. SIAM Journal on Matrix Analysis and Applications 43.
     """
 
-    def __init__(self, n, p, radius=1.0):
+    _square: float  # of the radius
+
+    def __init__(self, n: int, p: int, radius: float = 1.0) -> None:
         self.n = n
         self.p = p
         self.radius = radius

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
+from ..utils._typing import ArrayLike
 
-def check_count(subject: str, value) -> None:
+
+def check_count(subject: str, value: Any) -> None:
     """Refuse a constructor's argument that is not a positive integer; `subject` begins the sentence."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{subject} must be an integer, got {value!r}.")
@@ -15,7 +18,7 @@ def check_count(subject: str, value) -> None:
         raise ValueError(f"{subject} must be at least 1, got {value!r}.")
 
 
-def check_shape(owner: str, shape) -> tuple[int, ...]:
+def check_shape(owner: str, shape: Any) -> tuple[int, ...]:
     """A tuple of positive integers made of `shape`, an integer or a sequence of them; a tuple is returned as it is."""
     if isinstance(shape, Integral) and not isinstance(shape, bool):
         shape = (int(shape),)
@@ -28,7 +31,7 @@ def check_shape(owner: str, shape) -> tuple[int, ...]:
     return shape
 
 
-def finite_array(x, shape: tuple[int, ...]) -> np.ndarray:
+def finite_array(x: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """`x` as an array of floats; refused unless it ends in `shape` and is finite."""
     x = np.asarray(x, dtype=np.float64)
     if x.shape[max(x.ndim - len(shape), 0) :] != shape:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
@@ -9,10 +11,16 @@ from sklearn.utils.validation import check_non_negative
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import canonical_csr
+from ..utils._typing import ArrayLike, MatrixLike
 
 
 def topic_coherence(
-    topic_word, X, *, measure: str = "npmi", n_top_words: int = 10, eps: float | None = None
+    topic_word: ArrayLike | TopicWord,
+    X: MatrixLike,
+    *,
+    measure: Literal["npmi", "umass"] = "npmi",
+    n_top_words: int = 10,
+    eps: float | None = None,
 ) -> np.ndarray:
     r"""Coherence of each topic's most probable words, from their co-occurrence in documents.
 
@@ -83,7 +91,7 @@ def topic_coherence(
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     if measure == "npmi" and not eps * X.shape[0] < 1:
         raise ValueError(f"eps must be less than one document's share, {1 / X.shape[0]:.3g}, for npmi; got {eps}.")
-    n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else topic_word.shape[1]
+    n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
     if not 2 <= n_top_words <= n_features:
@@ -113,11 +121,12 @@ def topic_coherence(
     return out
 
 
-def find_top_words(topic_word, n_top_words: int) -> np.ndarray:
+def find_top_words(topic_word: ArrayLike | TopicWord, n_top_words: int) -> np.ndarray:
     """Columns of each topic's largest entries, largest first, ties by column; of shape (n_components, n_top_words)."""
     if not isinstance(topic_word, TopicWord):
-        columns = np.arange(topic_word.shape[1])
-        return np.array([_take_top(row, columns, n_top_words) for row in topic_word])
+        rows = np.asarray(topic_word)
+        columns = np.arange(rows.shape[1])
+        return np.array([_take_top(row, columns, n_top_words) for row in rows])
     shape = (topic_word.n_features, topic_word.n_components)
     entries = (topic_word.weights.astype(np.float64), topic_word.topics.astype(np.int32), topic_word.indptr)
     by_topic = sp.csr_array(entries, shape=shape).tocsc()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,6 +16,7 @@ from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _SPLIT = 1  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 256
@@ -70,11 +72,11 @@ class HeldOutScore:
 
 
 def document_completion(
-    topic_word,
-    X,
-    doc_topic_prior,
+    topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord],
+    X: MatrixLike,
+    doc_topic_prior: ArrayLike,
     *,
-    random_state=0,
+    random_state: RandomStateLike = 0,
     max_iter: int = 1000,
     tol: float = 1e-7,
     n_jobs: int | None = None,
@@ -174,7 +176,9 @@ def document_completion(
     return HeldOutScore(**summarise(log_likelihood, n_tokens))
 
 
-def pair_draws(topic_word, doc_topic_prior) -> list[tuple]:
+def pair_draws(
+    topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord], doc_topic_prior: ArrayLike
+) -> list[tuple]:
     """Draws of the topics, or the one matrix, each beside its prior; the first is checked and a TopicWord already.
 
     The others are turned into TopicWords one at a time, when needed, for these take more memory than the draws.
@@ -190,7 +194,7 @@ def pair_draws(topic_word, doc_topic_prior) -> list[tuple]:
     return list(zip([first, *matrices[1:]], priors, strict=True))
 
 
-def _take_apart(value, ndim):
+def _take_apart(value: Any, ndim: int) -> list[Any] | None:
     """The items of a sequence of arrays with `ndim` axes; None if `value` is not one."""
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim == ndim + 1 else None
@@ -199,7 +203,7 @@ def _take_apart(value, ndim):
     return list(value) if isinstance(value[0], TopicWord) or np.ndim(value[0]) == ndim else None
 
 
-def check_counts(X, n_features: int, key: np.uint64, whom: str) -> Counts:
+def check_counts(X: MatrixLike, n_features: int, key: np.uint64, whom: str) -> Counts:
     """Whole counts of `X`, rounded by content; `whom` names the caller in errors."""
     X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
     check_non_negative(X, whom)

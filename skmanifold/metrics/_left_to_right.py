@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 
 from ..inference._proportions import check_doc_topic_prior
-from ..models._topic_word import as_topic_word
+from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._random import Purpose, fold_in, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ._held_out import HeldOutScore, check_counts, row_bits, summarise
 
 _LEFT_TO_RIGHT = 2  # folded after Purpose.INFERENCE
@@ -35,13 +36,13 @@ class LeftToRightScore(HeldOutScore):
 
 
 def left_to_right(
-    topic_word,
-    X,
-    doc_topic_prior,
+    topic_word: ArrayLike | TopicWord,
+    X: MatrixLike,
+    doc_topic_prior: ArrayLike,
     *,
     n_particles: int = 20,
     n_runs: int = 4,
-    random_state=0,
+    random_state: RandomStateLike = 0,
     n_jobs: int | None = None,
 ) -> LeftToRightScore:
     r"""Marginal likelihood of whole documents under LDA, by left-to-right evaluation.

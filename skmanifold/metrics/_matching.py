@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_non_negative
 
 from ..models._topic_word import TopicWord
 from ..utils._threads import split_range
+from ..utils._typing import ArrayLike
 
 _CHUNK_CELLS = 1 << 20  # dense cells held at a time
 
@@ -34,7 +35,12 @@ class TopicMatch(NamedTuple):
     similarity: np.ndarray
 
 
-def match_topics(reference, other, *, metric: str = "cosine") -> TopicMatch:
+def match_topics(
+    reference: ArrayLike | TopicWord,
+    other: ArrayLike | TopicWord,
+    *,
+    metric: Literal["cosine", "hellinger", "total_variation"] = "cosine",
+) -> TopicMatch:
     r"""One-to-one matching of two sets of topics with the greatest sum of similarities.
 
     For rows p and q the similarity is one of

@@ -6,13 +6,14 @@ Labels are names: only which rows have the same label matters.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_scalar
 
 from ..utils._random import Purpose, fold_in_each, root_key, subkey
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._partition_kernels import (
     LEAST_GAIN,
     count_agreements,
@@ -49,7 +50,7 @@ class _End(NamedTuple):
     settled: bool  # no item would move, and no two clusters merge
 
 
-def variation_of_information(labels_a, labels_b) -> float:
+def variation_of_information(labels_a: ArrayLike, labels_b: ArrayLike) -> float:
     r"""Variation of information between two partitions of the same rows, in nats.
 
     It is what remains to be told of each partition once the other is known,
@@ -92,7 +93,7 @@ def variation_of_information(labels_a, labels_b) -> float:
     return float(_variations(_check_labels(labels_a, "labels_a", "n_rows"), _encode(labels_b[np.newaxis]))[0])
 
 
-def expected_variation_of_information(labels, draws):
+def expected_variation_of_information(labels: ArrayLike, draws: ArrayLike) -> Any:
     r"""Mean over draws of the variation of information between a partition and each of them, in nats.
 
     .. math::
@@ -138,7 +139,14 @@ def expected_variation_of_information(labels, draws):
     return np.array([_variations(candidate, encoded).mean() for candidate in candidates])
 
 
-def point_partition(draws, *, max_components=None, max_sweeps=100, random_state=0, n_jobs=None) -> np.ndarray:
+def point_partition(
+    draws: ArrayLike,
+    *,
+    max_components: int | None = None,
+    max_sweeps: int = 100,
+    random_state: RandomStateLike = 0,
+    n_jobs: int | None = None,
+) -> np.ndarray:
     r"""The partition that is nearest to all draws: least expected variation of information.
 
     .. math::
@@ -227,7 +235,7 @@ def point_partition(draws, *, max_components=None, max_sweeps=100, random_state=
     return compact_labels(labels[item_of_row])
 
 
-def co_clustering(draws, rows=None) -> np.ndarray:
+def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray:
     r"""How often two rows are in the same cluster: the posterior similarity matrix.
 
     .. math::
@@ -258,7 +266,8 @@ def co_clustering(draws, rows=None) -> np.ndarray:
     """
     draws = _check_labels(draws, "draws", "n_draws", "n_rows")
     if rows is not None:
-        draws = _check_labels(draws[:, rows], "draws[:, rows]", "n_draws", "n_selected")
+        chosen: Any = rows
+        draws = _check_labels(draws[:, chosen], "draws[:, rows]", "n_draws", "n_selected")
     n_rows = draws.shape[1]
     if 8 * n_rows**2 > _MAX_DENSE_BYTES:
         raise ValueError(
@@ -270,7 +279,7 @@ def co_clustering(draws, rows=None) -> np.ndarray:
     return out
 
 
-def compact_labels(labels) -> np.ndarray:
+def compact_labels(labels: ArrayLike) -> np.ndarray:
     """The same partition with labels 0, 1, ... by falling size of the clusters, equal ones by their first rows.
 
     Parameters
@@ -290,7 +299,7 @@ def compact_labels(labels) -> np.ndarray:
     return rank[names]
 
 
-def _check_labels(labels, name, *axes):
+def _check_labels(labels: ArrayLike, name: str, *axes: str) -> np.ndarray:
     """`labels` as an array of integers that are not negative, with the stated axes and not empty."""
     labels = np.asarray(labels)
     if labels.ndim != len(axes) or labels.size == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
@@ -14,6 +14,7 @@ from ..models._spherical_topics import multiply_columns, whole_gram
 from ..utils._directions import Directions, as_directions
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ._spherical_kernels import LEAST_ESS, average_over_prior, integrate_proportions
 from ._spherical_power_normal import tabulate
 
@@ -59,14 +60,14 @@ class SphericalLikelihood:
 
 
 def spherical_document_likelihood(
-    topics,
-    X,
-    doc_topic_prior,
+    topics: ArrayLike,
+    X: MatrixLike,
+    doc_topic_prior: ArrayLike,
     concentration: float,
     *,
-    method: str = "fitted",
+    method: Literal["fitted", "prior"] = "fitted",
     n_draws: int = 200,
-    random_state=0,
+    random_state: RandomStateLike = 0,
     n_jobs: int | None = None,
 ) -> SphericalLikelihood:
     r"""Density of whole documents under a spherical admixture, given its topics.

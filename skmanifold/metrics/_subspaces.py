@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
+
+from ..utils._typing import ArrayLike
 
 _MAX_EXCESS = 1e-5  # of an inner product; float32 keeps to it, and what is within it is made orthonormal
 
@@ -29,7 +32,7 @@ class SubspaceMatch(NamedTuple):
     distance: np.ndarray
 
 
-def principal_angles(A, B) -> np.ndarray:
+def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Principal angles between two subspaces of any dimensions.
 
     Sines and cosines come from two singular value decompositions, and each angle from both [1]_. So errors are of the
@@ -71,7 +74,7 @@ def principal_angles(A, B) -> np.ndarray:
     return _angles(*_check_bases([A, B]))
 
 
-def subspace_distance(A, B, *, metric: str = "projection") -> float:
+def subspace_distance(A: ArrayLike, B: ArrayLike, *, metric: Literal["projection", "geodesic"] = "projection") -> float:
     r"""Distance between two subspaces of any dimensions.
 
     Of the principal angles :math:`\theta_i` and the dimensions, with P and Q the projections onto the subspaces:
@@ -124,7 +127,12 @@ def subspace_distance(A, B, *, metric: str = "projection") -> float:
     return _distance(first, second, metric)
 
 
-def pairwise_subspace_distances(bases, other=None, *, metric: str = "projection") -> np.ndarray:
+def pairwise_subspace_distances(
+    bases: Sequence[ArrayLike],
+    other: Sequence[ArrayLike] | None = None,
+    *,
+    metric: Literal["projection", "geodesic"] = "projection",
+) -> np.ndarray:
     """Distances between all pairs of subspaces.
 
     Parameters
@@ -166,7 +174,12 @@ def pairwise_subspace_distances(bases, other=None, *, metric: str = "projection"
     return distances
 
 
-def match_subspaces(reference, other, *, metric: str = "projection") -> SubspaceMatch:
+def match_subspaces(
+    reference: Sequence[ArrayLike],
+    other: Sequence[ArrayLike],
+    *,
+    metric: Literal["projection", "geodesic"] = "projection",
+) -> SubspaceMatch:
     """One-to-one matching of two lists of subspaces with the smallest sum of distances.
 
     Pairs are found by the Hungarian method, exactly.

@@ -6,12 +6,11 @@ import math
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
-from sklearn.utils.metaestimators import available_if
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import labels_of_all, rows_to_fit
@@ -23,8 +22,9 @@ from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
 from ..samplers._resolve import resolve_sampler
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._dp_inference import MixtureInference
 from ._dp_model import DPModel
 from ._dp_posterior import estimate_mixture, point_estimate, record_mixture, summarise
@@ -209,31 +209,36 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         "verbose": ["verbose"],
     }
 
+    labels_: np.ndarray
+    concentration_: float
+    n_categories_: np.ndarray
+    n_batch_iter_: int
+
     def __init__(
         self,
-        emission="multinomial",
+        emission: Literal["multinomial", "categorical"] = "multinomial",
         *,
-        sampler="slice",
-        weights_sampler=None,
-        concentration=None,
-        concentration_prior=(1.0, 1.0),
-        category_prior=0.5,
-        init="auto",
-        min_categories=None,
-        handle_unknown="error",
-        max_iter=200,
-        batch_size="auto",
-        burn_in=None,
-        thin=2,
-        n_chains=1,
-        total_samples=1_000_000,
-        learning_decay=0.7,
-        learning_offset=10.0,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        sampler: str | BaseSampler = "slice",
+        weights_sampler: str | BaseSampler | None = None,
+        concentration: float | None = None,
+        concentration_prior: ArrayLike = (1.0, 1.0),
+        category_prior: float = 0.5,
+        init: Literal["auto"] | int | ArrayLike = "auto",
+        min_categories: int | ArrayLike | None = None,
+        handle_unknown: Literal["error", "ignore"] = "error",
+        max_iter: int = 200,
+        batch_size: int | Literal["auto"] | None = "auto",
+        burn_in: int | None = None,
+        thin: int = 2,
+        n_chains: int = 1,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.emission = emission
         self.sampler = sampler
         self.weights_sampler = weights_sampler
@@ -259,7 +264,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Find the components of a table.
 
         Parameters
@@ -315,7 +320,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Learn from one more minibatch of rows, of which nothing but its share in the statistics is kept.
 
         The first minibatch is fitted by the exact sampler: let it be large enough to show every kind of row. After
@@ -377,7 +382,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         states = [mover.leave_rows(model, state, self.total_samples / len(self.labels_)) for state in self._states]
         return MixtureStream(states, self._draw_store(model.table))
 
-    def fit_predict(self, X, y=None):
+    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the point partition.
 
         Parameters
@@ -399,8 +404,10 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         sampler = self._resolve_sampler()
         if not isinstance(sampler, ManifoldSampler):
             if self.weights_sampler is not None:
-                name, weights = type(sampler).__name__, self.weights_sampler
-                raise ValueError(f"{name} draws the weights itself: weights_sampler must be None, not {weights!r}.")
+                raise ValueError(
+                    f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not "
+                    f"{self.weights_sampler!r}."
+                )
             return sampler, sampler
         weights = self.weights_sampler
         if weights is None:
@@ -473,7 +480,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
             return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
         return {**fitted, "n_categories_": np.diff(table.column_start)}
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")
 
 

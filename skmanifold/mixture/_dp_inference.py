@@ -17,6 +17,7 @@ from ..inference._arviz import falling, to_tree
 from ..metrics._partitions import co_clustering
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers, split_range
+from ..utils._typing import Ignored, MatrixLike, RandomStateLike
 from ._dp_stream import MixtureStream
 from ._encoding import category_table, count_table, validate_codes
 from ._mixture_draws import CountedDraw, ParameterDraw, log_predictive
@@ -49,7 +50,7 @@ class MixtureInference:
     _component_draws: np.ndarray  # those that are whole
 
     @property
-    def posterior_(self):
+    def posterior_(self) -> dict[str, np.ndarray]:
         """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
         return self._posterior if self._stream is None else self._stream.posterior()
@@ -59,7 +60,7 @@ class MixtureInference:
         return self._draws if self._stream is None else self._stream.draws()
 
     @property
-    def n_components_posterior_(self):
+    def n_components_posterior_(self) -> np.ndarray:
         """Posterior probabilities of 0, 1, ... components with rows, of shape (most that were drawn + 1,)."""
         check_is_fitted(self)
         draws = self.posterior_["n_components"].ravel()
@@ -67,13 +68,13 @@ class MixtureInference:
         return np.bincount(draws) / len(draws)
 
     @property
-    def weights_(self):
+    def weights_(self) -> np.ndarray:
         """Share of each component, of shape (n_components_,)."""
         check_is_fitted(self)
         return self._summary.sizes / (self._summary.sizes.sum() + self._summary.concentration)
 
     @property
-    def components_(self):
+    def components_(self) -> np.ndarray | list[np.ndarray]:
         """Posterior means of the components' category probabilities given the point partition."""
         check_is_fitted(self)
         cells = self._summary.categories.T + self._category_prior
@@ -81,7 +82,7 @@ class MixtureInference:
         means = [column / column.sum(axis=1, keepdims=True) for column in columns]
         return means[0] if self._emission == "multinomial" else means
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         r"""Log of the posterior predictive density of each row.
 
         The mean over all draws, of all chains, of the density of a new row: components with rows and what is left for
@@ -108,7 +109,7 @@ class MixtureInference:
         with Workers(self.n_jobs) as workers:
             return log_predictive(table, self._predictive, self._category_prior, workers)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean log predictive density of the rows: higher is better.
 
         Parameters
@@ -125,7 +126,7 @@ class MixtureInference:
         """
         return float(self.score_samples(X).mean())
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities that rows belong to the components of the point partition, given that it is one of them.
 
         Parameters
@@ -140,7 +141,7 @@ class MixtureInference:
         """
         return softmax(self._summary_terms(X)[:, :-1], axis=1)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable component of each row.
 
         Parameters
@@ -155,7 +156,7 @@ class MixtureInference:
         """
         return self._summary_terms(X)[:, :-1].argmax(axis=1)
 
-    def co_clustering(self, X=None):
+    def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same component.
 
         Parameters
@@ -193,7 +194,9 @@ class MixtureInference:
         np.fill_diagonal(together, 1.0)
         return together
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(
+        self, n_samples: int = 1, random_state: RandomStateLike = None
+    ) -> tuple[np.ndarray | sp.csr_array, np.ndarray]:
         """Draw rows from the posterior predictive distribution given the point partition.
 
         Each row has a component, or with the probability left over one that no fitted row has, and category

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +20,7 @@ from ..inference._arviz import to_tree
 from ..samplers import BaseSampler
 from ..utils._random import Purpose, fold_in_each, root_key, subkey
 from ..utils._threads import Workers, split_range
+from ..utils._typing import Ignored, MatrixLike, RandomStateLike, available_if
 from ._family_kernels import fill_shares
 from ._family_model import Position, fill_log_terms
 
@@ -49,8 +49,8 @@ class FamilyInference:
     n_jobs: int | None
     n_predictive_draws: int
     n_polish: int
-    sampler: Any
-    emission: Any
+    sampler: str | BaseSampler
+    emission: str | BaseEmission
     _emissions: ClassVar[dict[str, type[BaseEmission]]]
     emission_: BaseEmission
     sampler_: BaseSampler
@@ -129,7 +129,7 @@ class FamilyInference:
             [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
         )
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row, at the estimate.
 
         Parameters
@@ -144,7 +144,7 @@ class FamilyInference:
         """
         return self._at_estimate(self._rows_of(X))[0]
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The likeliest component of each row, at the estimate.
 
         Parameters
@@ -159,7 +159,7 @@ class FamilyInference:
         """
         return self.predict_proba(X).argmax(axis=1)
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row.
 
         With samplers that draw the parameters ("gibbs") the density is averaged over `n_predictive_draws` draws, before
@@ -184,7 +184,7 @@ class FamilyInference:
                 np.logaddexp(total, shares_and_log_density(self._family, rows, position, workers)[1], out=total)
         return total - math.log(len(positions))
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean log density of the rows: higher is better.
 
         Parameters
@@ -202,7 +202,7 @@ class FamilyInference:
         return float(self.score_samples(X).mean())
 
     @available_if(_is_at_a_mode)
-    def aic(self, X):
+    def aic(self, X: MatrixLike) -> float:
         """Akaike's information criterion: lower is better. There only if the estimate is a mode.
 
         Parameters
@@ -218,7 +218,7 @@ class FamilyInference:
         return 2.0 * self._n_parameters() - 2.0 * self._log_likelihood(X)[0]
 
     @available_if(_is_at_a_mode)
-    def bic(self, X):
+    def bic(self, X: MatrixLike) -> float:
         """Bayesian information criterion: lower is better. There only if the estimate is a mode.
 
         Parameters
@@ -234,7 +234,7 @@ class FamilyInference:
         log_likelihood, n_rows = self._log_likelihood(X)
         return math.log(n_rows) * self._n_parameters() - 2.0 * log_likelihood
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the mixture at the estimate.
 
         Parameters

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import labels_of_all, rows_to_fit
-from ..emissions import EMISSIONS
+from ..emissions import EMISSIONS, BaseEmission
 from ..emissions._base import Family
 from ..emissions._estimator import WithEmission
 from ..inference._distributed import active_session
@@ -23,11 +22,12 @@ from ..inference._open_shards import checkpoints_of
 from ..inference._schedule import Schedule
 from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
-from ..samplers import EM, ESCA, Gibbs
+from ..samplers import EM, ESCA, BaseSampler, Gibbs
 from ..utils._block_sums import BlockSums
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._family_inference import FamilyInference, shares_and_log_density
 from ._family_model import FamilyModel, Position, add_statistics
 from ._family_shards import shard_mixture
@@ -184,32 +184,35 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         "verbose": ["verbose"],
     }
 
+    labels_: np.ndarray
+    best_chain_: int
+    converged_: bool
     n_batch_iter_: int
     _sums: BlockSums  # statistics of the estimate
     _n_summed_rows: float  # that they speak for
 
     def __init__(
         self,
-        n_components=1,
+        n_components: int = 1,
         *,
-        emission="gaussian",
-        sampler="esca",
-        weight_prior=None,
-        init="k-means++",
-        max_iter=200,
-        burn_in=None,
-        thin=5,
-        n_chains=1,
-        n_polish=0,
-        n_predictive_draws=10,
-        total_samples=1_000_000,
-        learning_decay=0.7,
-        learning_offset=10.0,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        emission: str | BaseEmission = "gaussian",
+        sampler: str | BaseSampler = "esca",
+        weight_prior: float | None = None,
+        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 5,
+        n_chains: int = 1,
+        n_polish: int = 0,
+        n_predictive_draws: int = 10,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.emission = emission
         self.sampler = sampler
@@ -232,7 +235,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Find the components of rows.
 
         Parameters
@@ -297,7 +300,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Learn from one more minibatch of rows.
 
         Minibatch t of n rows gives statistics T_batch of labels drawn with the parameters as they are; the statistics
@@ -352,7 +355,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         self.emission_, self.sampler_, self.n_batch_iter_ = emission, sampler, t + 1
         return self
 
-    def fit_predict(self, X, y=None):
+    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the likeliest component of each row.
 
         Parameters
@@ -379,10 +382,11 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     def _model(self, rows, family: Family, workers: Workers, begins: bool = True) -> FamilyModel:
         prior = 1.0 / self.n_components if self.weight_prior is None else float(self.weight_prior)
         start: np.ndarray | partial
-        if isinstance(self.init, str) or not begins:
-            start = partial(start_labels, family, rows, self.init)
+        init: Any = self.init
+        if isinstance(init, str) or not begins:
+            start = partial(start_labels, family, rows, init)
         else:
-            start = checked_labels(self.init, rows.n_rows, self.n_components)
+            start = checked_labels(init, rows.n_rows, self.n_components)
         return FamilyModel(rows, 0, prior, family, start, workers)
 
     def _check_goes_on(self, sampler, emission) -> None:
@@ -420,7 +424,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         for name in ("_posterior", "log_density_trace_", "n_iter_", "labels_", "converged_", "covariances_"):
             self.__dict__.pop(name, None)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_position")
 
 

@@ -7,7 +7,7 @@ order. The partition has the prior alpha^K prod_k Gamma(m_k) up to a constant, m
 
 A move looks at the rows of one or two clusters, in `members`: the anchors i and j come first and stay on sides 0 and 1,
 the others are dealt to the sides in a random order. `sub_counts` (n_categories, 2) and `sub_totals` (n_columns, 2) are
-the counts of the two sides, as whole float64, all zero between moves; `touched` lists the categories that may not be.
+the counts of the two sides, all zero between moves; `touched` lists the categories that may not be.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_coun
     for place in range(n_touched):
         category = touched[place]
         gain += _gain(prior, out_sub_counts[category, 0], out_sub_counts[category, 1])
-        out_sub_counts[category] = 0.0
+        out_sub_counts[category] = 0
         column = column_of[category]
         column_prior = prior * (column_start[column + 1] - column_start[column])
         gain -= _gain(column_prior, out_sub_totals[column, 0], out_sub_totals[column, 1])
-        out_sub_totals[column] = 0.0
+        out_sub_totals[column] = 0
     return gain
 
 
@@ -75,7 +75,7 @@ def _gain(prior, of_0, of_1):
     """What counts of one category (or, negative, a column) in two clusters contribute; nothing where one has none."""
     if of_0 == 0 or of_1 == 0:
         return 0.0
-    return log_rising(prior, np.int64(of_0)) - log_rising(prior + of_1, np.int64(of_0))
+    return log_rising(prior, of_0) - log_rising(prior + of_1, of_0)
 
 
 # One row and the counts of two sides
@@ -86,7 +86,7 @@ def _shift(indptr, indices, counts, column_of, row, side, sign, out_sub_counts, 
     """Add a row to a side, or take it away where `sign` is -1."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
-        tokens = np.float64(sign * counts[e])
+        tokens = np.int64(sign * counts[e])
         out_sub_counts[category, side] += tokens
         out_sub_totals[column_of[category], side] += tokens
 
@@ -96,7 +96,7 @@ def _touch(indptr, indices, row, sub_counts, n_touched, out_touched):
     """List a row's categories that no row before it had; the length of the list after it."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
-        if sub_counts[category, 0] + sub_counts[category, 1] == 0.0:
+        if sub_counts[category, 0] + sub_counts[category, 1] == 0:
             out_touched[n_touched] = category
             n_touched += 1
     return n_touched

@@ -17,10 +17,8 @@ from ._predict_kernels import add_predictive
 from ._split_merge_kernels import deal, gain_of_labels, gain_of_two
 
 # What a move's key is for: counters of its own draws, and children.
-_FIRST_ANCHOR, _KIND, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = range(6)
+_FIRST_ANCHOR, _KIND, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type for the compiler
 _ORDER = 0  # scans count from 1
-
-_SIDE_1 = np.array([1])
 
 
 # Clusters
@@ -37,6 +35,26 @@ def _link_clusters(labels, out_next_row, out_last_row):
             out_next_row[row] = out_next_row[last]
             out_next_row[last] = row
         out_last_row[labels[row]] = row
+
+
+@njit(cache=True, nogil=True)
+def _list_clusters(sizes, out):
+    """List the labels that have rows; returns how many."""
+    n = 0
+    for label in range(len(sizes)):
+        if sizes[label] > 0:
+            out[n] = label
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _find(clusters, label):
+    """The place of a label that is among the clusters."""
+    place = 0
+    while clusters[place] != label:
+        place += 1
+    return place
 
 
 @njit(cache=True, nogil=True)
@@ -104,7 +122,10 @@ def _join(members, n_members, labels, next_row, a_row, sizes, categories):
 @njit(cache=True, nogil=True)
 def _add_up_columns(column_start, categories, label, out_totals):
     for column in range(len(column_start) - 1):
-        out_totals[column, label] = categories[column_start[column] : column_start[column + 1], label].sum()
+        total = 0
+        for category in range(column_start[column], column_start[column + 1]):
+            total += categories[category, label]
+        out_totals[column, label] = total
 
 
 @njit(cache=True, nogil=True)
@@ -184,33 +205,29 @@ def make_moves(
     log_concentration = math.log(concentration)
     next_row, a_row = np.empty(n_rows, np.int64), np.full(capacity, -1, np.int64)
     _link_clusters(labels, next_row, a_row)
-    totals = np.empty((len(column_start) - 1, capacity))
+    totals = np.empty((len(column_start) - 1, capacity), np.int64)
     for label in range(capacity):
         _add_up_columns(column_start, categories, label, totals)
     members = np.empty(n_rows, np.int64)
     side, wanted = np.empty(n_rows, np.int8), np.empty(n_rows, np.int8)
-    sub_counts = np.zeros((len(column_of), 2))
-    sub_totals = np.zeros((len(column_start) - 1, 2))
+    sub_counts = np.zeros((len(column_of), 2), np.int64)
+    sub_totals = np.zeros((len(column_start) - 1, 2), np.int64)
     touched = np.empty(len(column_of), np.int64)
     clusters, log_partners = np.empty(capacity, np.int64), np.empty(capacity)
-    side_sizes = np.empty(2, np.int64)
+    side_sizes, side_1 = np.empty(2, np.int64), np.ones(1, np.int64)
     n_splits = n_merges = 0
 
     for move in range(n_moves):
         move_key = fold_in(key, move)
         log_u = -exponential(move_key, _ACCEPTANCE)
         is_split = uniform(move_key, _KIND) < 0.5
-        n_clusters = 0
-        for label in range(capacity):
-            if sizes[label] > 0:
-                clusters[n_clusters] = label
-                n_clusters += 1
+        n_clusters = _list_clusters(sizes, clusters)
         if is_split:
             i = np.int64(uniform(move_key, _FIRST_ANCHOR) * n_rows)
             label = labels[i]
             if sizes[label] == 1:
                 continue
-            own = np.searchsorted(clusters[:n_clusters], label)
+            own = _find(clusters, label)
             n_members = _gather(next_row, i, 0, members)
             place = 1 + np.int64(uniform(move_key, _SECOND_ANCHOR) * (n_members - 1))
             log_ratio = log_partner = 0.0
@@ -246,9 +263,10 @@ def make_moves(
         task = prior, members, n_members, n_scans, floor, not is_split, wanted, move_key
         log_q, n_touched = deal(*data, *task, side, sub_counts, sub_totals, touched)
         if is_split:
-            side_sizes[1] = side[:n_members].sum()
-            side_sizes[0] = n_members - side_sizes[1]
-            _fill_log_partners(data, prior, i, _SIDE_1, 1, side_sizes, sub_counts, sub_totals, log_partners)
+            side_sizes[:] = 0
+            for member in range(n_members):
+                side_sizes[side[member]] += 1
+            _fill_log_partners(data, prior, i, side_1, len(side_1), side_sizes, sub_counts, sub_totals, log_partners)
             of_side = log_partners[0]
             _fill_log_partners(data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
             log_partner = of_side - _log_sum_with(log_partners, n_clusters, own, of_side)

@@ -13,6 +13,10 @@ from ..utils._random import fold_in, uniform
 from ..utils._variates import exponential, normal
 from ._subspace_variates import log_gain
 
+# Counters of a birth's or death's draws, and keys of its variates
+_CHOICE, _ACCEPTANCE, _LEAVING = np.int64(0), np.int64(1), np.int64(2)
+_DIRECTION, _RATIO = np.int64(0), np.int64(1)
+
 
 @njit(cache=True, nogil=True)
 def orthonormalise(frame, first):
@@ -29,25 +33,42 @@ def orthonormalise(frame, first):
 
 
 @njit(cache=True, nogil=True)
+def with_room(rows, n):
+    """The rows and room for others, (n, m)."""
+    out = np.empty((n, rows.shape[1]))
+    for j in range(len(rows)):
+        for a in range(rows.shape[1]):
+            out[j, a] = rows[j, a]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _spectrum(Y, basis):
     """Of Y with the basis projected off: eigenvalues of its scatter that are positive, and their directions as rows."""
-    left = Y - np.dot(np.dot(Y, basis.T), basis) if len(basis) else Y.copy()
-    if len(left) <= left.shape[1]:
-        values, vectors = np.linalg.eigh(np.dot(left, left.T))
-        values, least = values[::-1], 1e-12 * max(values[-1], 0.0)
-        n = 0
-        while n < len(values) and values[n] > least:
-            n += 1
-        # rows of unit length: eigenvectors of the small matrix, carried over
-        axes = np.dot(np.ascontiguousarray(vectors[:, ::-1][:, :n].T), left)
-        for i in range(n):
-            axes[i] /= math.sqrt(values[i])
-        return values[:n].copy(), axes
-    values, vectors = np.linalg.eigh(np.dot(left.T, left))
-    n, least = 0, 1e-12 * max(values[-1], 0.0)
-    while n < len(values) and values[len(values) - 1 - n] > least:
+    left = Y.copy()
+    if len(basis) > 0:
+        within = np.dot(np.dot(Y, basis.T.copy()), basis)
+        for i in range(len(left)):
+            for a in range(left.shape[1]):
+                left[i, a] -= within[i, a]
+    few = len(left) <= left.shape[1]
+    turned = left.T.copy()
+    rising, vectors = np.linalg.eigh(np.dot(left, turned) if few else np.dot(turned, left))
+    size, n = len(rising), 0
+    least = 1e-12 * max(rising[size - 1], 0.0)
+    while n < size and rising[size - 1 - n] > least:
         n += 1
-    return values[::-1][:n].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :n].T)
+    values, axes = np.empty(n), np.empty((n, size))
+    for i in range(n):
+        values[i] = rising[size - 1 - i]
+        for a in range(size):
+            axes[i, a] = vectors[a, size - 1 - i]
+    if few:  # rows of unit length: eigenvectors of the small matrix, carried over
+        axes = np.dot(axes, left)
+        for i in range(n):
+            for a in range(axes.shape[1]):
+                axes[i, a] /= math.sqrt(values[i])
+    return values, axes
 
 
 @njit(cache=True, nogil=True)
@@ -77,10 +98,11 @@ def _birth_law(Y, basis, n, noise):
     values, axes = _spectrum(Y, basis)
     q = Y.shape[1] - len(basis)
     n_axes = min(len(values), q)
-    values, axes = values[:n_axes], axes[:n_axes]
     largest = values[0] if n_axes > 0 else 0.0
     strength = noise - n / largest if noise * largest > n else 0.0
-    pulls, top = strength * values, strength * largest
+    pulls, top = np.empty(n_axes), strength * largest
+    for i in range(n_axes):
+        pulls[i] = strength * values[i]
     return pulls, axes, top, _bound(pulls, q - n_axes, top), strength, q
 
 
@@ -96,21 +118,18 @@ def _log_birth(scatter, pulls, top, b, strength, q):
 @njit(cache=True, nogil=True)
 def _propose_direction(basis, pulls, axes, top, b, key):
     """A unit vector across `basis` from the law of births."""
-    m = axes.shape[1]
-    z = np.empty(m)
+    d, m = basis.shape
+    frame, z = with_room(basis, d + 1), np.empty(m)
+    rest = 1.0 / math.sqrt(1.0 + top / b)
     for a in range(m):
         z[a] = normal(key, a)
-    rest = 1.0 / math.sqrt(1.0 + top / b)
-    out = rest * z
+        frame[d, a] = rest * z[a]
     for i in range(len(pulls)):
         inner = dot(axes[i], z)
         scale = 1.0 / math.sqrt(1.0 + (top - pulls[i]) / b) - rest
         for a in range(m):
-            out[a] += scale * inner * axes[i, a]
-    frame = np.empty((len(basis) + 1, m))
-    frame[: len(basis)] = basis
-    frame[len(basis)] = out
-    orthonormalise(frame, len(basis))
+            frame[d, a] += scale * inner * axes[i, a]
+    orthonormalise(frame, d)
     return frame
 
 
@@ -140,32 +159,33 @@ def give_birth_or_take(Y, basis, ratios, n, noise, log_dimension, shape, key):
     d = len(basis)
     grows = _births_of(d, log_dimension)
     unchanged = basis, ratios
-    if uniform(key, 0) < grows:
+    if uniform(key, _CHOICE) < grows:
         pulls, axes, top, b, strength, q = _birth_law(Y, basis, n, noise)
-        frame = _propose_direction(basis, pulls, axes, top, b, fold_in(key, 0))
+        frame = _propose_direction(basis, pulls, axes, top, b, fold_in(key, _DIRECTION))
         scatter = scatter_along(Y, frame[d])
         log_accept = log_gain(n, scatter, noise, shape) + log_dimension[d + 1] - log_dimension[d]
         log_accept -= _log_birth(scatter, pulls, top, b, strength, q)
         log_accept += math.log((1.0 - _births_of(d + 1, log_dimension)) / grows)
-        if -exponential(key, 1) >= log_accept:
+        if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
         larger = np.empty(d + 1)
-        larger[:d] = ratios
-        larger[d] = draw_ratio(fold_in(key, 1), shape + 0.5 * n, 0.5 * noise * scatter)
+        for j in range(d):
+            larger[j] = ratios[j]
+        larger[d] = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
         return frame, larger
     if d == 0 or grows == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
-    leaving = np.int64(uniform(key, 2) * d)
-    smaller = np.empty((d - 1, basis.shape[1]))
-    kept = np.empty(d - 1)
-    for j in range(d - 1):
-        smaller[j] = basis[j + (j >= leaving)]
-        kept[j] = ratios[j + (j >= leaving)]
+    leaving = np.int64(uniform(key, _LEAVING) * d)
+    smaller, kept = with_room(basis[: d - 1], d - 1), ratios[: d - 1].copy()
+    for j in range(leaving, d - 1):
+        kept[j] = ratios[j + 1]
+        for a in range(basis.shape[1]):
+            smaller[j, a] = basis[j + 1, a]
     pulls, axes, top, b, strength, q = _birth_law(Y, smaller, n, noise)
     scatter = scatter_along(Y, basis[leaving])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
     log_accept += _log_birth(scatter, pulls, top, b, strength, q)
     log_accept += math.log(_births_of(d - 1, log_dimension) / (1.0 - grows))
-    if -exponential(key, 1) >= log_accept:
+    if -exponential(key, _ACCEPTANCE) >= log_accept:
         return unchanged
     return smaller, kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax
@@ -16,7 +16,7 @@ from ..callbacks._hooks import rows_to_fit
 from ..inference._arviz import to_tree
 from ..persistence import SavesItself
 from ..utils._random import root_key, subkey
-from ..utils._sklearn import fit_context
+from ..utils._typing import ArrayLike, RandomStateLike, fit_context
 from ._subspace_mixture import SubspaceMixture
 from ._subspace_posterior import DRAW_AXES, name_draws
 from ._subspace_priors import as_numbers
@@ -79,12 +79,24 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
         "random_state": ["random_state"],
     }
 
-    def __init__(self, mixture=None, *, class_prior=None, random_state=None):
+    classes_: np.ndarray
+    mixtures_: list[SubspaceMixture]
+    class_prior_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init__(
+        self,
+        mixture: SubspaceMixture | None = None,
+        *,
+        class_prior: ArrayLike | None = None,
+        random_state: RandomStateLike = None,
+    ) -> None:
         self.mixture = mixture
         self.class_prior = class_prior
         self.random_state = random_state
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``mixture__name`` reaches into the mixture, even one that is None.
 
         Parameters
@@ -101,7 +113,7 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
         return super().set_params(**params)
 
     @fit_context(prefer_skip_nested_validation=False)  # of the mixture's parameters
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit a mixture to the rows of each class.
 
         Parameters
@@ -197,7 +209,7 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
             coords["feature"] = self.feature_names_in_
         return to_tree(told, axes, coords)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Logs of the classes' posterior probabilities.
 
         Parameters
@@ -216,7 +228,7 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
             logs = np.log(self.class_prior_) + np.column_stack([of.score_samples(X) for of in self.mixtures_])
         return log_softmax(logs, axis=1)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The classes' posterior probabilities.
 
         Parameters
@@ -231,7 +243,7 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
         """
         return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The likeliest class of each row.
 
         Parameters

@@ -15,15 +15,17 @@ from ..distributions._truncated_gamma import draw_ratio
 from ..utils._dot import dot
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
-from ._subspace_birth_kernels import give_birth_or_take, orthonormalise, scatter_along
+from ._subspace_birth_kernels import give_birth_or_take, orthonormalise, scatter_along, with_room
 from ._subspace_variates import log_gain, von_mises
 
-_NOISE = Purpose.NOISE
-_SWEEP = Purpose.SWEEP
-_LABELS = Purpose.LABELS
-_STEP = Purpose.STEP
-_DRAW = Purpose.DRAW
-_RELABEL = Purpose.RELABEL
+# Numbers of one type: a kernel is compiled anew for every plain integer that it is called with.
+_NOISE = np.int64(Purpose.NOISE)
+_SWEEP = np.int64(Purpose.SWEEP)
+_LABELS = np.int64(Purpose.LABELS)
+_STEP = np.int64(Purpose.STEP)
+_DRAW = np.int64(Purpose.DRAW)
+_RELABEL = np.int64(Purpose.RELABEL)
+_FLIP, _RATIO = np.int64(0), np.int64(1)
 _LEAST_FRAME = 32
 
 # Frames
@@ -33,8 +35,7 @@ _LEAST_FRAME = 32
 def complete_frame(basis, size, key):
     """The rows of `basis` and others, uniform in its complement: (size, m) orthonormal rows."""
     d, m = basis.shape
-    frame = np.empty((size, m))
-    frame[:d] = basis
+    frame = with_room(basis, size)
     for j in range(d, size):
         child = fold_in(key, j)
         for a in range(m):
@@ -103,10 +104,10 @@ def flip_directions(R, inside, ratios, n, noise, log_dimension, shape, key):
         else:
             odds = log_gain(n, R[j, j], noise, shape) + log_dimension[others + 1] - log_dimension[others]
             odds += math.log((others + 1.0) / (D - others))
-            enters = uniform(child, 0) * (1.0 + math.exp(-odds)) < 1.0 if odds > -700.0 else False
+            enters = uniform(child, _FLIP) * (1.0 + math.exp(-odds)) < 1.0 if odds > -700.0 else False
         inside[j] = enters
         d = others + (1 if enters else 0)
-        ratios[j] = draw_ratio(fold_in(child, 1), shape + 0.5 * n, 0.5 * noise * R[j, j]) if enters else 1.0
+        ratios[j] = draw_ratio(fold_in(child, _RATIO), shape + 0.5 * n, 0.5 * noise * R[j, j]) if enters else 1.0
 
 
 # All of one subspace
@@ -129,7 +130,9 @@ def frame_size(d, m):
 @njit(cache=True, nogil=True)
 def _in_any_order(n, key):
     """A permutation, each as likely as any other."""
-    order = np.arange(n)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
     for last in range(n - 1, 0, -1):
         i = np.int64(uniform(key, last) * (last + 1))
         order[last], order[i] = order[i], order[last]
@@ -143,36 +146,40 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     Flips keep to dimensions for which as many directions take part; only births and deaths leave them. Directions come
     in any order: if those of the subspace always came first, the scan would favour one dimension or another.
     """
-    d = len(basis)
-    D, least, largest = frame_size(d, basis.shape[1])
-    within = np.full(len(log_dimension), -np.inf)
-    within[least : largest + 1] = log_dimension[least : largest + 1]
+    d, m = basis.shape
+    D, least, largest = frame_size(d, m)
+    within = log_dimension.copy()
+    for e in range(len(within)):
+        if e < least or e > largest:
+            within[e] = -np.inf
     order = _in_any_order(D, fold_in(key, _RELABEL))
-    frame = complete_frame(basis, D, fold_in(key, _NOISE))[order]
-    along = np.dot(Y, frame.T)
-    R = np.dot(along.T, along)
-    Q = np.eye(D)
-    inside = order < d
-    every = np.ones(D)
+    whole, frame = complete_frame(basis, D, fold_in(key, _NOISE)), np.empty((D, m))
+    inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
+    Q = np.zeros((D, D))
     for j in range(D):
-        if inside[j]:
-            every[j] = ratios[order[j]]
+        inside[j] = order[j] < d
+        every[j] = ratios[order[j]] if inside[j] else 1.0
+        Q[j, j] = 1.0
+        for a in range(m):
+            frame[j, a] = whole[order[j], a]
+    along = np.dot(Y, frame.T.copy())
+    R = np.dot(along.T.copy(), along)
     for sweep in range(n_sweeps):
         child = fold_in(fold_in(key, _SWEEP), sweep)
-        rotate_planes(R, Q, noise * every, fold_in(child, _STEP))
+        for j in range(D):
+            precisions[j] = noise * every[j]
+        rotate_planes(R, Q, precisions, fold_in(child, _STEP))
         flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _LABELS))
-    d = inside.sum()
-    chosen = np.empty((d, D))
-    kept = np.empty(d)
-    at = 0
-    for j in range(D):
+    d = 0
+    for j in range(D):  # those inside, at the front
         if inside[j]:
-            chosen[at] = Q[j]
-            kept[at] = every[j]
-            at += 1
-    moved = np.dot(chosen, frame)
-    orthonormalise(moved, 0)  # against the drift of rounding
-    moved, kept = give_birth_or_take(Y, moved, kept, n, noise, log_dimension, shape, fold_in(key, _DRAW))
+            every[d] = every[j]
+            for i in range(D):
+                Q[d, i] = Q[j, i]
+            d += 1
+    moved = np.dot(Q[:d], frame)
+    orthonormalise(moved, np.int64(0))  # against the drift of rounding
+    moved, kept = give_birth_or_take(Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _DRAW))
     scatters = np.empty(len(moved))
     for j in range(len(moved)):
         scatters[j] = scatter_along(Y, moved[j])
@@ -186,14 +193,14 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
 def draw_centre(basis, ratios, noise, n, mean, location, variance, key):
     """A centre given n rows of this mean: along each direction normal, between the rows' mean and the prior's."""
     m = len(mean)
-    z = np.empty(m)
-    for a in range(m):
-        z[a] = normal(key, a)
     across = n * noise * variance
     shrink = across / (1.0 + across)
     spread = math.sqrt(variance / (1.0 + across))
-    gap = mean - location
-    out = location + shrink * gap + spread * z
+    z, gap, out = np.empty(m), np.empty(m), np.empty(m)
+    for a in range(m):
+        z[a] = normal(key, a)
+        gap[a] = mean[a] - location[a]
+        out[a] = location[a] + shrink * gap[a] + spread * z[a]
     for j in range(len(basis)):
         along = n * noise * ratios[j] * variance
         pull = (along / (1.0 + along) - shrink) * dot(basis[j], gap)

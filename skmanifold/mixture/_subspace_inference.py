@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from ..callbacks._hooks import labels_of_all
 from ..inference._arviz import to_tree
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, Ignored, RandomStateLike
 from ._subspace_model import log_terms
 from ._subspace_posterior import DRAW_AXES, name_draws, tell_draws
 from ._subspaces import Subspaces
@@ -38,7 +39,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     n_jobs: int | None
     n_predictive_draws: int
-    random_state: Any
+    random_state: RandomStateLike
     bases_: list[np.ndarray]
     means_: np.ndarray
     labels_: np.ndarray
@@ -54,10 +55,10 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return {**self._posterior, **tell_draws(self._chains, self._draws[-1])}
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.means_)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Posterior probabilities of the components, averaged over draws of the subspaces.
 
         Parameters
@@ -72,7 +73,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return softmax(self._log_joint(X), axis=1)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The likeliest component of each row.
 
         Parameters
@@ -87,7 +88,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self._log_joint(X).argmax(axis=1)
 
-    def score_samples(self, X):
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Log densities of rows under the posterior predictive law, the mean of the mixture over draws.
 
         Parameters
@@ -102,7 +103,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return logsumexp(self._log_joint(X), axis=1)
 
-    def score(self, X, y=None):
+    def score(self, X: ArrayLike, y: Ignored = None) -> float:
         """Mean of `score_samples`: higher is better.
 
         Parameters
@@ -119,7 +120,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return float(np.mean(self.score_samples(X)))
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> np.ndarray:
         r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.
 
         Parameters
@@ -144,7 +145,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         with Workers(self.n_jobs) as workers:
             return np.sqrt(np.maximum(-log_terms(X, flat, workers, np.zeros(K)), 0.0))
 
-    def project(self, X, labels=None):
+    def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
         """Coordinates of rows within the subspaces that they belong to.
 
         Parameters
@@ -168,7 +169,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             coordinates[rows, : len(basis)] = np.einsum("im,dm->id", X[rows] - self.means_[k], basis)
         return Projection(coordinates, labels)
 
-    def inverse_transform(self, X, labels):
+    def inverse_transform(self, X: ArrayLike, labels: ArrayLike) -> np.ndarray:
         """Points of the subspaces with given coordinates.
 
         Parameters
@@ -198,7 +199,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             points[rows] += np.einsum("id,dm->im", within, basis)
         return points
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows from the posterior predictive law: each from a component of a draw at random.
 
         Parameters
@@ -261,7 +262,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             coords["feature"] = self.feature_names_in_
         return to_tree(name_draws(posterior, self._whole_draws), DRAW_AXES, coords)
 
-    def fit_predict(self, X, y=None):
+    def fit_predict(self, X: ArrayLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the rows' likeliest components.
 
         Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -14,9 +15,10 @@ from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
 from ..models import check_compatible
-from ..samplers import ConwayWalk, FrameGibbs
+from ..samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from ._subspace_inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
 from ._subspace_init import start_partitions
 from ._subspace_model import SubspaceModel
@@ -181,31 +183,37 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "verbose": ["verbose"],
     }
 
+    dimensions_: np.ndarray
+    dimension_posterior_: np.ndarray
+    weights_: np.ndarray
+    noise_variance_: np.ndarray
+    best_chain_: int
+
     def __init__(
         self,
-        n_components=2,
+        n_components: int = 2,
         *,
-        dimensions=None,
-        max_dimension=None,
-        sampler="gibbs",
-        noise="shared",
-        dimension_prior=None,
-        ratio_prior=0.5,
-        noise_prior=None,
-        centre_prior_variance=None,
-        weight_prior=1.0,
-        init="auto",
-        max_iter=200,
-        burn_in=None,
-        thin=2,
-        n_init=5,
-        n_chains=1,
-        n_predictive_draws=50,
-        max_draws_bytes=2**28,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        dimensions: int | ArrayLike | None = None,
+        max_dimension: int | None = None,
+        sampler: str | BaseSampler = "gibbs",
+        noise: Literal["shared", "per_cluster"] = "shared",
+        dimension_prior: float | ArrayLike | None = None,
+        ratio_prior: float = 0.5,
+        noise_prior: ArrayLike | None = None,
+        centre_prior_variance: float | None = None,
+        weight_prior: float = 1.0,
+        init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto",
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 2,
+        n_init: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 50,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.dimensions = dimensions
         self.max_dimension = max_dimension
@@ -229,7 +237,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: ArrayLike, y: Ignored = None) -> Self:
         """Find the subspaces of rows.
 
         Parameters
@@ -296,5 +304,5 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.__dict__.update(fitted)
         return self
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_draws")

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ..utils._random import Purpose, subkey
-from ._subspace_start_kernels import refine_flats, seed_flats
+from ..utils._random import Purpose, subkey, uniform
+from ._subspace_start_kernels import (
+    claim_rows,
+    deal_out,
+    fit_axes,
+    nearest_rows,
+    pooled_noise,
+    settle_dimensions,
+    spectra_loss,
+)
 
 N_ITERATIONS = 50  # most converge within ten
 N_TRIES = 20
+_MAX_RESEEDED_ROUNDS = 10  # after these a cluster that lost its rows stays empty
 _LEAST_ROWS = 4  # for each axis of a flat whose dimension is chosen
 _SAME_LOSS = 1e-9  # relative: rounding must not choose among tries that end alike
 _LEAST_NOISE = 1e-10  # beside a mean variance of 1: rows that lie on flats but for rounding
@@ -76,26 +87,77 @@ class Flats:
 
     def seed(self, key: np.uint64, n_try: int) -> np.ndarray:
         """A partition by flats through random rows and their neighbours."""
-        labels = np.zeros(len(self.rows), np.int64)
         dimensions = self.dimensions
         if self.inferred:
             n_sizes = max(1, int(self.max_dimension).bit_length())
             dimensions = np.full(self.n_components, min(1 << n_try % n_sizes, self.rows.shape[1]))
-        seed_flats(self.rows, subkey(key, Purpose.START, n_try), dimensions, labels)
-        return labels
+        return seed_flats(self.rows, subkey(key, Purpose.START, n_try), dimensions)
 
     def refine(self, labels, n_iter: int) -> tuple[np.ndarray, float]:
-        """The partition to which `labels` lead, and its loss for a row."""
-        labels = np.array(labels, np.int64)
-        dimensions = self.dimensions.copy()
-        loss = refine_flats(self.rows, labels, dimensions, self.inferred, self.max_dimension, _LEAST_NOISE, n_iter)
-        return labels, loss / len(labels)
+        """The partition to which Lloyd's iterations lead from `labels`, and its loss for a row."""
+        (n, width), n_flats = self.rows.shape, self.n_components
+        labels, dimensions = np.array(labels, np.int64), self.dimensions.copy()
+        sizes, means, spectra = np.empty(n_flats), np.zeros((n_flats, width)), np.zeros((n_flats, width))
+        axes, costs = np.zeros((n_flats, self.max_dimension, width)), np.empty(n)
+        for iteration in range(n_iter + 1):
+            loss = 0.0
+            for k in range(n_flats):
+                members = np.flatnonzero(labels == k)
+                sizes[k] = len(members)
+                if len(members) == 0:
+                    spectra[k] = 0.0
+                    continue
+                means[k], axes[k], spectra[k] = fit_axes(self.rows, members, self.max_dimension)
+                loss -= sizes[k] * math.log(sizes[k] / n)
+            noise, of_spectra = self._settle(sizes, spectra, dimensions)
+            loss += of_spectra
+            if iteration == n_iter:
+                break
+            n_moved = deal_out(self.rows, sizes, means, axes, spectra, dimensions, noise, labels, costs)
+            filled = iteration < _MAX_RESEEDED_ROUNDS and _fill_empty(self.rows, dimensions, labels, costs)
+            if n_moved == 0 and not filled:
+                break
+        return labels, loss / n
+
+    def _settle(self, sizes, spectra, dimensions) -> tuple[float, float]:
+        """The flats' noise and the loss of their spectra; `dimensions` are chosen anew if they are not given."""
+        log_n = math.log(len(self.rows))
+        if self.inferred:
+            return settle_dimensions(sizes, spectra, self.max_dimension, _LEAST_NOISE, log_n, dimensions)
+        noise = pooled_noise(sizes, spectra, dimensions, _LEAST_NOISE)
+        return noise, spectra_loss(sizes, spectra, dimensions, noise, log_n)
 
     def best(self, starts, n_iter: int) -> tuple[np.ndarray, float]:
         """The partition of least loss to which `starts` lead, the first of equals."""
         refined = [self.refine(labels, n_iter) for labels in starts]
         least = min(loss for _, loss in refined)
         return next(result for result in refined if result[1] <= least + _SAME_LOSS * (1.0 + abs(least)))
+
+
+def seed_flats(rows, key: np.uint64, dimensions) -> np.ndarray:
+    """A partition by flats through single rows and their neighbours; each next row is one far from those before."""
+    n = len(rows)
+    labels, gaps = np.zeros(n, np.int64), np.full(n, np.inf)
+    for k, dimension in enumerate(dimensions):
+        place, rising = uniform(key, k), np.cumsum(gaps)
+        chosen = int(place * n)
+        if k > 0 and rising[-1] > 0.0:
+            chosen = min(int(np.searchsorted(rising, place * rising[-1], side="right")), n - 1)
+        mean, axes, _ = fit_axes(rows, nearest_rows(rows, chosen, min(2 * dimension + 1, n)), dimension)
+        claim_rows(rows, mean, axes, k, labels, gaps)
+    return labels
+
+
+def _fill_empty(rows, dimensions, labels, costs) -> bool:
+    """Give each flat without rows the worst explained row and its neighbours; returns whether there was one."""
+    empty = np.flatnonzero(np.bincount(labels, minlength=len(dimensions)) == 0)
+    for n_filled, k in enumerate(empty):
+        worst = costs.argmax()
+        if costs[worst] == -np.inf:  # all have been given away
+            return n_filled > 0
+        near = nearest_rows(rows, worst, max(1, min(2 * dimensions[k] + 1, len(rows) // len(dimensions))))
+        labels[near], costs[near] = k, -np.inf
+    return len(empty) > 0
 
 
 def coordinates(X) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -20,8 +20,9 @@ from ..distributions import VonMisesFisher
 from ..persistence import SavesItself
 from ..utils._directions import Directions, as_directions, validate_directions
 from ..utils._random import Purpose, root_key, subkey
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ._von_mises_fisher_em import Mixture, VonMisesFisherEM, dense_row
 from ._von_mises_fisher_kernels import predict_rows
 
@@ -159,20 +160,31 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         "verbose": ["verbose"],
     }
 
+    weights_: np.ndarray
+    mean_directions_: np.ndarray
+    concentrations_: np.ndarray
+    labels_: np.ndarray
+    converged_: bool
+    n_iter_: int
+    lower_bound_: float
+    log_likelihood_trace_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
-        n_components=1,
+        n_components: int = 1,
         *,
-        assignment="soft",
-        concentration=None,
-        init="k-means++",
-        n_init=1,
-        max_iter=100,
-        tol=1e-6,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        assignment: Literal["soft", "hard"] = "soft",
+        concentration: float | Literal["shared"] | None = None,
+        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.assignment = assignment
         self.concentration = concentration
@@ -187,7 +199,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the components of directions.
 
         Parameters
@@ -231,7 +243,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
             beginnings: list[Callable[[], np.ndarray]]
             if given is None:
                 keys = [subkey(key, Purpose.START, start) for start in range(self.n_init)]
-                beginnings = [partial(em.seed, start_key, self.init) for start_key in keys]
+                beginnings = [partial(em.seed, start_key, str(self.init)) for start_key in keys]
             else:
                 beginnings = [lambda: given]
             context = self._init_callback_context(max_subtasks=len(beginnings))
@@ -278,7 +290,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
                 return run
             mixture = em.maximize(mixture.directions)
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
         """Fit, and return the likeliest component of each row.
 
         Parameters
@@ -299,7 +311,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
 
     # What is fitted says of rows
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The likeliest component of each row.
 
         Parameters
@@ -314,7 +326,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         """
         return self._read(X).labels
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row.
 
         Parameters
@@ -329,7 +341,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         """
         return self._read(X).shares
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row's direction relative to the uniform law on the sphere.
 
         A fit that knows nothing has 0 everywhere. Add ``log_vmf_normalizer(n_features, 0)`` of
@@ -347,7 +359,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         """
         return self._read(X).log_density
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean log density of the rows relative to the uniform law: higher is better.
 
         Parameters
@@ -364,7 +376,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         """
         return float(self._known_log_density(X).mean())
 
-    def aic(self, X):
+    def aic(self, X: MatrixLike) -> float:
         """Akaike's information criterion: lower is better.
 
         Parameters
@@ -380,7 +392,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         log_density = self._known_log_density(X)
         return float(2.0 * self._n_parameters() - 2.0 * log_density.sum())
 
-    def bic(self, X):
+    def bic(self, X: MatrixLike) -> float:
         """Bayesian information criterion: lower is better.
 
         Parameters
@@ -396,7 +408,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         log_density = self._known_log_density(X)
         return float(math.log(len(log_density)) * self._n_parameters() - 2.0 * log_density.sum())
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the mixture.
 
         Parameters
@@ -420,7 +432,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
         X = np.empty((n_samples, self.n_features_in_))
         for k in np.unique(labels):
             law = VonMisesFisher(self.mean_directions_[k], self.concentrations_[k])
-            X[labels == k] = law.sample(np.count_nonzero(labels == k), random_state=rng)
+            X[labels == k] = law.sample(int(np.count_nonzero(labels == k)), random_state=rng)
         return X, labels
 
     def _read(self, X) -> _Reading:
@@ -448,8 +460,8 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
 
     def _n_parameters(self) -> int:
         n_components, n_features = self.mean_directions_.shape
-        n_concentrations = {None: n_components, "shared": 1}.get(self.concentration, 0)
-        return n_components * (n_features - 1) + n_components - 1 + n_concentrations
+        n_concentrations: dict[Any, int] = {None: n_components, "shared": 1}
+        return n_components * (n_features - 1) + n_components - 1 + n_concentrations.get(self.concentration, 0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

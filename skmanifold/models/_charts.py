@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..manifolds import Euclidean, Manifold, PositiveOrthant, Simplex, Sphere
+from ..utils._typing import ArrayLike, available_if
 from ._compatibility import is_compatible
 from ._wrapper import TargetWrapper, target_has
 
@@ -53,7 +53,7 @@ class Chart(TargetWrapper):
 
     source: ClassVar[type[Manifold]]
 
-    def __init__(self, target: Any):
+    def __init__(self, target: Any) -> None:
         if not self.accepts(target):
             where = getattr(target, "manifold", None)
             raise TypeError(
@@ -157,7 +157,7 @@ class ExpandedMean(Chart):
 
     source = Simplex
 
-    def __init__(self, target: Any, total: Any = None):
+    def __init__(self, target: Any, total: ArrayLike | None = None) -> None:
         super().__init__(target)
         d = target.manifold.shape[-1]
         self.total = total

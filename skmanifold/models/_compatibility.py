@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..utils._offers import offers
+
+if TYPE_CHECKING:  # samplers know models, not the other way round
+    from ..samplers import BaseSampler
 
 _WORDS = {
     "HasGradient": "a gradient of the log density (grad_log_density)",
@@ -24,23 +27,28 @@ class IncompatibleError(TypeError, ValueError):
     """A sampler asks what a model (or its manifold) cannot answer."""
 
 
-def missing_protocols(sampler, model) -> list[type]:
+def missing_protocols(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:
     """The protocols that `sampler` requires and `model` lacks."""
     return [protocol for protocol in sampler.requires if not offers(model, protocol)]
 
 
-def missing_geometry(sampler, model) -> list[type]:
+def missing_geometry(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:
     """The protocols that `sampler` requires and the model's manifold lacks."""
     geometry = getattr(sampler, "requires_manifold", ())
     return [protocol for protocol in geometry if not offers(getattr(model, "manifold", None), protocol)]
 
 
-def is_compatible(sampler, model) -> bool:
+def is_compatible(sampler: BaseSampler | type[BaseSampler], model: Any) -> bool:
     """Whether `model` and its manifold offer all that `sampler` requires."""
     return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
 
 
-def check_compatible(sampler, model, known_samplers: Iterable[type] = (), charts: Iterable[Any] = ()) -> None:
+def check_compatible(
+    sampler: BaseSampler | type[BaseSampler],
+    model: Any,
+    known_samplers: Iterable[type] = (),
+    charts: Iterable[Any] = (),
+) -> None:
     """Raise `IncompatibleError` unless `model` offers all that `sampler` requires.
 
     Parameters

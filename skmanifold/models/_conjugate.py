@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from ..manifolds import PositiveOrthant, Simplex
+from ..utils._typing import ArrayLike
 from ._minibatch import MinibatchTarget
 
 
@@ -42,7 +43,7 @@ class DirichletPosterior(MinibatchTarget):
     simplex, section 2.3.
     """
 
-    def __init__(self, prior: Any, observations: Any):
+    def __init__(self, prior: ArrayLike, observations: ArrayLike) -> None:
         self.prior = np.array(prior, np.float64)
         self.observations = np.array(observations)
         if self.prior.ndim != 1 or not (np.isfinite(self.prior).all() and (self.prior > 0).all()):
@@ -139,7 +140,9 @@ class LogNormalMean(MinibatchTarget):
         m and v.
     """
 
-    def __init__(self, prior_mean: Any, prior_variance: Any, observations: Any, noise_variance: Any):
+    def __init__(
+        self, prior_mean: ArrayLike, prior_variance: ArrayLike, observations: ArrayLike, noise_variance: ArrayLike
+    ) -> None:
         z = np.array(observations, np.float64)
         if z.ndim == 1:
             z = z[:, np.newaxis]

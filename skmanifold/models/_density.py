@@ -8,10 +8,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..manifolds import Manifold
 from ..utils._calls import call_at_all
+from ..utils._typing import ArrayLike, available_if
 from ._minibatch import MinibatchTarget
 
 
@@ -66,16 +66,16 @@ class Density(MinibatchTarget):
     def __init__(
         self,
         manifold: Manifold,
-        grad_log_density: Callable | None = None,
-        log_density: Callable | None = None,
-        noise_covariance: Any = None,
+        grad_log_density: Callable[..., ArrayLike] | None = None,
+        log_density: Callable[..., ArrayLike] | None = None,
+        noise_covariance: ArrayLike | None = None,
         n_samples: int | None = None,
         *,
-        grad_log_prior: Callable | None = None,
-        log_prior: Callable | None = None,
-        expected_counts: Callable | None = None,
+        grad_log_prior: Callable[..., ArrayLike] | None = None,
+        log_prior: Callable[..., ArrayLike] | None = None,
+        expected_counts: Callable[..., ArrayLike] | None = None,
         vectorized: bool = False,
-    ):
+    ) -> None:
         if not isinstance(manifold, Manifold):
             raise TypeError(f"manifold must be an instance of a Manifold such as Sphere(3); got {manifold!r}.")
         functions = {

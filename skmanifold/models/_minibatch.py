@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class MinibatchTarget:
     batch_size: int | None = None
     vectorized = True  # functions that go with the target, such as a metric, take all chains at once
 
-    def minibatched(self, batch_size: int | None):
+    def minibatched(self, batch_size: int | None) -> Self:
         """Return this target with estimates from `batch_size` rows, drawn without replacement.
 
         Parameters

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..utils._random import Purpose
+from ..utils._typing import ArrayLike, available_if
 from ..utils._variates import fill_normal
 from ._density import check_covariance
+from ._protocols import HasGradient
 from ._wrapper import TargetWrapper, target_has
 
 
@@ -40,7 +41,7 @@ class NoisyGradient(TargetWrapper):
         If the target has no gradient or declares noise already, or if the covariance is none.
     """
 
-    def __init__(self, target: Any, covariance: Any):
+    def __init__(self, target: HasGradient, covariance: ArrayLike) -> None:
         if getattr(target, "grad_log_density", None) is None:
             raise TypeError(f"NoisyGradient needs a target with grad_log_density; got {target!r}.")
         if getattr(target, "noise_covariance", None) is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..utils._threads import split_range
+from ..utils._typing import ArrayLike
 
 _MAX_COMPONENTS = np.iinfo(np.uint16).max
 _CHUNK_CELLS = 1 << 20  # cells of the dense matrix converted at a time
@@ -50,7 +52,7 @@ class TopicWord(NamedTuple):
         """Number of words V."""
         return len(self.base)
 
-    def words(self, start: int, stop: int, dtype=np.float64) -> np.ndarray:
+    def words(self, start: int, stop: int, dtype: DTypeLike = np.float64) -> np.ndarray:
         """The dense columns `start` to `stop`, of shape (n_components, stop - start)."""
         out = np.multiply.outer(self.inverse, self.base[start:stop]).astype(dtype, copy=False)
         entries = slice(self.indptr[start], self.indptr[stop])
@@ -58,7 +60,7 @@ class TopicWord(NamedTuple):
         out[self.topics[entries], columns] += self.weights[entries]
         return out
 
-    def toarray(self, dtype=np.float32) -> np.ndarray:
+    def toarray(self, dtype: DTypeLike = np.float32) -> np.ndarray:
         """The dense matrix, of shape (n_components, n_features); its rows sum to 1."""
         out = np.empty((self.n_components, self.n_features), dtype=dtype)
         for start, stop in _word_chunks(*out.shape):
@@ -66,7 +68,7 @@ class TopicWord(NamedTuple):
         return out
 
 
-def topic_word_from_array(components) -> TopicWord:
+def topic_word_from_array(components: ArrayLike) -> TopicWord:
     """The sparse form of a dense topic-word matrix, ours or another library's.
 
     Every row is divided by its sum, in float64, and stored as float32; what is then exactly zero is dropped.
@@ -133,7 +135,7 @@ def topic_word_from_array(components) -> TopicWord:
     return TopicWord(indptr, topics, weights, np.zeros(n_features), np.ones(n_components))
 
 
-def as_topic_word(topic_word) -> TopicWord:
+def as_topic_word(topic_word: ArrayLike | TopicWord) -> TopicWord:
     """`topic_word` itself if it is a TopicWord, else what :func:`topic_word_from_array` makes of it."""
     return topic_word if isinstance(topic_word, TopicWord) else topic_word_from_array(topic_word)
 

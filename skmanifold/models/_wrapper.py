@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from sklearn.utils.metaestimators import available_if
+from ..utils._typing import available_if
 
 
 def target_has(name: str) -> Callable[[Any], bool]:
@@ -35,7 +35,7 @@ class TargetWrapper:
         return getattr(self.target, "vectorized", False)
 
     @available_if(target_has("minibatched"))
-    def minibatched(self, batch_size: int | None):
+    def minibatched(self, batch_size: int | None) -> Self:
         """Return the same around ``target.minibatched(batch_size)``.
 
         Parameters

@@ -52,15 +52,15 @@ class BaseSampler(BaseEstimator):
     draws_parameters: ClassVar[bool] = False  # whether `parameters` are draws from their posterior
     _parameter_constraints: ClassVar[dict] = {}
 
-    def init(self, model, key: np.uint64) -> State:
+    def init(self, model: Any, key: np.uint64) -> State:
         """The state before the first step."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: Any, state: State) -> State:
         """The state after one more pass over the data."""
         raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
 
-    def parameters(self, model, state: State) -> Any:
+    def parameters(self, model: Any, state: State) -> Any:
         """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
         return model.mode(state.statistics)
 

@@ -9,12 +9,14 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from ..models import HasLogDensity, check_compatible
+from ..models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, check_compatible
 from ..utils._offers import offers
 from ..utils._random import Purpose, root_key, subkey
+from ..utils._typing import ArrayLike, RandomStateLike
 from ._check_steps import check_gradient_noise, check_reflection, check_steps
 from ._derivatives import divergence_of, positive_part
 from ._linear import times
+from ._manifold_sampler import ManifoldSampler
 from ._recipe import InvalidRecipeError, invalid_matrices, joint_state
 from ._recipe_case import (
     Case,
@@ -70,7 +72,14 @@ class RecipeReport:
 
 
 def check_recipe(
-    sampler, target, *, points=None, n_points=5, n_chains=4096, tolerance=1e-6, random_state=0
+    sampler: ManifoldSampler,
+    target: HasGradient | HasCounts | HasLogNormalMean,
+    *,
+    points: ArrayLike | None = None,
+    n_points: int = 5,
+    n_chains: int = 4096,
+    tolerance: float = 1e-6,
+    random_state: RandomStateLike = 0,
 ) -> RecipeReport:
     r"""Check that a sampler leaves its target invariant, and that it moves as it declares.
 

@@ -50,13 +50,13 @@ class ColumnGibbs(ManifoldSampler):
     batching = "full"
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
-    def __init__(self, n_sweeps=1):
+    def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         return State(position, step_keys(keys))
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: HasLinearLogDensity, state: State) -> State:
         """`n_sweeps` sweeps."""
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame

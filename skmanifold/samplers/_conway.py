@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class ConwayWalk(BaseSampler):
         "n_moves": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, temperature=0.5, n_moves=50):
+    def __init__(self, temperature: float | Literal["auto"] = 0.5, n_moves: int = 50) -> None:
         self.temperature = temperature
         self.n_moves = n_moves
 

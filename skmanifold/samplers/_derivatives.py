@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def divergence_of(
     return out
 
 
-def positive_part(manifold, nz: int) -> np.ndarray:
+def positive_part(manifold: Any, nz: int) -> np.ndarray:
     """Which entries of z must stay positive: the coordinates that the manifold's walls throw back."""
     probe = np.full((1, *manifold.shape), -1.0)
     manifold.reflect(probe)

@@ -48,7 +48,7 @@ class EM(BaseSampler):
     requires = (ExpectationModel,)
     _parameter_constraints: ClassVar[dict] = {"tol": [Interval(Real, 0, None, closed="left")]}
 
-    def __init__(self, tol=1e-6):
+    def __init__(self, tol: float = 1e-6) -> None:
         self.tol = tol
 
     def init(self, model: ExpectationModel, key: np.uint64) -> State:

@@ -72,7 +72,7 @@ class FrameGibbs(BaseSampler):
         "n_pilot": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_sweeps=1, n_pilot=20):
+    def __init__(self, n_sweeps: int = 1, n_pilot: int = 20) -> None:
         self.n_sweeps = n_sweeps
         self.n_pilot = n_pilot
 

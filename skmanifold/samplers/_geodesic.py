@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..manifolds import Flat, GeodesicFlow
-from ..models import IncompatibleError
+from ..models import HasGradient, IncompatibleError
 from ..utils._offers import offers
 from ..utils._sklearn import Interval, StrOptions
+from ..utils._typing import ArrayLike
 from ..utils._variates import fold_keys
 from ._base import State
-from ._gradient import FULL_SIZE, GradientSampler
+from ._gradient import FULL_SIZE, SVRG, GradientSampler
 from ._hamiltonian import friction_recipe, thermostat_recipe
 from ._kernels import (
     N_COEFFICIENTS,
@@ -27,9 +28,9 @@ from ._kernels import (
     move_thermostat,
 )
 from ._linear import from_eigen, times
-from ._noise import constant, fill_matrix_noise, fill_noise
+from ._noise import NoiseCovariance, constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
-from ._schedule import step_size_at
+from ._schedule import StepSize, step_size_at
 
 _FILL_COEFFICIENTS = {
     "aboba": fill_coefficients_aboba,
@@ -50,7 +51,7 @@ class _GeodesicSampler(GradientSampler):
     }
     scheme: str
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: HasGradient, state: State) -> State:
         """`n_steps` steps of the integrator."""
         if self.scheme == "baoab":
             return super().step(model, state)
@@ -162,13 +163,13 @@ class SGGMC(_GeodesicSampler):
 
     def __init__(
         self,
-        step_size=0.01,
-        friction=1.0,
-        n_steps=10,
-        scheme="ou",
-        noise_covariance="model",
-        control_variate=None,
-    ):
+        step_size: StepSize = 0.01,
+        friction: ArrayLike = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
         self.step_size = step_size
         self.friction = friction
         self.n_steps = n_steps
@@ -188,7 +189,7 @@ class SGGMC(_GeodesicSampler):
             _kick_with_matrix(self, manifold, state, h, gradient)
             manifold.project(state.position, state.momentum)
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
         _check_flat(self, model.manifold)
         return friction_recipe(model.manifold.size, self.friction)
@@ -240,14 +241,14 @@ class GSGNHT(_GeodesicSampler):
 
     def __init__(
         self,
-        step_size=0.01,
-        friction=1.0,
-        n_steps=10,
-        scheme="ou",
-        noise_covariance=None,
-        control_variate=None,
-        thermostat_mass=1.0,
-    ):
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = None,
+        control_variate: SVRG | None = None,
+        thermostat_mass: float = 1.0,
+    ) -> None:
         self.step_size = step_size
         self.friction = friction
         self.n_steps = n_steps
@@ -260,7 +261,7 @@ class GSGNHT(_GeodesicSampler):
         manifold.flow(state.position, state.momentum, time)
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
         _check_flat(self, model.manifold)
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)

@@ -47,7 +47,7 @@ class SVRG(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {"period": [Interval(Integral, 1, None, closed="left")]}
 
-    def __init__(self, period=100):
+    def __init__(self, period: int = 100) -> None:
         self.period = period
 
 
@@ -103,7 +103,7 @@ class GradientSampler(ManifoldSampler):
         memory = self._start_memory(model, position)
         return State(position, step_keys(keys), momentum=momentum, thermostat=thermostat, memory=memory)
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: HasGradient, state: State) -> State:
         """`n_steps` steps of the integrator."""
         step_size = step_size_at(self.step_size, state.n_steps)
         n = getattr(self, "n_steps", 1)
@@ -112,7 +112,7 @@ class GradientSampler(ManifoldSampler):
             state = self._move(model, state, step_size, t)
         return state.counted()
 
-    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: HasGradient, state: State) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
         stats = {}
         if self._has_momentum:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..manifolds import Flat
+from ..models import HasGradient
 from ..utils._sklearn import Interval, StrOptions
 from ._base import State
-from ._gradient import GradientSampler
+from ._gradient import SVRG, GradientSampler
 from ._kernels import (
     add_scaled,
     damp_and_kick,
@@ -20,8 +21,9 @@ from ._kernels import (
     step_baoab,
     step_euler,
 )
-from ._noise import constant, fill_noise
+from ._noise import NoiseCovariance, constant, fill_noise
 from ._recipe import Recipe
+from ._schedule import StepSize
 
 _SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
 
@@ -70,13 +72,13 @@ class SGHMC(GradientSampler):
 
     def __init__(
         self,
-        step_size=0.01,
-        friction=1.0,
-        n_steps=1,
-        scheme="baoab",
-        noise_covariance="model",
-        control_variate=None,
-    ):
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
         self.step_size = step_size
         self.friction = friction
         self.n_steps = n_steps
@@ -98,7 +100,7 @@ class SGHMC(GradientSampler):
             step_baoab(x, v, h, kept, gradient, noise)
         return state
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`."""
         return friction_recipe(model.manifold.size, self.friction)
 
@@ -156,14 +158,14 @@ class SGNHT(GradientSampler):
 
     def __init__(
         self,
-        step_size=0.01,
-        friction=1.0,
-        n_steps=1,
-        scheme="baoab",
-        noise_covariance=None,
-        control_variate=None,
-        thermostat_mass=1.0,
-    ):
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = None,
+        control_variate: SVRG | None = None,
+        thermostat_mass: float = 1.0,
+    ) -> None:
         self.step_size = step_size
         self.friction = friction
         self.n_steps = n_steps
@@ -194,12 +196,12 @@ class SGNHT(GradientSampler):
             add_scaled(x, h / 2, v)
         return state
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`."""
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 
-def friction_recipe(d: int, friction) -> Recipe:
+def friction_recipe(d: int, friction: Any) -> Recipe:
     """Hamiltonian dynamics in d dimensions with friction, a number or a matrix."""
     diffusion = np.zeros((2 * d, 2 * d))
     diffusion[d:, d:] = friction * np.eye(d) if np.ndim(friction) == 0 else friction

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from ..manifolds import DiffusionMetric, Flat
+from ..models import HasGradient
 from ..utils._random import Purpose
+from ..utils._typing import ArrayLike
 from ..utils._variates import fill_normal
 from ._base import State
-from ._gradient import GradientSampler
+from ._gradient import SVRG, GradientSampler
 from ._kernels import step_langevin, step_langevin_diagonal
 from ._linear import as_matrices, times
 from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
-from ._noise import constant, fill_noise
+from ._noise import NoiseCovariance, constant, fill_noise
 from ._recipe import Recipe
+from ._schedule import StepSize
 
 
 class SGLD(GradientSampler):
@@ -46,7 +50,12 @@ class SGLD(GradientSampler):
     short_name = "sgld"
     requires_manifold = (Flat,)
 
-    def __init__(self, step_size=0.01, noise_covariance="model", control_variate=None):
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
         self.step_size = step_size
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
@@ -59,7 +68,7 @@ class SGLD(GradientSampler):
         step_langevin(state.position, h, gradient, memory.noise)
         return state
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`."""
         size = model.manifold.size
         return Recipe(np.eye(size), np.zeros((size, size)))
@@ -102,8 +111,13 @@ class SGRLD(GradientSampler):
     _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **METRIC_CONSTRAINTS}
 
     def __init__(
-        self, step_size=0.01, inverse_metric=None, divergence=None, metric_batch_size=None, control_variate=None
-    ):
+        self,
+        step_size: StepSize = 0.01,
+        inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None,
+        divergence: Callable[..., ArrayLike] | None = None,
+        metric_batch_size: int | None = None,
+        control_variate: SVRG | None = None,
+    ) -> None:
         self.step_size = step_size
         self.inverse_metric = inverse_metric
         self.divergence = divergence
@@ -126,7 +140,7 @@ class SGRLD(GradientSampler):
         model.manifold.reflect(state.position)
         return state
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`."""
         size = model.manifold.size
 

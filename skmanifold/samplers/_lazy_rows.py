@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import gammainc, gammaincc, gammaln
 
 from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike
 from ._lazy_rows_kernels import N_LAYERS, fill_expected, merge_blocks, read_blocks
 
 _BLOCK_ROWS = 64  # whose sums are added up by one owner
@@ -66,7 +67,7 @@ class LazyRows(NamedTuple):
     clock: np.ndarray  # (1,) float64
 
 
-def make_row_prior(values, word_step: int, topic_step: int, n_rows: int, n_columns: int) -> RowPrior:
+def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: int, n_columns: int) -> RowPrior:
     """A prior from a flat array and its steps, as `TopicPrior.strides` gives them."""
     values = np.ascontiguousarray(values, np.float64)
     if not (values.min() >= _MIN_PRIOR and values.max() <= _MAX_PRIOR):
@@ -204,7 +205,7 @@ def read_rows(
 def add_counts(
     rows: LazyRows,
     words: np.ndarray,
-    counts,
+    counts: Any,
     h: float,
     prior: RowPrior,
     *,

@@ -66,7 +66,7 @@ def _draw_by_rejection(bits, key, shape, left_share, edges, heights):
         low, high = heights[layer], heights[layer + 1]
         if low + open_uniform(key, counter) * (high - low) < math.exp(log_height(shape, z)):
             return z
-        bits = random_bits(key, counter + 1)
+        bits = random_bits(key, np.uint64(counter + 1))
         counter += 2
 
 
@@ -206,7 +206,7 @@ def _phases(clock, read_time, step):
 @njit(cache=True, nogil=True)
 def _fill_bits(key, first, out):
     for k in range(len(out)):
-        out[k] = random_bits(key, first + k)
+        out[k] = random_bits(key, np.uint64(first + k))
 
 
 @njit(cache=True, nogil=True)
@@ -268,7 +268,7 @@ def _draw_noncentral(
         root = squares[i] + math.sqrt(2.0 * (means[i] + log_above[i]))
         squares[i] = 0.5 * root * root
     for i in range(n_left):
-        layer, z = _layer_and_place(random_bits(keys[i], 1), edges)
+        layer, z = _layer_and_place(random_bits(keys[i], np.uint64(1)), edges)
         log_gammas[i] = log_raised + z
         rejected[n_rejected] = i
         n_rejected += not (_is_sure(layer, z, edges) and priors[rows[i], cells[i]] == shape)
@@ -276,7 +276,7 @@ def _draw_noncentral(
         i = rejected[j]
         prior, child = priors[rows[i], cells[i]], fold_in(keys[i], 1)
         if prior == shape:
-            z = _draw_by_rejection(random_bits(keys[i], 1), child, raised, left_share, edges, heights)
+            z = _draw_by_rejection(random_bits(keys[i], np.uint64(1)), child, raised, left_share, edges, heights)
             log_gammas[i] = log_raised + z
         else:
             log_gammas[i] = log_gamma_variate(child, prior + 0.5)
@@ -447,10 +447,11 @@ def fill_expected(
         v = first_row + i
         _fill_prior(values, v * word_step, topic_step, prior)
         if np.isnan(read_time[v]):
-            out[i] = prior
+            for k in range(n_columns):
+                out[i, k] = prior[k]
             continue
         elapsed, first, rest = _phases(clock, read_time[v], step[v])
-        y[:] = log_theta[v]
+        _fill_scaled(log_theta[v], 1.0, y)
         fill_exp(n_columns, y, powers, old)
         kept = math.exp(-elapsed)
         for k in range(n_columns):

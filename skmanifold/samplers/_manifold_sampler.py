@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..utils._random import Purpose, fold_in
+from ..utils._typing import ArrayLike
 from ..utils._variates import fold_keys
 from ._base import BaseSampler, State
 
@@ -24,7 +25,7 @@ class NonFiniteError(FloatingPointError):
 
     draws: Any = None
 
-    def __init__(self, message: str, state: State | None = None):
+    def __init__(self, message: str, state: State | None = None) -> None:
         super().__init__(message)
         self.state = state
 
@@ -38,7 +39,7 @@ class ManifoldSampler(BaseSampler):
     requires_manifold: ClassVar[tuple[type, ...]] = ()
     batching = "either"
 
-    def init(self, model: Any, key: Any, position: np.ndarray | None = None) -> State:
+    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
         """The state before the first step.
 
         Parameters

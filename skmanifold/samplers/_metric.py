@@ -21,7 +21,9 @@ METRIC_CONSTRAINTS: dict[str, list] = {
 }
 
 
-def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, root: bool = False) -> np.ndarray:
+def metric_at(
+    sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: bool = False
+) -> np.ndarray:
     """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
     if sampler.inverse_metric is None:
         metric = np.empty_like(position)
@@ -41,7 +43,7 @@ def metric_at(sampler, model, position: np.ndarray, keys: np.ndarray | None, roo
 
 
 def divergence_at(
-    sampler, model, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
+    sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
 ) -> np.ndarray:
     """Divergence, ``(n_chains, size)``, of G^-1 or, where that is given, of its symmetric root."""
     if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):

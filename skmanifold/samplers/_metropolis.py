@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..utils._variates import fill_normal, fold_keys
 from ._base import State
 from ._gradient import GradientSampler, stop_at_gradient
 from ._kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
-from ._schedule import step_size_at
+from ._schedule import StepSize, step_size_at
 
 
 class GMC(GradientSampler):
@@ -44,7 +44,7 @@ class GMC(GradientSampler):
     requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
     batching = "full"
 
-    def __init__(self, step_size=0.1, n_steps=10):
+    def __init__(self, step_size: StepSize = 0.1, n_steps: int = 10) -> None:
         self.step_size = step_size
         self.n_steps = n_steps
 
@@ -58,7 +58,7 @@ class GMC(GradientSampler):
             stop_at_gradient(self, state, 0)
         return state._replace(log_density=log_density, statistics=np.zeros(len(state.key), bool))
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: Any, state: State) -> State:
         """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
         h, manifold, memory = step_size_at(self.step_size, state.n_steps), model.manifold, state.memory
         n_chains = len(state.key)
@@ -86,7 +86,7 @@ class GMC(GradientSampler):
         log_density = np.where(accepted, log_density, state.log_density)
         return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
 
-    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
         """The ``log_density``, and whether the last proposal was ``accepted``."""
         return {"log_density": state.log_density, "accepted": state.statistics}
 

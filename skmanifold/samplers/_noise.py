@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..utils._random import Purpose
+from ..utils._typing import ArrayLike
 from ..utils._variates import fill_normal
 from ._kernels import fill_scaled_noise, fill_scaled_noise_less
 from ._linear import as_matrices, from_eigen, times
+
+# V: what the target declares, what its minibatches tell, a number, a diagonal, a matrix, or zero
+NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
 
 
 class Covariance(NamedTuple):

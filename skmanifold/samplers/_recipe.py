@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..manifolds import DiffusionMetric
+from ..models import HasGradient
 from ..utils._calls import call_at_all
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
+from ..utils._typing import ArrayLike
 from ..utils._variates import fill_normal
 from ._base import State
 from ._derivatives import divergence_of, positive_part
-from ._gradient import GradientMemory, GradientSampler
+from ._gradient import SVRG, GradientMemory, GradientSampler
 from ._kernels import first_not_finite
 from ._linear import times
 from ._manifold_sampler import NonFiniteError
-from ._noise import fill_matrix_noise
+from ._noise import NoiseCovariance, fill_matrix_noise
+from ._schedule import StepSize
 
 _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matrix symmetric
 
@@ -131,20 +135,20 @@ class Recipe(GradientSampler):
 
     def __init__(
         self,
-        diffusion,
-        curl,
-        hamiltonian=None,
-        correction=None,
-        drift=None,
+        diffusion: Callable[..., ArrayLike] | ArrayLike,
+        curl: Callable[..., ArrayLike] | ArrayLike,
+        hamiltonian: Callable[..., ArrayLike] | None = None,
+        correction: Callable[..., ArrayLike] | None = None,
+        drift: Callable[..., ArrayLike] | None = None,
         *,
-        n_auxiliary=0,
-        step_size=0.01,
-        derivative="central",
-        flip=True,
-        noise_covariance="model",
-        control_variate=None,
-        vectorized=False,
-    ):
+        n_auxiliary: int = 0,
+        step_size: StepSize = 0.01,
+        derivative: Literal["central", "complex"] = "central",
+        flip: bool = True,
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+        vectorized: bool = False,
+    ) -> None:
         self.diffusion = diffusion
         self.curl = curl
         self.hamiltonian = hamiltonian
@@ -170,7 +174,7 @@ class Recipe(GradientSampler):
             raise InvalidRecipeError(f"Recipe's {wrong}.")
         return state._replace(memory=state.memory._replace(noise=np.empty((n_chains, nz))))
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """Itself: D, Q and H of the diffusion, for `check_recipe`."""
         return self
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..models import HasGradient
 from ..utils._variates import fold_keys
 from ._linear import times
 from ._recipe import InvalidRecipeError, Recipe, format_point
@@ -51,7 +52,7 @@ def fold(keys: np.ndarray, value: Any) -> np.ndarray:
     return out
 
 
-def gradient_at(target, x: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+def gradient_at(target: HasGradient, x: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
     position = np.ascontiguousarray(x).reshape(len(x), *target.manifold.shape)
     out = np.empty_like(position)
     target.grad_log_density(position, keys, out)
@@ -72,7 +73,16 @@ def compare(case: Case, given: np.ndarray, right: np.ndarray, terms: np.ndarray,
     return float(residual[k, i])
 
 
-def compare_mean(case: Case, k: int, mean, error, right, allowed, what: str, name: str) -> float:
+def compare_mean(
+    case: Case,
+    k: int,
+    mean: np.ndarray,
+    error: np.ndarray,
+    right: np.ndarray,
+    allowed: np.ndarray,
+    what: str,
+    name: str,
+) -> float:
     """The worst score of means that should be others, at point k."""
     score = np.abs(mean - right) / (error + allowed / case.threshold)
     (i,) = worst_entry(score)
@@ -100,7 +110,9 @@ def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarra
     return moment * n / (n - 1), np.sqrt(np.maximum(square - moment**2, 0.0) / n)
 
 
-def compare_moment(case: Case, k: int, moment, right: np.ndarray, what: str, name: str) -> float:
+def compare_moment(
+    case: Case, k: int, moment: tuple[np.ndarray, np.ndarray], right: np.ndarray, what: str, name: str
+) -> float:
     """The worst score of a covariance's entries."""
     estimate, error = moment
     variance = np.abs(np.diagonal(right)) + 1e-3 * np.abs(right).max() + 1e-9 * (1 + case.scale(case.z[k]).max())

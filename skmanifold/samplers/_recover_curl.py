@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
+from ..utils._typing import ArrayLike
 from ._derivatives import divergence_of
 from ._recipe import InvalidRecipeError, format_point
 
 
-def recover_curl(drift, diffusion, log_density, z, *, bounds=(-np.inf, np.inf), tolerance=1e-6) -> np.ndarray:
+def recover_curl(
+    drift: Callable[[np.ndarray], np.ndarray | Sequence[float]],
+    diffusion: Callable[[np.ndarray], ArrayLike] | ArrayLike,
+    log_density: Callable[[np.ndarray], float],
+    z: ArrayLike,
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    tolerance: float = 1e-6,
+) -> np.ndarray:
     r"""The curl matrix of a diffusion in the plane, from its drift f, its D and its stationary density p.
 
     By theorem 2 of [1]_ every diffusion with a stationary density is a recipe. In two dimensions its curl is
@@ -65,9 +77,9 @@ def recover_curl(drift, diffusion, log_density, z, *, bounds=(-np.inf, np.inf), 
     if z.shape[-1:] != (2,) or z.ndim > 2:
         raise ValueError(f"z must be of shape (2,) or (n, 2); got {z.shape}.")
     if z.ndim == 2:
-        options = {"bounds": bounds, "tolerance": tolerance}
+        options: Any = {"bounds": bounds, "tolerance": tolerance}
         return np.array([recover_curl(drift, diffusion, log_density, point, **options) for point in z])
-    matrix = diffusion if callable(diffusion) else lambda _: diffusion
+    matrix: Any = diffusion if callable(diffusion) else lambda _: diffusion
     here = log_density(z)
 
     def first_column(points: np.ndarray) -> np.ndarray:

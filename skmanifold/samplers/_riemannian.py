@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..manifolds import DiffusionMetric
+from ..models import HasGradient
 from ..utils._sklearn import StrOptions
+from ..utils._typing import ArrayLike
 from ._base import State
-from ._gradient import GradientMemory, GradientSampler
+from ._gradient import SVRG, GradientMemory, GradientSampler
 from ._kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from ._linear import as_matrices, from_eigen, times
 from ._metric import METRIC_CONSTRAINTS, divergence_at, metric_at
-from ._noise import constant, fill_matrix_noise, fill_noise
+from ._noise import NoiseCovariance, constant, fill_matrix_noise, fill_noise
 from ._recipe import Recipe
+from ._schedule import StepSize
 
 _NO_NOISE = np.empty((1, 0))
 
@@ -71,15 +75,15 @@ class SGRHMC(GradientSampler):
 
     def __init__(
         self,
-        step_size=0.01,
-        inverse_metric=None,
-        divergence=None,
-        metric_batch_size=None,
-        n_steps=1,
-        scheme="baoab",
-        noise_covariance="model",
-        control_variate=None,
-    ):
+        step_size: StepSize = 0.01,
+        inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None,
+        divergence: Callable[..., ArrayLike] | None = None,
+        metric_batch_size: int | None = None,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
         self.step_size = step_size
         self.inverse_metric = inverse_metric
         self.divergence = divergence
@@ -121,7 +125,7 @@ class SGRHMC(GradientSampler):
         _drift(x, v, time, metric_at(self, model, middle, state.memory.keys, root=True), x)
         model.manifold.reflect(x, v)
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`."""
         d = model.manifold.size
 

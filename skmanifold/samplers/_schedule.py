@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from sklearn.base import BaseEstimator
+
+StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is asked for the size of each step
 
 
 class PolynomialDecay(BaseEstimator):
@@ -34,7 +37,7 @@ class PolynomialDecay(BaseEstimator):
     SGLD(step_size=PolynomialDecay(b=500))
     """
 
-    def __init__(self, a=0.01, b=1000.0, c=0.6):
+    def __init__(self, a: float = 0.01, b: float = 1000.0, c: float = 0.6) -> None:
         self.a = a
         self.b = b
         self.c = c

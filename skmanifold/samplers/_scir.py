@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
@@ -14,11 +14,12 @@ from ..models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleErro
 from ..utils._offers import offers
 from ..utils._random import Purpose, fold_in
 from ..utils._sklearn import Interval, StrOptions
+from ..utils._typing import ArrayLike
 from ..utils._variates import fill_normal, fold_keys, log_gamma_variate, poisson
 from ._base import State
 from ._manifold_sampler import ManifoldSampler, NonFiniteError, step_keys
 from ._recipe import Recipe
-from ._schedule import PolynomialDecay, step_size_at
+from ._schedule import PolynomialDecay, StepSize, step_size_at
 from ._scir_rows import begin_rows, step_rows
 
 _START = Purpose.START
@@ -29,10 +30,10 @@ class _ExactSampler(ManifoldSampler):
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable]
     }
 
-    def __init__(self, step_size=0.5):
+    def __init__(self, step_size: StepSize = 0.5) -> None:
         self.step_size = step_size
 
-    def stats(self, model, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
         """The logarithm of the position, ``log_position``, which does not underflow."""
         if not isinstance(model.manifold, Simplex):
             return {"log_position": state.latents}
@@ -88,12 +89,14 @@ class SCIR(_ExactSampler):
         "control_variate": [None, StrOptions({"stored"})],
     }
 
-    def __init__(self, step_size=0.5, lazy=True, control_variate=None):
+    def __init__(
+        self, step_size: StepSize = 0.5, lazy: bool = True, control_variate: Literal["stored"] | None = None
+    ) -> None:
         self.step_size = step_size
         self.lazy = lazy
         self.control_variate = control_variate
 
-    def init(self, model, key, position: np.ndarray | None = None) -> State:
+    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
         """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
         if offers(model, HasRowCounts) and position is None:
             self._validate_params()
@@ -115,7 +118,7 @@ class SCIR(_ExactSampler):
             _scale_rows(keys, shapes.sum(axis=-1).reshape(len(keys), -1), _rows(log_theta))
         return State(position, step_keys(keys), latents=log_theta)
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: Any, state: State) -> State:
         """One transition of every coordinate, or of every row that is read."""
         if state.memory is not None:
             return step_rows(self, model, state)
@@ -131,7 +134,7 @@ class SCIR(_ExactSampler):
             np.exp(log_theta, out=state.position)
         return state.counted()
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasCounts) -> Recipe:
         """D, Q and H of the process on a positive orthant, for `check_recipe`."""
         if not isinstance(model.manifold, PositiveOrthant):
             raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
@@ -169,7 +172,7 @@ class GeometricBrownian(_ExactSampler):
             raise ValueError("GeometricBrownian must begin at positive coordinates.")
         return State(position, step_keys(keys), latents=np.log(position))
 
-    def step(self, model, state: State) -> State:
+    def step(self, model: HasLogNormalMean, state: State) -> State:
         """One transition of every coordinate."""
         h = step_size_at(self.step_size, state.n_steps)
         keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
@@ -182,7 +185,7 @@ class GeometricBrownian(_ExactSampler):
         np.exp(y, out=state.position)
         return state.counted()
 
-    def recipe(self, model) -> Recipe:
+    def recipe(self, model: HasLogNormalMean) -> Recipe:
         """D, Q and H of the process, for `check_recipe`."""
         size = model.manifold.size
         variance = np.broadcast_to(model.log_variance, model.manifold.shape).ravel()

@@ -72,7 +72,7 @@ class Slice(BaseSampler):
         "redraw_order": ["boolean"],
     }
 
-    def __init__(self, n_split_merge=3, n_restricted_scans=0, redraw_order=True):
+    def __init__(self, n_split_merge: int = 3, n_restricted_scans: int = 0, redraw_order: bool = True) -> None:
         self.n_split_merge = n_split_merge
         self.n_restricted_scans = n_restricted_scans
         self.redraw_order = redraw_order

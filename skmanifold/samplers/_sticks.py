@@ -49,7 +49,13 @@ def lengthen_sticks(sticks: Sticks, concentration: float, least: float, key: np.
     Stick j is a function of the key and j.
     """
     n_old = len(sticks.log_rests)
-    more = _prior_sticks(subkey(key, _STICKS), n_old, sticks.log_rests.sum(), concentration, math.log(least))
+    asked = subkey(key, _STICKS), n_old, sticks.log_rests.sum(), concentration, math.log(least)
+    more = np.empty((2, 16))
+    n_more = _fill_prior_sticks(*asked, more)
+    if n_more > more.shape[1]:
+        more = np.empty((2, n_more))
+        _fill_prior_sticks(*asked, more)
+    more = more[:, :n_more]
     return Sticks(np.concatenate((sticks.log_shares, more[0])), np.concatenate((sticks.log_rests, more[1])))
 
 
@@ -99,19 +105,16 @@ def _fill_sticks(key, sizes, concentration, out):
 
 
 @njit(cache=True, nogil=True)
-def _prior_sticks(key, first, log_left, concentration, log_least):
-    out = np.empty((2, 16))
+def _fill_prior_sticks(key, first, log_left, concentration, log_least, out):
+    """Fill in as many of the sticks as `out` has room for; returns how many there are."""
     n = 0
     while log_left >= log_least:
-        if n == out.shape[1]:
-            longer = np.empty((2, 2 * n))
-            longer[:, :n] = out
-            out = longer
         rest = -exponential(fold_in(key, first + n), 0) / concentration  # 1 - v is uniform to this power
-        out[0, n], out[1, n] = math.log(-math.expm1(rest)), rest
+        if n < out.shape[1]:
+            out[0, n], out[1, n] = math.log(-math.expm1(rest)), rest
         log_left += rest
         n += 1
-    return out[:, :n].copy()
+    return n
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -86,7 +86,13 @@ class ESCA(BaseSampler):
         "counter": [StrOptions({"exact", "approximate"})],
     }
 
-    def __init__(self, n_average=20, n_local_sweeps=10, n_first_sweeps=100, counter="exact"):
+    def __init__(
+        self,
+        n_average: int = 20,
+        n_local_sweeps: int = 10,
+        n_first_sweeps: int = 100,
+        counter: Literal["exact", "approximate"] = "exact",
+    ) -> None:
         self.n_average = n_average
         self.n_local_sweeps = n_local_sweeps
         self.n_first_sweeps = n_first_sweeps
@@ -119,7 +125,7 @@ class ESCA(BaseSampler):
         statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
         return State(model.mode(statistics), key, 1, state.log_density, statistics=statistics)
 
-    def resume_stream(self, model: StreamModel, statistics, key: np.uint64, n_steps: int) -> State:
+    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> State:
         """Take up a stream after `n_steps` minibatches, from its statistics alone."""
         return State(model.mode(statistics), key, n_steps, statistics=statistics)
 

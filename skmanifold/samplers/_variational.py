@@ -75,7 +75,7 @@ class MeanField(_Factors):
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(self, n_document_steps=2, tol=1e-3):
+    def __init__(self, n_document_steps: int = 2, tol: float = 1e-3) -> None:
         self.n_document_steps = n_document_steps
         self.tol = tol
 
@@ -140,7 +140,9 @@ class StochasticMeanField(_Factors):
         "learning_offset": [Interval(Real, 1, None, closed="left")],
     }
 
-    def __init__(self, n_document_steps=5, tol=1e-3, learning_decay=0.7, learning_offset=10.0):
+    def __init__(
+        self, n_document_steps: int = 5, tol: float = 1e-3, learning_decay: float = 0.7, learning_offset: float = 10.0
+    ) -> None:
         self.n_document_steps = n_document_steps
         self.tol = tol
         self.learning_decay = learning_decay

@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from sklearn.utils import check_random_state
 
+from ._typing import RandomStateLike
+
 _DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
 _FOLD_STEP = np.uint64(0xD1342543DE82EF95)
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -48,7 +50,7 @@ class Purpose:
     COMPONENTS = 21
 
 
-def root_key(random_state) -> np.uint64:
+def root_key(random_state: RandomStateLike) -> np.uint64:
     """A fresh 64-bit key from what scikit-learn calls ``random_state`` (None, an int or a RandomState)."""
     generator = check_random_state(random_state)
     return np.uint64(generator.randint(0, 2**64, dtype=np.uint64))
@@ -86,7 +88,7 @@ def random_bits(key, counter):
 @njit(cache=True)
 def uniform(key, counter):
     """A float64 in [0, 1) with 53 random bits."""
-    return (random_bits(key, counter) >> np.uint64(11)) * _TO_UNIT
+    return (random_bits(key, np.uint64(counter)) >> np.uint64(11)) * _TO_UNIT
 
 
 @njit(cache=True)
@@ -100,7 +102,7 @@ def row_key(key, indices, bits, start, stop):
     return key
 
 
-def subkey(key, *values) -> np.uint64:
+def subkey(key: int | np.integer, *values: int | np.integer) -> np.uint64:
     """Fold several values into a key, outside kernels."""
     for value in values:
         key = fold_in(np.uint64(key), np.uint64(value))

@@ -39,13 +39,13 @@ _HEIGHTS = np.exp(-0.5 * _EDGES**2)
 @njit(cache=True, nogil=True)
 def open_uniform(key, counter):
     """A float64 strictly between 0 and 1, with 52 random bits, symmetric about 1/2: for logarithms."""
-    return ((random_bits(key, counter) >> np.uint64(12)) + 0.5) * 2.0**-52
+    return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 @njit(cache=True, nogil=True)
 def exponential(key, counter):
     """A standard exponential variate, by inversion; never 0."""
-    return -math.log(open_uniform(key, counter))
+    return -math.log(open_uniform(key, np.uint64(counter)))
 
 
 # Normals
@@ -79,7 +79,7 @@ def _normal_by_rejection(bits):
         low, high = _HEIGHTS[layer], _HEIGHTS[layer + np.uint64(1)]
         if low + open_uniform(child, counter) * (high - low) < math.exp(-0.5 * x * x):
             return x
-        bits = random_bits(child, counter + 1)
+        bits = random_bits(child, np.uint64(counter + 1))
         counter += 2
 
 
@@ -94,7 +94,7 @@ def _normal_from_bits(bits):
 @njit(cache=True, nogil=True)
 def normal(key, counter):
     """A standard normal variate, by the ziggurat (Marsaglia and Tsang, 2000; Doornik, 2005)."""
-    return _normal_from_bits(random_bits(key, counter))
+    return _normal_from_bits(random_bits(key, np.uint64(counter)))
 
 
 @njit(cache=True, nogil=True)
@@ -282,7 +282,7 @@ def sample_rows(keys, purpose, n_samples, out):
         slots[:] = -1
         for i in range(n):
             last = np.int64(n_samples - n + i)
-            row = np.int64(_below(random_bits(key, i), np.uint64(last + 1)))
+            row = np.int64(_below(random_bits(key, np.uint64(i)), np.uint64(last + 1)))
             if not _insert(slots, row):
                 row = last
                 _insert(slots, row)
