@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..utils._typing import ArrayLike, MatrixLike, available_if
 
 
-def _has_words(estimator: TopicPage) -> bool:
+def _shows_words(estimator: TopicPage) -> bool:
     return estimator._has_words()
 
 
@@ -20,7 +20,7 @@ class TopicPage:
         """Whether rows are counts of words; raises an AttributeError, saying why, if they are not."""
         return True
 
-    @available_if(_has_words)
+    @available_if(_shows_words)
     def to_pyldavis(
         self,
         X: MatrixLike,

@@ -102,16 +102,19 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
     n_items, n_draws = codes.shape
     starts = np.zeros(n_labels + 1, np.int64)
     sizes = np.zeros(n_labels, np.int64)
+    n_rows = 0
     for i in range(n_items):
         starts[labels[i] + 1] += 1
         sizes[labels[i]] += weights[i]
+        n_rows += weights[i]
     for k in range(n_labels):
         starts[k + 1] += starts[k]
-    filled = starts[:-1].copy()
+    filled = np.zeros(n_labels, np.int64)
     members = np.empty(n_items, np.int64)
     for i in range(n_items):
-        members[filled[labels[i]]] = i
-        filled[labels[i]] += 1
+        label = labels[i]
+        members[starts[label] + filled[label]] = i
+        filled[label] += 1
     joint = np.zeros(len(draw_sizes), np.int64)
     out[:] = 0.0
     for k in range(n_labels):
@@ -138,7 +141,8 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
                         log_count = logs[count]
                         out[t] += count * ((log_size - log_count) + (logs[draw_sizes[cluster]] - log_count))
                         joint[cluster] = 0
-    out /= sizes.sum()
+    for t in range(n_draws):
+        out[t] /= n_rows
 
 
 @njit(cache=True, nogil=True)
@@ -196,7 +200,10 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
     n_columns = len(sizes)
     score = np.empty(n_columns)
     share = 2.0 / n_draws
-    least_gain = LEAST_GAIN * weights.sum()
+    n_rows = 0
+    for i in range(n_items):
+        n_rows += weights[i]
+    least_gain = LEAST_GAIN * n_rows
     n_empty = 0
     for k in range(n_columns):
         n_empty += sizes[k] == 0

@@ -7,7 +7,7 @@ order. The partition has the prior alpha^K prod_k Gamma(m_k) up to a constant, m
 
 A move looks at the rows of one or two clusters, in `members`: the anchors i and j come first and stay on sides 0 and 1,
 the others are dealt to the sides in a random order. `sub_counts` (n_categories, 2) and `sub_totals` (n_columns, 2) are
-the counts of the two sides, all zero between moves; `touched` lists the categories that may not be.
+the counts of the two sides, as whole float64, all zero between moves; `touched` lists the categories that may not be.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..utils._rising import log_rising
 FIRST_SCAN = 1  # children of a move's key are for its scans, from this one on
 _MANY_TOKENS = 8  # up to as many factors stand between two looks at the size of a product
 _LARGE, _SMALL = 1e100, 1e-100
+_ADD, _TAKE_AWAY = np.array([1, -1])  # of one type for the compiler
 
 
 # Marginals
@@ -50,11 +51,11 @@ def gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_coun
     for place in range(n_touched):
         category = touched[place]
         gain += _gain(prior, out_sub_counts[category, 0], out_sub_counts[category, 1])
-        out_sub_counts[category] = 0
+        out_sub_counts[category] = 0.0
         column = column_of[category]
         column_prior = prior * (column_start[column + 1] - column_start[column])
         gain -= _gain(column_prior, out_sub_totals[column, 0], out_sub_totals[column, 1])
-        out_sub_totals[column] = 0
+        out_sub_totals[column] = 0.0
     return gain
 
 
@@ -75,7 +76,7 @@ def _gain(prior, of_0, of_1):
     """What counts of one category (or, negative, a column) in two clusters contribute; nothing where one has none."""
     if of_0 == 0 or of_1 == 0:
         return 0.0
-    return log_rising(prior, of_0) - log_rising(prior + of_1, of_0)
+    return log_rising(prior, np.int64(of_0)) - log_rising(prior + of_1, np.int64(of_0))
 
 
 # One row and the counts of two sides
@@ -83,10 +84,10 @@ def _gain(prior, of_0, of_1):
 
 @njit(cache=True, nogil=True)
 def _shift(indptr, indices, counts, column_of, row, side, sign, out_sub_counts, out_sub_totals):
-    """Add a row to a side, or take it away where `sign` is -1."""
+    """Add a row to a side (`sign` is _ADD), or take it away."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
-        tokens = np.int64(sign * counts[e])
+        tokens = np.float64(sign * counts[e])
         out_sub_counts[category, side] += tokens
         out_sub_totals[column_of[category], side] += tokens
 
@@ -96,7 +97,7 @@ def _touch(indptr, indices, row, sub_counts, n_touched, out_touched):
     """List a row's categories that no row before it had; the length of the list after it."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
-        if sub_counts[category, 0] + sub_counts[category, 1] == 0:
+        if sub_counts[category, 0] + sub_counts[category, 1] == 0.0:
             out_touched[n_touched] = category
             n_touched += 1
     return n_touched
@@ -193,7 +194,7 @@ def _scan(
             row = members[anchor]
             out_side[anchor] = anchor
             n_touched = _touch(indptr, indices, row, out_sub_counts, n_touched, out_touched)
-            _shift(indptr, indices, counts, column_of, row, anchor, 1, out_sub_counts, out_sub_totals)
+            _shift(indptr, indices, counts, column_of, row, anchor, _ADD, out_sub_counts, out_sub_totals)
     else:
         for place in range(2, n_members):
             in_1 += out_side[place]
@@ -207,7 +208,7 @@ def _scan(
             n_touched = _touch(indptr, indices, row, out_sub_counts, n_touched, out_touched)
         else:
             side = int(out_side[place])
-            _shift(indptr, indices, counts, column_of, row, side, -1, out_sub_counts, out_sub_totals)
+            _shift(indptr, indices, counts, column_of, row, side, _TAKE_AWAY, out_sub_counts, out_sub_totals)
             in_0 -= 1 - side
             in_1 -= side
 
@@ -218,15 +219,15 @@ def _scan(
         factor_0 *= in_0
         if log_odds == 0.0:
             share = factor_1 / (factor_1 + factor_0)
-            side = int(wanted[place]) if follow else int(uniform(key, place) < share)
+            side = int(wanted[place] if follow else uniform(key, place) < share)
             product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
         else:
             log_odds += math.log(factor_1 / factor_0)
-            side = int(wanted[place]) if follow else int(uniform(key, place) < math.exp(_log_share(log_odds)))
+            side = int(wanted[place] if follow else uniform(key, place) < math.exp(_log_share(log_odds)))
             log_probability += _log_share(log_odds if side == 1 else -log_odds)
             lowest = math.exp(min(floor - log_probability, 0.0))
         out_side[place] = side
-        _shift(indptr, indices, counts, column_of, row, side, 1, out_sub_counts, out_sub_totals)
+        _shift(indptr, indices, counts, column_of, row, side, _ADD, out_sub_counts, out_sub_totals)
         in_0 += 1 - side
         in_1 += side
 

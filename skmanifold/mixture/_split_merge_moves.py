@@ -20,6 +20,8 @@ from ._split_merge_kernels import deal, gain_of_labels, gain_of_two
 _FIRST_ANCHOR, _KIND, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type for the compiler
 _ORDER = 0  # scans count from 1
 
+_SIDE_1 = np.array([1])
+
 
 # Clusters
 
@@ -205,16 +207,16 @@ def make_moves(
     log_concentration = math.log(concentration)
     next_row, a_row = np.empty(n_rows, np.int64), np.full(capacity, -1, np.int64)
     _link_clusters(labels, next_row, a_row)
-    totals = np.empty((len(column_start) - 1, capacity), np.int64)
+    totals = np.empty((len(column_start) - 1, capacity))
     for label in range(capacity):
         _add_up_columns(column_start, categories, label, totals)
     members = np.empty(n_rows, np.int64)
     side, wanted = np.empty(n_rows, np.int8), np.empty(n_rows, np.int8)
-    sub_counts = np.zeros((len(column_of), 2), np.int64)
-    sub_totals = np.zeros((len(column_start) - 1, 2), np.int64)
+    sub_counts = np.zeros((len(column_of), 2))
+    sub_totals = np.zeros((len(column_start) - 1, 2))
     touched = np.empty(len(column_of), np.int64)
     clusters, log_partners = np.empty(capacity, np.int64), np.empty(capacity)
-    side_sizes, side_1 = np.empty(2, np.int64), np.ones(1, np.int64)
+    side_sizes = np.empty(2, np.int64)
     n_splits = n_merges = 0
 
     for move in range(n_moves):
@@ -266,7 +268,7 @@ def make_moves(
             side_sizes[:] = 0
             for member in range(n_members):
                 side_sizes[side[member]] += 1
-            _fill_log_partners(data, prior, i, side_1, len(side_1), side_sizes, sub_counts, sub_totals, log_partners)
+            _fill_log_partners(data, prior, i, _SIDE_1, 1, side_sizes, sub_counts, sub_totals, log_partners)
             of_side = log_partners[0]
             _fill_log_partners(data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partners)
             log_partner = of_side - _log_sum_with(log_partners, n_clusters, own, of_side)

@@ -47,13 +47,12 @@ def _spectrum(Y, basis):
     """Of Y with the basis projected off: eigenvalues of its scatter that are positive, and their directions as rows."""
     left = Y.copy()
     if len(basis) > 0:
-        within = np.dot(np.dot(Y, basis.T.copy()), basis)
+        within = np.dot(np.dot(Y, basis.T), basis)
         for i in range(len(left)):
             for a in range(left.shape[1]):
                 left[i, a] -= within[i, a]
     few = len(left) <= left.shape[1]
-    turned = left.T.copy()
-    rising, vectors = np.linalg.eigh(np.dot(left, turned) if few else np.dot(turned, left))
+    rising, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
     size, n = len(rising), 0
     least = 1e-12 * max(rising[size - 1], 0.0)
     while n < size and rising[size - 1 - n] > least:

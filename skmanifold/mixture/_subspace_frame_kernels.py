@@ -131,8 +131,8 @@ def frame_size(d, m):
 def _in_any_order(n, key):
     """A permutation, each as likely as any other."""
     order = np.empty(n, np.int64)
-    for i in range(n):
-        order[i] = i
+    for place in range(n):
+        order[place] = place
     for last in range(n - 1, 0, -1):
         i = np.int64(uniform(key, last) * (last + 1))
         order[last], order[i] = order[i], order[last]
@@ -162,8 +162,8 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
         Q[j, j] = 1.0
         for a in range(m):
             frame[j, a] = whole[order[j], a]
-    along = np.dot(Y, frame.T.copy())
-    R = np.dot(along.T.copy(), along)
+    along = np.dot(Y, frame.T)
+    R = np.dot(along.T, along)
     for sweep in range(n_sweeps):
         child = fold_in(fold_in(key, _SWEEP), sweep)
         for j in range(D):

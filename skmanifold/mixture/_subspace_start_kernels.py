@@ -25,10 +25,9 @@ def fit_axes(rows, members, max_dimension):
     for place in range(n):
         for f in range(width):
             centred[place, f] = rows[members[place], f] - mean[f]
-    turned = centred.T.copy()
     # The smaller of the two products has all eigenvalues that are not zero.
     wide = n < width
-    values, vectors = np.linalg.eigh(np.dot(centred, turned) if wide else np.dot(turned, centred))
+    values, vectors = np.linalg.eigh(np.dot(centred, centred.T) if wide else np.dot(centred.T, centred))
     size = len(values)
     for j in range(size):
         spectrum[j] = max(values[size - 1 - j], 0.0) / n

@@ -126,7 +126,9 @@ def _size_biased_places(key, sizes, concentration):
     """
     n = len(sizes)
     places = np.full(n, -1, np.int32)
-    left, place = sizes.sum(), 0
+    left = place = 0
+    for k in range(n):
+        left += sizes[k]
     for placed in range(n):
         log_empty = math.log(concentration) - math.log(concentration + left)
         place += int(math.log(open_uniform(key, 2 * placed)) / log_empty)  # the run of sticks without rows: geometric

@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.mixture import _spectral_start as spectral_module
 from skmanifold.mixture._spectral_start import spectral_partitions, spectral_start
-from skmanifold.mixture._subspace_start_kernels import nearest_rows, seed_flats, settle_dimensions
-from skmanifold.mixture._subspace_starts import Flats, coordinates, k_flats
+from skmanifold.mixture._subspace_start_kernels import nearest_rows, settle_dimensions
+from skmanifold.mixture._subspace_starts import Flats, coordinates, k_flats, seed_flats
 
 KEY = np.uint64(7)
 
@@ -184,10 +184,9 @@ def test_nearest_rows_are_those_of_a_sort():
 
 def test_each_next_seed_is_far_from_the_flats_before():
     rows = np.concatenate([np.linspace(-1.0, 1.0, 50)[:, None] * [1.0, 0.0, 0.0], [[0.0, 9.0, 0.0], [0.0, 0.0, 9.0]]])
-    labels = np.zeros(len(rows), np.int64)
     n_apart = 0
     for key in range(20):
-        seed_flats(rows, np.uint64(key), np.array([1, 0, 0]), labels)
+        labels = seed_flats(rows, np.uint64(key), np.array([1, 0, 0]))
         n_apart += len(np.unique(labels[[0, 50, 51]])) == 3
     assert n_apart >= 18
 
