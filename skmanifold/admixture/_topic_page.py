@@ -62,7 +62,7 @@ class TopicPage:
         ValueError
             If X has no tokens, or names do not fit its columns.
         """
-        from ..inspection._pyldavis import to_pyldavis  # what draws is imported only where it is asked for
+        from ._pyldavis import to_pyldavis  # brings in more of scipy than a fit needs
 
         check_is_fitted(self)
         return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)

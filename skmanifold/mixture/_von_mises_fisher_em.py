@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,30 @@ class Mixture(NamedTuple):
     def log_peaks(self) -> np.ndarray:
         """Logs of the weights times the densities at the mean directions."""
         return np.log(self.weights) + log_peak(len(self.directions), self.concentrations)
+
+
+class Climb(NamedTuple):
+    """Where the iterations from some first directions stand."""
+
+    mixture: Mixture
+    labels: np.ndarray
+    trace: list[float]
+    converged: bool
+
+    def attributes(self, rows: Directions) -> dict[str, Any]:
+        """What the estimator has when it is fitted."""
+        labels = self.labels.copy()
+        labels[np.diff(rows.indptr) == 0] = np.argmax(self.mixture.weights)
+        return {
+            "weights_": self.mixture.weights,
+            "mean_directions_": np.ascontiguousarray(self.mixture.directions.T),
+            "concentrations_": self.mixture.concentrations,
+            "labels_": labels,
+            "converged_": self.converged,
+            "n_iter_": len(self.trace),
+            "lower_bound_": self.trace[-1],
+            "log_likelihood_trace_": np.array(self.trace),
+        }
 
 
 class VonMisesFisherEM:

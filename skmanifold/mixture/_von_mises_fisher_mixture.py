@@ -23,7 +23,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
-from ._von_mises_fisher_em import Mixture, VonMisesFisherEM, dense_row
+from ._von_mises_fisher_em import Climb, Mixture, VonMisesFisherEM, dense_row
 from ._von_mises_fisher_kernels import predict_rows
 
 _BLOCK_ROWS = 2048  # of a prediction
@@ -270,7 +270,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.stack([dense_row(rows, row) for row in range(rows.n_rows)], axis=1)
 
-    def _climb(self, em: VonMisesFisherEM, seeds: np.ndarray, context: Any, task: dict) -> _Run:
+    def _climb(self, em: VonMisesFisherEM, seeds: np.ndarray, context: Any, task: dict) -> Climb:
         """Iterate from first directions until nothing is gained, or a callback stops it."""
         mixture = em.begin(seeds)
         trace: list[float] = []
@@ -280,7 +280,7 @@ class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, Bas
             if self.verbose and len(trace) % self.verbose == 0:
                 print(f"iteration {len(trace)} of {self.max_iter}: lower bound {trace[-1]:.9g}")
             converged = len(trace) > 1 and trace[-1] - trace[-2] < self.tol
-            run = _Run(mixture, em.labels.copy(), trace, converged)
+            run = Climb(mixture, em.labels.copy(), trace, converged)
             self._pass_report = PassReport("lower bound", trace[-1], em.rows.n_rows, "rows", True)
             step = start.subcontext(task_name="iteration").call_on_fit_task_begin(**task)
             attributes = partial(run.attributes, em.rows) if wants_estimator(self, step) else None
@@ -475,30 +475,6 @@ class _Reading(NamedTuple):
     log_density: np.ndarray  # (n_rows,)
     labels: np.ndarray  # (n_rows,) int64
     shares: np.ndarray  # (n_rows, K)
-
-
-class _Run(NamedTuple):
-    """Where the iterations from some first directions ended."""
-
-    mixture: Mixture
-    labels: np.ndarray
-    trace: list[float]
-    converged: bool
-
-    def attributes(self, rows: Directions) -> dict[str, Any]:
-        """What the estimator has when it is fitted."""
-        labels = self.labels.copy()
-        labels[np.diff(rows.indptr) == 0] = np.argmax(self.mixture.weights)
-        return {
-            "weights_": self.mixture.weights,
-            "mean_directions_": np.ascontiguousarray(self.mixture.directions.T),
-            "concentrations_": self.mixture.concentrations,
-            "labels_": labels,
-            "converged_": self.converged,
-            "n_iter_": len(self.trace),
-            "lower_bound_": self.trace[-1],
-            "log_likelihood_trace_": np.array(self.trace),
-        }
 
 
 def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:

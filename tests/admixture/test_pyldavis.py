@@ -11,8 +11,8 @@ from scipy.spatial.distance import jensenshannon
 from sklearn.base import BaseEstimator
 
 from skmanifold import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold.admixture._pyldavis import principal_coordinates, to_pyldavis
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inspection._pyldavis import principal_coordinates, to_pyldavis
 
 pytest.importorskip("pyLDAvis")
 pandas = pytest.importorskip("pandas")
