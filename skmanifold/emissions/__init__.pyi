@@ -6,6 +6,7 @@ from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters
 from ._linear import LinearRows as LinearRows
 from ._linear import read_counts as read_counts
+from ._linear import sums_of_rows as sums_of_rows
 from ._multinomial import Multinomial as Multinomial
 from ._named import EMISSIONS as EMISSIONS
 from ._poisson import Poisson as Poisson

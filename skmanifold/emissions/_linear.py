@@ -131,6 +131,18 @@ def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
 
 
 def sums_of_rows(counts: Counts | LinearRows, values: np.ndarray) -> np.ndarray:
-    """Sums over each row's entries of `values`, (nnz,)."""
+    """Sums of a value for each entry over the entries of each row.
+
+    Parameters
+    ----------
+    counts : Counts or LinearRows
+        Rows of entries.
+    values : ndarray of shape (nnz,)
+        A value for each entry, row after row.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_rows,)
+    """
     rows = np.repeat(np.arange(counts.n_rows), np.diff(counts.indptr))
     return np.bincount(rows, weights=values, minlength=counts.n_rows)

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from admixture._family_data import small_rows
 from sklearn.datasets import load_iris
 
 from skmanifold import (
@@ -23,7 +24,6 @@ from skmanifold import (
 from skmanifold.datasets import make_categorical_mixture, make_lda_corpus, make_subspaces
 from skmanifold.inference import Draws
 from skmanifold.inference._arviz import falling, to_tree
-from tests.admixture._family_data import small_rows
 
 pytest.importorskip("arviz_base")
 pandas = pytest.importorskip("pandas")
