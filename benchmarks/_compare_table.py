@@ -52,9 +52,7 @@ def summary_rows(contest, outcomes):
         gains = _gains(values[ours], values[peer], j, measure)
         level = 1.0 if measure.by == "ratio" else 0.0
         winner = ours if np.median(gains) > level else peer
-        won = "level" if np.median(gains) == level else f"**{winner.name}**"
-        if won != "level" and gains.min() <= level <= gains.max():
-            won += ", not in every turn"
+        won = "level: both won turns, or neither" if gains.min() <= level <= gains.max() else f"**{winner.name}**"
         rows.append([contest.title, measure.name, ours.name, peer.name, _spread_of_gains(gains, measure), won])
     return rows
 

@@ -68,8 +68,8 @@ def test_equal_winners_are_both_bold():
     [
         ((6.0, 7.0, 8.0), "**ours, second**"),
         ((1.0, 2.0, 2.5), "**peer**"),
-        ((2.0, 2.0, 4.0), "**peer**, not in every turn"),
-        ((3.0, 3.0, 3.0), "level"),
+        ((2.0, 2.0, 4.0), "level: both won turns, or neither"),
+        ((3.0, 3.0, 3.0), "level: both won turns, or neither"),
     ],
 )
 def test_the_summary_sets_the_best_of_ours_beside_the_best_peer(peer, won):
