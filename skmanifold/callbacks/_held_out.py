@@ -15,7 +15,7 @@ from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
-from ..utils._sklearn import safe_indexing
+from ..utils._sklearn import n_rows, safe_indexing
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _FRACTION = 0.1
@@ -140,16 +140,16 @@ class HeldOutMonitor(ScoringMonitor):
                 f"HeldOutMonitor cannot hold rows out of a {type(X).__name__}, which is not in memory: give it X_val."
             )
         assert self.fraction is not None  # where there is no X_val
-        n_rows = _n_rows(X)
-        if n_rows < 2:
-            raise ValueError(f"HeldOutMonitor needs two rows at least to hold one out, and X has n_samples={n_rows}.")
-        n_held = min(max(1, round(self.fraction * n_rows)), n_rows - 1)
+        n_all = n_rows(X)
+        if n_all < 2:
+            raise ValueError(f"HeldOutMonitor needs two rows at least to hold one out, and X has n_samples={n_all}.")
+        n_held = min(max(1, round(self.fraction * n_all)), n_all - 1)
         y = others[0] if others else None
         by_class = y is not None and is_classifier(estimator)
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
             1, test_size=n_held, random_state=self.random_state
         )
-        kept, held = (np.sort(rows) for rows in next(splitter.split(np.empty(n_rows), y if by_class else None)))
+        kept, held = (np.sort(rows) for rows in next(splitter.split(np.empty(n_all), y if by_class else None)))
         self._runs[estimator] = _Run(safe_indexing(X, held), None if y is None else safe_indexing(y, held))
         return tuple(None if array is None else safe_indexing(array, kept) for array in (X, *others))
 
@@ -190,7 +190,7 @@ class HeldOutMonitor(ScoringMonitor):
         is_pass = context.max_subtasks == 0
         if fitted_estimator is None or not self.is_due(context) or (run.scores and not is_pass):
             return False
-        y = np.zeros(_n_rows(run.X)) if run.y is None else run.y
+        y = np.zeros(n_rows(run.X)) if run.y is None else run.y
         super().on_fit_task_end(estimator, context, X=run.X, y=y, fitted_estimator=fitted_estimator)
         if self.patience is None or not is_pass:
             return False
@@ -250,7 +250,3 @@ def _is_in_memory(X) -> bool:
     return (
         sp.issparse(X) or isinstance(X, (list, tuple)) or (hasattr(X, "__array__") and not hasattr(X, "__dask_graph__"))
     )
-
-
-def _n_rows(X) -> int:
-    return X.shape[0] if hasattr(X, "shape") else len(X)

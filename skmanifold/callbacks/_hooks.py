@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..utils._sklearn import n_rows
+
 
 class PassReport(NamedTuple):
     """How a fit stands after a pass, as ``_pass_report`` of the estimator while it is fitted."""
@@ -37,8 +39,7 @@ def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
 
 def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
     """``labels_`` of a fit to X; where callbacks have held rows out, the predicted ones."""
-    keeps_all = not any(hasattr(callback, "hold_out") for callback in _callbacks(estimator))
-    return estimator.labels_ if keeps_all else estimator.predict(X)
+    return estimator.labels_ if len(estimator.labels_) == n_rows(X) else estimator.predict(X)
 
 
 def _callbacks(estimator: BaseEstimator) -> list:

@@ -6,6 +6,7 @@ from sklearn.callback._progressbar import RichProgressMonitor, _run_monitors, _r
 from sklearn.callback._transport import open_listener, send
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _num_samples as n_rows
 
 # What a fit under way leaves on the estimator, for scikit-learn to clear when the fit ends, well or badly.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
@@ -25,6 +26,7 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "get_context_path",
+    "n_rows",
     "open_listener",
     "progress_runs",
     "safe_indexing",

@@ -124,6 +124,8 @@ def test_fit_predict_labels_the_rows_held_out_too(name):
     labels = estimator.fit_predict(X)
     assert len(estimator.labels_) == 48
     np.testing.assert_array_equal(labels, estimator.predict(X))
+    kept_all = clone(estimator).set_callbacks(HeldOutMonitor(X[:9]))
+    np.testing.assert_array_equal(kept_all.fit_predict(X), kept_all.labels_)
 
 
 # When there are scores, and when a fit stops
