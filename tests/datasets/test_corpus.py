@@ -55,7 +55,7 @@ KINDS = {
     "uint8 tokens": lambda X: (tokens(row).astype(np.uint8) for row in X),
     "token lists": lambda X: [tokens(row).tolist() for row in X],
     "sparse rows": lambda X: (sp.csr_matrix(X)[i] for i in range(len(X))),
-    "flat sparse rows": lambda X: (sp.csr_array(X)[i] for i in range(len(X))),
+    "flat sparse rows": lambda X: (sp.coo_array(row) for row in X),
     "one matrix again and again": reused_arrays,
     "sparse blocks": lambda X: (sp.csc_array(X[start : start + 4]) for start in range(0, len(X), 4)),
     "dense blocks": lambda X: (X[start : start + 4].astype(np.float32) for start in range(0, len(X), 4)),
