@@ -12,6 +12,7 @@ import numpy as np
 from _compare_turns import OURS, Contest, Contestant, Measure, has_data, timed
 from _corpora import load_counts, split_documents
 from _peers import Gensim, ScikitLearn, Tomotopy
+from _stop_after import StopAfter
 from lda_memory import PeakMemory
 from lda_perplexity import score
 from lda_speed import Ours
@@ -79,27 +80,6 @@ def speed(quick):
     )
 
 
-class StopAfter:
-    """Callback that ends a fit before the pass that would outlast its seconds of the processor."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def setup(self, estimator, context):
-        self.begun = self.last = time.process_time()
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        now = time.process_time()
-        self.last, duration = now, now - self.last
-        return now - self.begun + duration > self.seconds
-
-
 class InParts:
     """An online trainer whose steps are parts of the corpus, so that a small budget ends near its time."""
 
@@ -141,7 +121,7 @@ def perplexity(quick):
                 burn_in=0,
                 thin=1_000_000,
                 random_state=turn,
-            ).set_callbacks(StopAfter(budget))
+            ).set_callbacks(StopAfter(budget, time.process_time))
             _, seconds = timed(lambda: lda.fit(train))
             return score(lda.components_, test, alpha).perplexity, seconds
 

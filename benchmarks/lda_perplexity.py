@@ -17,31 +17,11 @@ import warnings
 import numpy as np
 from _corpora import load_counts, split_documents
 from _peers import installed
+from _stop_after import StopAfter
 
 from skmanifold import StochasticLDA
 from skmanifold.metrics import document_completion
 from skmanifold.samplers import ESCA
-
-
-class StopAfter:
-    """Callback that ends a fit before the pass that would outlast `seconds`."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def setup(self, estimator, context):
-        self.start = self.last = time.perf_counter()
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        now = time.perf_counter()
-        self.last, duration = now, now - self.last
-        return now - self.start + duration > self.seconds
 
 
 def score(topic_word, X_test, alpha):
@@ -69,7 +49,7 @@ def run_ours(X, X_test, corpus, n_components, budgets, alpha, beta, seed):
             burn_in=0,
             thin=1_000_000,
             random_state=seed,
-        ).set_callbacks(StopAfter(budget))
+        ).set_callbacks(StopAfter(budget, time.perf_counter))
         start = time.perf_counter()
         lda.fit(X)
         seconds = time.perf_counter() - start

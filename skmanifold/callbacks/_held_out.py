@@ -15,7 +15,7 @@ from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
-from ..utils._sklearn import n_rows, safe_indexing
+from ..utils._sklearn import n_rows, take_rows
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _FRACTION = 0.1
@@ -150,8 +150,8 @@ class HeldOutMonitor(ScoringMonitor):
             1, test_size=n_held, random_state=self.random_state
         )
         kept, held = (np.sort(rows) for rows in next(splitter.split(np.empty(n_all), y if by_class else None)))
-        self._runs[estimator] = _Run(safe_indexing(X, held), None if y is None else safe_indexing(y, held))
-        return tuple(None if array is None else safe_indexing(array, kept) for array in (X, *others))
+        self._runs[estimator] = _Run(take_rows(X, held), None if y is None else take_rows(y, held))
+        return tuple(None if array is None else take_rows(array, kept) for array in (X, *others))
 
     def is_due(self, context: Any) -> bool:
         """Whether the task that `context` stands for is scored."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
@@ -13,6 +12,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import co_clustering
+from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
 from ._axes import AGAINST, SHADES, one_panel, pyplot, strip
 
@@ -116,7 +116,7 @@ class CoClusteringDisplay:
         rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
         shown = None
         if draws is None:
-            shown = _take(X, rows)
+            shown = take_rows(X, rows)
             similarity = estimator.co_clustering(shown)
         else:
             similarity = co_clustering(draws, rows)
@@ -177,12 +177,6 @@ def _drawn_labels(estimator: Any) -> np.ndarray:
     if labels is None or labels.shape[1] == 0:
         raise ValueError("No draws of the rows' labels were kept: pass X.")
     return labels.reshape(-1, labels.shape[-1])
-
-
-def _take(X: Any, rows: np.ndarray) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return (sp.csr_array(X) if sp.issparse(X) else np.asarray(X))[rows]
 
 
 def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:

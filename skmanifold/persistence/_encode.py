@@ -92,8 +92,8 @@ class Encoder:
         if callable(value) and hasattr(value, "__name__"):
             self._refuse(path, f"is the function {_full_name(value)}, whose code the file cannot hold")
         name = self._known(kind, path, "is an object of the class")
-        if isinstance(value, tuple):
-            return {"type": "named tuple", "class": name, "fields": self._attributes(value._asdict(), path)}  # type: ignore[attr-defined]
+        if issubclass(kind, tuple):
+            return {"type": "named tuple", "class": name, "fields": self._attributes(value._asdict(), path)}
         return self._object(value, name, path)
 
     def _object(self, value: Any, name: str, path: str) -> dict[str, Any]:

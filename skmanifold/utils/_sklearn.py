@@ -4,12 +4,17 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.callback._callback_context import get_context_path
 from sklearn.callback._progressbar import RichProgressMonitor, _run_monitors, _run_queues
 from sklearn.callback._transport import open_listener, send
-from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples as n_rows
 
 # What a fit under way leaves on the estimator, for scikit-learn to clear when the fit ends, well or badly.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+
+
+def take_rows(X, rows):
+    """Some rows of an array, a sparse matrix of any format, a data frame or a list."""
+    return _safe_indexing(indexable(X)[0], rows)
 
 
 def progress_runs(root, queue, monitor) -> None:
@@ -29,6 +34,6 @@ __all__ = [
     "n_rows",
     "open_listener",
     "progress_runs",
-    "safe_indexing",
     "send",
+    "take_rows",
 ]

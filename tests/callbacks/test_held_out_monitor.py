@@ -99,7 +99,9 @@ def test_a_classifier_is_scored_when_it_is_fitted_on_rows_of_each_class():
     assert abs(classifier.class_prior_[1] - CLASSES.mean()) < 1 / 45
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix, pd.DataFrame, np.ndarray.tolist])
+@pytest.mark.parametrize(
+    "convert", [np.asarray, sp.csr_array, sp.csc_matrix, sp.coo_array, pd.DataFrame, np.ndarray.tolist]
+)
 def test_rows_of_any_type_are_held_out(convert):
     X = COUNTS.toarray()
     monitor, same = HeldOutMonitor(fraction=0.2), HeldOutMonitor(fraction=0.2)
