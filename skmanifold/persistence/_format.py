@@ -22,8 +22,8 @@ from .._version import __version__
 from ..utils._disk import replaced
 
 FORMAT = 1  # raised when an older version of the package could not read what is written
-_MAGIC = "skmanifold estimator"
-_DOCUMENT = "estimator.json"
+_MAGIC = "skmanifold {kind}"
+_DOCUMENT = "{kind}.json"  # also the name under which it holds the tree
 _SIGNATURE = b"PK\x03\x04"  # of a zip archive that has something in it
 _HEADERS = {  # of arrays, by the version of numpy's own format
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -42,27 +42,27 @@ class UnknownFormatError(ValueError):
     """Raised where a file is not ours, or newer than this version of the package."""
 
 
-def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool) -> None:
-    """Write a tree and its arrays to a file that appears under its name only when it is complete."""
+def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, kind: str = "estimator") -> None:
+    """Write a tree and its arrays to a file of this kind, which appears under its name only when it is complete."""
     document = {
-        "magic": _MAGIC,
+        "magic": _MAGIC.format(kind=kind),
         "format": FORMAT,
         "skmanifold": __version__,
         "libraries": _LIBRARIES,
-        "estimator": tree,
+        kind: tree,
     }
     text = json.dumps(document, allow_nan=False).encode("ascii")
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with replaced(path) as temporary, zipfile.ZipFile(temporary, "x", method) as archive:
-        with archive.open(_DOCUMENT, "w", force_zip64=True) as member:
+        with archive.open(_DOCUMENT.format(kind=kind), "w", force_zip64=True) as member:
             member.write(text)
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document of a file, and its arrays.
+def read(path: Path, kind: str = "estimator") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document of a file of this kind, and its arrays.
 
     Raises
     ------
@@ -73,14 +73,14 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """
     with open(path, "rb") as file:
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
-            raise _no_estimator(path)
+            raise _other_file(path, kind)
         with (
             told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"),
             zipfile.ZipFile(file) as archive,
         ):
-            document = _read_document(path, archive)
+            document = _read_document(path, archive, kind)
             # A later format makes a document of format 1 one of its own here; its arrays are read as they are.
-            names = [name for name in archive.namelist() if name != _DOCUMENT]
+            names = [name for name in archive.namelist() if name != _DOCUMENT.format(kind=kind)]
             return document, {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
 
 
@@ -96,12 +96,13 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
         raise ValueError(f"{what} ({reason.rstrip('.')}).") from error
 
 
-def _read_document(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
-    if _DOCUMENT not in archive.namelist():
-        raise _no_estimator(path)
-    document = json.loads(archive.read(_DOCUMENT))
-    if not isinstance(document, dict) or document.get("magic") != _MAGIC:
-        raise _no_estimator(path)
+def _read_document(path: Path, archive: zipfile.ZipFile, kind: str) -> dict[str, Any]:
+    name = _DOCUMENT.format(kind=kind)
+    if name not in archive.namelist():
+        raise _other_file(path, kind)
+    document = json.loads(archive.read(name))
+    if not isinstance(document, dict) or document.get("magic") != _MAGIC.format(kind=kind):
+        raise _other_file(path, kind)
     if document["format"] > FORMAT:
         raise UnknownFormatError(
             f"{path} was written by skmanifold {document['skmanifold']} in format {document['format']}; this is "
@@ -129,5 +130,8 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         return array.T if transposed else array
 
 
-def _no_estimator(path: Path) -> UnknownFormatError:
-    return UnknownFormatError(f"{path} is not a file that the method `save` of an estimator of skmanifold wrote.")
+def _other_file(path: Path, kind: str) -> UnknownFormatError:
+    writer = {"estimator": "the method `save` of an estimator of skmanifold wrote"}.get(
+        kind, f"holds a {kind} of skmanifold"
+    )
+    return UnknownFormatError(f"{path} is not a file that {writer}.")

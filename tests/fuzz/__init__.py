@@ -1,0 +1,1 @@
+"""Seeded fuzzers of every door: altered files, malformed matrices, corpora, checkpoints and text formats."""
