@@ -21,6 +21,7 @@ from .inference._shards import ShardedModel
 from .persistence import SavesItself
 from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
+from .utils._interrupts import plain_interrupts
 from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
 from .utils._typing import fit_context
@@ -190,7 +191,8 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     """Put every attribute back as it was if the block raises, Ctrl-C included."""
     before = dict(estimator.__dict__)
     try:
-        yield
+        with plain_interrupts():
+            yield
     except BaseException:
         kept = {name: estimator.__dict__[name] for name in CALLBACK_STATE if name in estimator.__dict__}
         estimator.__dict__.clear()

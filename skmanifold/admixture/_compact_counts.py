@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..utils._csuros import largest_precision, register_values, round_to_register
+from ..utils._njit import njit
 from ..utils._random import fold_in
 from ._topic_counts import TopicCounts
 

@@ -11,8 +11,8 @@ word, strides (n_components, 1).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in, random_bits, uniform
 from ..utils._rising import log_rising
 

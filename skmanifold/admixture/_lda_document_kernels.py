@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..utils._njit import njit
 from ..utils._prefetch import pointer_to, prefetch
 from ..utils._random import fold_in, uniform
 from ._vectors import (

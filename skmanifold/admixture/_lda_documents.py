@@ -6,10 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..utils._csr import Counts
 from ..utils._exact_sum import exact_sum
+from ..utils._njit import njit
 from ..utils._prefetch import prefetch
 from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_cvb0_kernels import _index_words

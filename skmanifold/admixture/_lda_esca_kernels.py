@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._prefetch import prefetch
 from ..utils._random import fold_in, random_bits, uniform
 from ._row_scan import find_in_scan, scan_row

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..utils._csr import Counts
+from ..utils._njit import njit
 from ..utils._threads import Workers
 from ._vectors import LANES
 

@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..manifolds import PositiveOrthant
 from ..models._minibatch import MinibatchTarget
 from ..samplers._lazy_rows import make_row_prior
 from ..utils._csr import Counts
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers
 from ._lda_documents import Documents, make_word_table, sample_documents, take_documents

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ._vectors import LANES
 
 _TOPIC = np.uint32(0xFFFF)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..inference._spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
+from ..utils._njit import njit
 from ..utils._random import fold_in
 
 _GAIN = 0.1  # of the logarithm of a step size, per unit of acceptance probability

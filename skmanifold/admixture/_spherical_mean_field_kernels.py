@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..distributions._bessel_kernels import compute_ratio
 from ..utils._dot import dot
+from ..utils._njit import njit
 from ._learn_prior_kernels import _log_gamma
 
 _MAX_MOVE = 3.0  # of the logarithm of a shape in one step

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numba import njit
 
 from ..inference._shards import RowLatents
+from ..utils._njit import njit
 from ._token_model import TokenLatents, TokenModel
 from ._vectors import LANES, zeros_by_cache_line
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from ..models._topic_word import TopicWord
+from ..utils._njit import njit
 
 
 class TopicCounts(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..models._topic_word import TopicWord
+from ..utils._njit import njit
 from ._compact_counts import PackedCounts, pack, unpack
 from ._topic_counts import TopicCounts, _weigh
 

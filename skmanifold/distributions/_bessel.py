@@ -6,8 +6,8 @@ import math
 from typing import Any, overload
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._typing import ArrayLike
 from ._bessel_kernels import compute_derivative, compute_inverse, compute_log_scaled, compute_ratio
 

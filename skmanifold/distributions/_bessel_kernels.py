@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ..utils._njit import njit
 
 _N_TERMS = 12
 _LARGE_RADIUS = 50.0

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in, uniform
 from ..utils._typing import ArrayLike
 from ._generator import GeneratorLike, SizeLike, as_generator, as_shape

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..utils._lanes import ROW_LANES, load_rows
+from ..utils._njit import njit
 from ..utils._random import fold_in
 from ..utils._variates import gamma_variate, normal
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
+from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike
 

@@ -14,6 +14,7 @@ from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
 from ..samplers._manifold_sampler import checked_position
 from ..samplers._resolve import resolve_sampler
+from ..utils._interrupts import plain_interrupts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
@@ -112,7 +113,7 @@ def sample(
     n_workers = effective_n_jobs(n_jobs)
     block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
     run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
-    with Workers(n_jobs) as workers, threadpool_limits(1, user_api="blas"):
+    with plain_interrupts(), Workers(n_jobs) as workers, threadpool_limits(1, user_api="blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
         try:
             workers.run(run.advance, tasks)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..manifolds._sphere import flow_point, project_point
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 

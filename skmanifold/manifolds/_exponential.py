@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ..utils._njit import njit
 
 _INVERSE_FACTORIALS = np.array([1.0 / math.factorial(j) for j in range(17)])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ._shapes import ShapedLikeArray
 from ._validation import check_non_negative, finite_array
 

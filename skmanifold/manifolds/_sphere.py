@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..utils._dot import dot
+from ..utils._njit import njit
 from ..utils._typing import ArrayLike
 from ._shapes import RowsOfVectors
 from ._validation import finite_array

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
 from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._njit import njit
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike

@@ -7,8 +7,8 @@ Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draw
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in
 
 LEAST_GAIN = 1e-12  # nats of expected variation of information; less is rounding

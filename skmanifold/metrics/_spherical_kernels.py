@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..models._spherical_topics import gather_products
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, row_key
 from ._spherical_annealing import N_RUNGS, anneal, start_steps
 from ._spherical_importance import BATCH, draw_from_prior, effective_fraction

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in, uniform
 from ..utils._variates import gamma_variate, normal, open_uniform
 

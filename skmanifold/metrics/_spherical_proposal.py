@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from ..utils._njit import njit
 from ..utils._random import fold_in
 from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
 from ._spherical_power_normal import draw, moments

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp, fill_log_gammas
+from ..utils._njit import njit
 from ..utils._random import fold_in
 
 

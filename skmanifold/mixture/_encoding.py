@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from sklearn.utils.validation import validate_data
 
 from ..utils._csr import validate_counts, whole_counts
+from ..utils._njit import njit
 from ..utils._threads import split_range
 from ._table import Table
 

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..manifolds import PositiveOrthant
 from ..models import IncompatibleError, check_compatible, seen_by
 from ..samplers import ManifoldSampler, State
 from ..samplers._gradient import SVRG
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._variates import fill_log_gamma_variates, log_gamma_variate
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
+from ..utils._njit import njit
 from ..utils._prefetch import prefetch
 from ..utils._random import fold_in, uniform
 from ..utils._variates import open_uniform

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..samplers._lazy_rows_kernels import fill_exp
+from ..utils._njit import njit
 from ..utils._rising import log_rising
 from ._label_kernels import add_scores
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in, uniform
 from ..utils._variates import exponential
 from ._predict_kernels import add_predictive

@@ -7,12 +7,12 @@ from numbers import Integral
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..models import IncompatibleError
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._slice import Slice
 from ..samplers._sticks import Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._sklearn import Interval
 from ..utils._variates import open_uniform

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..distributions._truncated_gamma import draw_ratio
 from ..utils._dot import dot
+from ..utils._njit import njit
 from ..utils._random import fold_in, uniform
 from ..utils._variates import exponential, normal
 from ._subspace_variates import log_gain

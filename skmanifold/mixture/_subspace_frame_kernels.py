@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..distributions._truncated_gamma import draw_ratio
 from ..utils._dot import dot
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 from ._subspace_birth_kernels import give_birth_or_take, orthonormalise, scatter_along, with_room

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..utils._lanes import ROW_LANES, load_rows
+from ..utils._njit import njit
 from ..utils._random import uniform
 
 

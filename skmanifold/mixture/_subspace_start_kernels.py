@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ..utils._njit import njit
 
 _MAX_NOISE_ROUNDS = 20
 _LEAST_AXIS = 1e-12  # relative variance: below, a direction of few rows is rounding

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from ..utils._njit import njit
 from ..utils._random import uniform
 from ..utils._variates import open_uniform
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import row_key
 
 _LEAST_LOG_SHARE = -40.0  # beside a share of 1 what is below is lost in rounding

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..distributions._bessel_kernels import compute_ratio
+from ..utils._njit import njit
 
 _TILE = 64  # words: a tile of topics stays in the first cache
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from ..distributions._truncated_gamma import draw_ratio
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import exponential, normal
 

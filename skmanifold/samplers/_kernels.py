@@ -8,9 +8,9 @@ noise, and how much of the gradient noise's covariance to take off it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..utils._dot import dot
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, uniform
 from ..utils._variates import normal
 

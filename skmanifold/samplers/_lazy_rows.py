@@ -20,9 +20,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.special import gammainc, gammaincc, gammaln
 
+from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike
 from ._lazy_rows_kernels import N_LAYERS, fill_expected, merge_blocks, read_blocks

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import fold_in, random_bits
 from ..utils._variates import exponential, gamma_variate, log_gamma_variate, normal, open_uniform
 

@@ -7,10 +7,10 @@ from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from ..manifolds import PositiveOrthant, Simplex
 from ..models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
+from ..utils._njit import njit
 from ..utils._offers import offers
 from ..utils._random import Purpose, fold_in
 from ..utils._sklearn import Interval, StrOptions

@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._variates import exponential, log_gamma_variate, open_uniform
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from sklearn.utils.validation import check_non_negative, validate_data
 
+from ._njit import njit
 from ._random import fold_in, row_key, uniform
 
 

@@ -10,8 +10,8 @@ its two neighbours: then the error is that of one step.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ._njit import njit
 from ._random import random_bits
 
 _LARGEST_REGISTER = 255

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from ._njit import njit
 
 ROW_LANES = 32  # rows at a time: sums need no reassociation
 

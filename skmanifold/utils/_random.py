@@ -9,9 +9,9 @@ different increments: a key may be folded and drawn from without its children re
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from sklearn.utils import check_random_state
 
+from ._njit import njit
 from ._typing import RandomStateLike
 
 _DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ._njit import njit
 from ._random import fold_in, random_bits
 
 # The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.

@@ -1,0 +1,114 @@
+"""numba's `njit`, whose cache never stands in the way: kernels that cannot be kept on disk stay in memory.
+
+With ``cache=True`` numba itself refuses to make a kernel where no folder can be written, and raises whatever goes wrong
+with the files of its cache. This is the only home of numba's names for caches.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numba
+from numba import config
+from numba.core import caching
+
+_DAMAGED = (EOFError, pickle.UnpicklingError)  # what a file raises that was cut
+_UNCACHED = (
+    "Compiled kernels of skmanifold cannot be kept ({reason}), so every new process compiles them again, which takes "
+    "seconds: set the environment variable NUMBA_CACHE_DIR to a folder that can be written."
+)
+_warned: set[str] = set()
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
+    """Numba's decorator; with `cache`, machine code is taken from a cache that may be read-only, or missing."""
+
+    def decorate(function: Callable) -> Any:
+        kernel = numba.njit(**options)(function)
+        if cache and not config.DISABLE_JIT:
+            kernel._cache = _KernelCache(function)
+        return kernel
+
+    return decorate
+
+
+class _KernelCache(caching.NullCache):
+    """The machine code of one kernel: read wherever it is found, kept where that is possible.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel's Python function.
+    """
+
+    def __init__(self, function: Callable):
+        self._places: list[caching.FunctionCache] = []
+        for writable, filled in _KINDS:
+            with suppress(RuntimeError):  # nothing can be written there
+                self._places.append(writable(function))
+                return
+            with suppress(RuntimeError):  # nothing is there
+                self._places.append(filled(function))
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder to which machine code would be written."""
+        return self._places[-1].cache_path if self._places else None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel for these types, or None."""
+        for place in self._places:
+            try:
+                found = place.load_overload(sig, target_context)
+            except _DAMAGED:
+                with suppress(OSError):
+                    place.flush()
+            except OSError:  # of another user, perhaps
+                continue
+            else:
+                if found is not None:
+                    return found
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the kernel for these types, or warn once that it cannot be kept."""
+        reason = "no folder for them can be written"
+        if self._places:
+            try:
+                self._places[-1].save_overload(sig, data)
+                return
+            except OSError as error:
+                reason = f"{self.cache_path}: {error.strerror or error}"
+        if not _warned:
+            _warned.add(reason)
+            warnings.warn(_UNCACHED.format(reason=reason), RuntimeWarning, stacklevel=2)
+
+    def flush(self) -> None:
+        """Forget what is kept."""
+        for place in self._places[-1:]:
+            place.flush()
+
+
+class _Filled:
+    """Mixin of numba's locators: a folder that is there, whether or not it can be written."""
+
+    def ensure_cache_path(self) -> None:
+        """Raise an OSError if there is no such folder."""
+        os.listdir(self.get_cache_path())  # type: ignore[attr-defined]
+
+
+def _cache_in(locator: type) -> type[caching.FunctionCache]:
+    """Numba's cache, in one place alone."""
+    in_one_place = type("_InOnePlace", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
+    return type("_CacheInOnePlace", (caching.FunctionCache,), {"_impl_class": in_one_place})
+
+
+_KINDS = [
+    (_cache_in(locator), _cache_in(type(f"_Filled{locator.__name__}", (_Filled, locator), {})))
+    for locator in caching.CacheImpl._locator_classes
+]

@@ -1,0 +1,105 @@
+"""Kernels where the cache is read-only, missing or damaged: they run, and a filled cache is used."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "skmanifold"
+
+KERNELS = """
+from skmanifold.utils._njit import njit
+
+@njit(cache=True)
+def square(x):
+    return x * x
+
+@njit(cache=True, nogil=True)
+def sum_of_squares(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += square(x[i])
+    return total
+"""
+
+READ_ONLY = """
+import errno, os, sys
+
+def refuse(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        writes = flags is not None and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) or set(mode or "") & set("wax+")
+        if writes and path != os.devnull:
+            raise OSError(errno.EROFS, "Read-only file system", path)
+    elif event in ("os.mkdir", "os.rename", "os.remove"):
+        raise OSError(errno.EROFS, "Read-only file system", arguments[0])
+
+sys.addaudithook(refuse)
+"""
+
+USE = """
+import sys, warnings
+import numpy as np
+from numba.core import event
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from kernels import sum_of_squares
+    with event.install_recorder("numba:compile") as recorder:
+        result = sum_of_squares(np.arange(4.0))
+    sum_of_squares(np.arange(4))
+n_compiled = sum(record.is_start for _, record in recorder.buffer)
+print(result, n_compiled, len(caught), *[warning.message for warning in caught])
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run code that may import `kernels`, whose cache is the folder "cache"."""
+    (tmp_path / "kernels.py").write_text(KERNELS)
+
+    def run(code, **environment):
+        paths = os.pathsep.join([str(tmp_path), str(PACKAGE.parent)])
+        environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **environment}
+        environment = {name: value for name, value in environment.items() if value}
+        command = [sys.executable, "-B", "-W", "error", "-c", textwrap.dedent(code)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def test_a_cache_is_filled_and_then_used_where_nothing_can_be_written(run, tmp_path):
+    assert run(USE).startswith("14.0 2 0")
+    assert any(tmp_path.rglob("*.nbc"))
+    assert run(READ_ONLY + USE) == "14.0 0 0"
+
+
+def test_without_a_folder_kernels_are_compiled_in_memory_and_one_warning_says_how_to_give_one(run, tmp_path):
+    found = run(READ_ONLY + USE, HOME="/dev/null")
+    assert found.startswith("14.0 2 1 Compiled kernels of skmanifold cannot be kept")
+    assert "NUMBA_CACHE_DIR" in found
+    assert not any(tmp_path.rglob("*.nb?"))
+
+
+def test_the_package_is_imported_where_nothing_can_be_written(run):
+    code = "from skmanifold import StochasticLDA, SubspaceMixture, VonMisesFisherMixture; print(StochasticLDA())"
+    assert run(READ_ONLY + code, HOME="/dev/null", NUMBA_CACHE_DIR="") == "StochasticLDA()"
+
+
+@pytest.mark.parametrize(("kind", "size"), [("nbi", 0), ("nbc", 20)])
+def test_a_file_of_the_cache_that_was_cut_is_made_anew(run, tmp_path, kind, size):
+    run(USE)
+    for path in tmp_path.rglob(f"*.{kind}"):
+        path.write_bytes(path.read_bytes()[:size])
+    assert run(USE).startswith("14.0 2 0")
+    assert run(USE).startswith("14.0 0 0")
+
+
+def test_all_kernels_of_the_package_have_this_decorator():
+    imports = re.compile(r"^from numba import .*\bnjit\b", re.MULTILINE)
+    assert not [path.name for path in PACKAGE.rglob("*.py") if imports.search(path.read_text())]
