@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, plain_csr, whole_counts
 from ..utils._threads import split_range
 from ..utils._typing import MatrixLike
+from ..utils._validation import validate_data
 from ._base import Arrays, Family
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
 
@@ -108,7 +108,7 @@ def read_counts(
     """A user's non-negative X as whole numbers; NaN, where it may be missing, is a 1 in a column of its own."""
     finite = "allow-nan" if missing else True
     valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
-    csr = sp.csr_array(valid)
+    csr = plain_csr(valid)
     if np.any(csr.data < 0):
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
     if missing:

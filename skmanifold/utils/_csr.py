@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from sklearn.utils.validation import check_non_negative, validate_data
+from sklearn.utils.validation import check_non_negative
 
 from ._random import fold_in, row_key, uniform
+from ._validation import validate_data
 
 
 class Counts(NamedTuple):
@@ -51,6 +52,8 @@ def no_rows(n_features: int) -> Counts:
 
 
 _INT32_MAX = np.iinfo(np.int32).max
+MAX_TOKENS = _INT32_MAX  # in memory: how often a topic takes a word is counted in 32 bits
+MAX_ROW_TOKENS = 100_000_000  # each has a label of two bytes, and those of one row are drawn by one task
 COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
 
 
@@ -60,7 +63,7 @@ def canonical_csr(X) -> sp.csr_array:
     Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
     its arrays.
     """
-    csr = sp.csr_array(X)
+    csr = plain_csr(X)
     if csr.shape[1] > _INT32_MAX:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:
@@ -73,6 +76,15 @@ def canonical_csr(X) -> sp.csr_array:
         csr.indices = csr.indices.astype(np.int32)
         csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
     return csr
+
+
+def plain_csr(X) -> sp.csr_array:
+    """X as a CSR array that shares its arrays, without entries that no row has and without flags that scipy keeps.
+
+    scipy remembers whether columns are sorted and unique, but does not notice when somebody changes them.
+    """
+    csr = X if getattr(X, "format", None) == "csr" else sp.csr_array(X)
+    return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)
 
 
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
@@ -103,6 +115,36 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_r
         indices, counts = indices[keep], counts[keep]
         indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[keep], minlength=len(indptr) - 1)))).astype(np.int64)
     return Counts(indptr, indices, counts, csr.shape[1])
+
+
+def check_tokens(token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS) -> None:
+    """Refuse more tokens, of all rows or of one, than what works token by token can hold.
+
+    Parameters
+    ----------
+    token_start : ndarray of shape (n_rows + 1,)
+        Where each row's tokens begin, and the number of all.
+    most, most_per_row : int
+        Limits.
+
+    Raises
+    ------
+    ValueError
+        If there are more.
+    """
+    lengths = np.diff(token_start)
+    longest = int(lengths.max(initial=0))
+    if longest > most_per_row:
+        raise ValueError(
+            f"Row {int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that one row may "
+            "have: divide the counts by a constant (fractions are rounded at random), or split the row."
+        )
+    total = int(token_start[-1] - token_start[0])
+    if total > most:
+        raise ValueError(
+            f"X has {total} tokens, more than the {most} that may be in memory at once: divide the counts by a "
+            "constant (fractions are rounded at random), or pass the rows in parts."
+        )
 
 
 def _writeable(array):
