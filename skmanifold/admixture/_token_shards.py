@@ -73,13 +73,15 @@ class TokenShards:
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
         """A model that streams what is on disk, and holds what is in memory."""
         if isinstance(rows, list):
-            for corpus, start, stop in rows:
-                check_tokens(corpus.token_start[start : stop + 1], most=corpus.n_tokens)  # in memory piece by piece
+            before = first_row
+            for corpus, start, stop in rows:  # in memory piece by piece: only a row can be too long
+                check_tokens(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
+                before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
         if not isinstance(rows, Counts):
             rows = whole_counts(rows, self.rounding_key, by_content=False, first_row=first_row)
         rows = rows._replace(n_features=n_features)
-        check_tokens(rows.token_start())
+        check_tokens(rows.token_start(), first_row=first_row)
         return StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:

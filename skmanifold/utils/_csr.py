@@ -63,7 +63,7 @@ def canonical_csr(X) -> sp.csr_array:
     Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
     its arrays.
     """
-    csr = plain_csr(X)
+    csr = sp.csr_array(X)  # anew: scipy's flags of what is sorted and unique outlive changes of the arrays
     if csr.shape[1] > _INT32_MAX:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:
@@ -72,19 +72,12 @@ def canonical_csr(X) -> sp.csr_array:
         csr = csr.astype(np.float64, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
+        if np.isinf(csr.data).any():
+            raise ValueError("X has entries for the same row and column that add up to more than a float64 holds.")
     if csr.indices.dtype != np.int32:
         csr.indices = csr.indices.astype(np.int32)
         csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
     return csr
-
-
-def plain_csr(X) -> sp.csr_array:
-    """X as a CSR array that shares its arrays, without entries that no row has and without flags that scipy keeps.
-
-    scipy remembers whether columns are sorted and unique, but does not notice when somebody changes them.
-    """
-    csr = X if getattr(X, "format", None) == "csr" else sp.csr_array(X)
-    return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)
 
 
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
@@ -117,7 +110,9 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_r
     return Counts(indptr, indices, counts, csr.shape[1])
 
 
-def check_tokens(token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS) -> None:
+def check_tokens(
+    token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
+) -> None:
     """Refuse more tokens, of all rows or of one, than what works token by token can hold.
 
     Parameters
@@ -126,6 +121,8 @@ def check_tokens(token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_ro
         Where each row's tokens begin, and the number of all.
     most, most_per_row : int
         Limits.
+    first_row : int
+        Number of the first of these rows in all of X.
 
     Raises
     ------
@@ -136,7 +133,7 @@ def check_tokens(token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_ro
     longest = int(lengths.max(initial=0))
     if longest > most_per_row:
         raise ValueError(
-            f"Row {int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that one row may "
+            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that one row may "
             "have: divide the counts by a constant (fractions are rounded at random), or split the row."
         )
     total = int(token_start[-1] - token_start[0])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from ._csr import canonical_csr, plain_csr
+from ._csr import canonical_csr
 from ._validation import validate_data
 
 
@@ -46,7 +47,7 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
 
 def as_directions(X) -> Directions:
     """A checked matrix as directions; it is never changed."""
-    csr = canonical_csr(plain_csr(X).astype(np.float64, copy=False))
+    csr = canonical_csr(sp.csr_array(X).astype(np.float64, copy=False))
     indptr = csr.indptr.astype(np.int64)
     n_entries = np.diff(indptr)
     full = n_entries > 0
