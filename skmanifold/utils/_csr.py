@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from sklearn.utils.validation import check_non_negative
 
 from ._random import fold_in, row_key, uniform
 from ._validation import validate_data
@@ -68,7 +67,7 @@ def canonical_csr(X) -> sp.csr_array:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:
         csr = csr.astype(np.float64)
-    if not (csr.has_canonical_format and np.all(csr.data)):
+    if not (csr.has_canonical_format and csr.data.all()):
         csr = csr.astype(np.float64, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
@@ -82,9 +81,10 @@ def canonical_csr(X) -> sp.csr_array:
 
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
-    csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
-    check_non_negative(csr, type(estimator).__name__)
-    return canonical_csr(csr)
+    csr = canonical_csr(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES))
+    if csr.nnz and csr.data.min() < 0:
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+    return csr
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_row: int = 0) -> Counts:
@@ -133,8 +133,8 @@ def check_tokens(
     longest = int(lengths.max(initial=0))
     if longest > most_per_row:
         raise ValueError(
-            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that one row may "
-            "have: divide the counts by a constant (fractions are rounded at random), or split the row."
+            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that "
+            "one row may have: divide the counts by a constant (fractions are rounded at random), or split the row."
         )
     total = int(token_start[-1] - token_start[0])
     if total > most:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._typing import MatrixLike
-
 _INT32_MAX = np.iinfo(np.int32).max
+_UNSIGNED = {np.dtype(f"{order}i{n}"): np.dtype(f"{order}u{n}") for order in "<>" for n in (1, 2, 4, 8)}
 
 
-def check_structure(X: MatrixLike | Any, name: str = "X") -> None:
+def check_structure(X: Any, name: str = "X") -> None:
     """Raise a ValueError that says what is wrong if X is a sparse matrix or array of scipy's with a broken structure.
 
     One pass over the indices, each compared in its own width. Anything that is not sparse passes, and so do entries
@@ -21,17 +20,16 @@ def check_structure(X: MatrixLike | Any, name: str = "X") -> None:
     """
     if not sp.issparse(X):
         return
-    matrix: Any = X
-    shape = matrix.shape
+    shape = X.shape
     if len(shape) != 2:
         raise ValueError(f"{name} must have 2 dimensions, rows and columns; got a {type(X).__name__} of {len(shape)}.")
-    if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
-        raise _broken(matrix, name, f"its shape is {shape}")
+    if min(shape) < 0:
+        raise _broken(X, name, f"its shape is {shape}")
     if shape[0] > _INT32_MAX:
         raise ValueError(f"{name} has {shape[0]} rows; at most {_INT32_MAX} (int32) are supported.")
-    _CHECKS[matrix.format](matrix, name, *map(int, shape))
-    if matrix.dtype.kind not in "biufc":
-        raise ValueError(f"{name} is a sparse matrix of the type {matrix.dtype}: its entries must be numbers.")
+    _CHECKS[X.format](X, name, *shape)
+    if X.dtype.kind not in "biufc":
+        raise ValueError(f"{name} is a sparse matrix of the type {X.dtype}: its entries must be numbers.")
 
 
 def _check_rows(X, name: str, n_rows: int, n_columns: int) -> None:
@@ -61,13 +59,13 @@ def _check_compressed(X, name: str, major: tuple[str, int], minor: tuple[str, in
     if indptr[0] != 0:
         raise _broken(X, name, f"indptr begins with {indptr[0]}, not 0")
     falls = indptr[1:] < indptr[:-1]
-    if falls.any():
+    if np.count_nonzero(falls):
         place = int(falls.argmax())
         raise _broken(X, name, f"indptr falls from {indptr[place]} to {indptr[place + 1]} at {what} {place}")
     end = int(indptr[-1])
     if end > len(indices):
         raise _broken(X, name, f"indptr ends at {end}, beyond its {len(indices)} indices")
-    place = _first_outside(indices[:end], n_minor)
+    place = _place_outside(indices[:end], n_minor)
     if place >= 0:
         inside = int(np.searchsorted(indptr, place, side="right")) - 1
         raise _broken(X, name, f"{of} index {indices[place]} in {what} {inside}, but there are {n_minor} {of}s")
@@ -82,7 +80,7 @@ def _check_coordinates(X, name: str, n_rows: int, n_columns: int) -> None:
         _check_index(X, name, f"the array of its {what}s", index)
         if len(index) != len(data):
             raise _broken(X, name, f"it has {len(index)} {what}s but {len(data)} entries of data")
-        place = _first_outside(index, n)
+        place = _place_outside(index, n)
         if place >= 0:
             raise _broken(X, name, f"{what} index {index[place]} of entry {place}, but there are {n} {what}s")
 
@@ -125,7 +123,7 @@ def _check_numbers(X, name: str, what: str, numbers: list, n: int) -> None:
     """Python's numbers as indices."""
     index = np.array(numbers) if numbers else np.empty(0, np.int64)
     _check_index(X, name, f"the list of its {what}s", index)
-    place = _first_outside(index, n)
+    place = _place_outside(index, n)
     if place >= 0:
         raise _broken(X, name, f"{what} index {index[place]}, but there are {n} {what}s")
 
@@ -158,12 +156,13 @@ def _check_index(X, name: str, what: str, array: Any) -> np.ndarray:
     return array
 
 
-def _first_outside(indices: np.ndarray, n: int) -> int:
-    """The first place that holds no index from 0 to n - 1, or -1; negative ones are huge as unsigned ones."""
+def _place_outside(indices: np.ndarray, n: int) -> int:
+    """A place that holds no index from 0 to n - 1, or -1; negative ones are huge as unsigned ones."""
     if not len(indices):
         return -1
-    unsigned = indices.view(indices.dtype.str.replace("i", "u"))
-    return -1 if int(unsigned.max()) < n else int((unsigned >= n).argmax())
+    unsigned = indices.view(_UNSIGNED.get(indices.dtype, indices.dtype))
+    place = int(unsigned.argmax())
+    return -1 if unsigned[place] < n else place
 
 
 def _broken(X, name: str, what: str) -> ValueError:
