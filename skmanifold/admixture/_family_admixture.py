@@ -22,7 +22,7 @@ from ..inference._shards import ShardedModel
 from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
 from ..samplers import ESCA, BaseSampler, Gibbs
-from ..utils._csr import Counts
+from ..utils._csr import Counts, check_tokens
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
@@ -263,8 +263,9 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         Raises
         ------
         ValueError
-            If X has values that the emission cannot make or no tokens at all, or a prior has the wrong shape or sign,
-            or a parameter is given that belongs to another emission.
+            If X has values that the emission cannot make, no tokens at all or too many (more than 100,000,000 in a row
+            or 2,147,483,647 in all), or a prior has the wrong shape or sign, or a parameter is given that belongs to
+            another emission.
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
@@ -333,8 +334,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         Raises
         ------
         ValueError
-            If X has values that the emission cannot make or no tokens at all, or its width, `n_components` or the kind
-            of emission is not what it was when fitting began.
+            If X has values that the emission cannot make, no tokens at all or too many (as in `fit`), or its width,
+            `n_components` or the kind of emission is not what it was when fitting began.
         """
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
             return self._partial_fit(X)
@@ -390,8 +391,10 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool) -> Counts:
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset, by_content=False)
-        if counts.n_tokens == 0:
+        token_start = counts.token_start()
+        if token_start[-1] == 0:
             raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to it.")
+        check_tokens(token_start)
         return counts
 
     def _begin(self, emission: BaseEmission, counts: Counts) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..emissions import EMISSIONS, BaseEmission
@@ -20,6 +20,7 @@ from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, available_if
+from ..utils._validation import check_array
 from ._family_admixture_model import ScaledTokens, on_one_scale
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens
 from ._topic_counts import TopicCounts

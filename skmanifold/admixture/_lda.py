@@ -303,7 +303,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has negative or non-finite values or no tokens at all, or a prior has the wrong shape or sign.
+            If X has negative or non-finite values, no tokens at all or too many (more than 100,000,000 in a document,
+            or 2,147,483,647 in a matrix), or a prior has the wrong shape or sign.
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
@@ -376,8 +377,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has negative or non-finite values or no tokens at all, or its width or `n_components` or the sampler is
-            not what it was when fitting began.
+            If X has negative or non-finite values, no tokens at all or too many (as in `fit`), or its width or
+            `n_components` or the sampler is not what it was when fitting began.
         """
         with all_or_nothing(self):
             return self._partial_fit(X)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..distributions import log_vmf_normalizer
 from ..metrics._spherical_held_out import integrate_documents
@@ -17,6 +17,7 @@ from ..utils._directions import Directions, validate_directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike
+from ..utils._validation import check_array
 
 
 class TopicWords(NamedTuple):

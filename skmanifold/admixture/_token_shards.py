@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..datasets._documents import counts_of_documents
@@ -23,8 +22,9 @@ from ..inference._sources import (
     corpora_of,
     in_dask,
 )
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_tokens, whole_counts
 from ..utils._threads import Workers
+from ..utils._validation import check_array
 from ._streamed_tokens import StreamedTokens
 from ._token_storage import StorableTokens
 from ._topic_counts import TopicCounts, add_counts
@@ -73,10 +73,15 @@ class TokenShards:
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
         """A model that streams what is on disk, and holds what is in memory."""
         if isinstance(rows, list):
+            before = first_row
+            for corpus, start, stop in rows:  # in memory piece by piece: only a row can be too long
+                check_tokens(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
+                before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
         if not isinstance(rows, Counts):
             rows = whole_counts(rows, self.rounding_key, by_content=False, first_row=first_row)
         rows = rows._replace(n_features=n_features)
+        check_tokens(rows.token_start(), first_row=first_row)
         return StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
 from ..models._topic_word import TopicWord, as_topic_word
 from ..samplers import BaseSampler, ManifoldSampler
-from ..utils._csr import Counts, validate_counts, whole_counts
+from ..utils._csr import Counts, check_tokens, validate_counts, whole_counts
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike
+from ..utils._validation import check_array
 from ._topic_counts import TopicCounts
 from ._topic_page import TopicPage
 from ._topic_posterior import mean_proportions
@@ -191,8 +192,10 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
         counts = whole_counts(validate_counts(self, X, reset=reset), rounding_key, by_content=False)
-        if counts.n_tokens == 0:
+        token_start = counts.token_start()
+        if token_start[-1] == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+        check_tokens(token_start)
         return counts
 
     def __sklearn_tags__(self) -> Any:

@@ -16,6 +16,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
 from ..utils._sklearn import n_rows, take_rows
+from ..utils._sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _FRACTION = 0.1
@@ -139,6 +140,7 @@ class HeldOutMonitor(ScoringMonitor):
             raise ValueError(
                 f"HeldOutMonitor cannot hold rows out of a {type(X).__name__}, which is not in memory: give it X_val."
             )
+        check_structure(X)
         assert self.fraction is not None  # where there is no X_val
         n_all = n_rows(X)
         if n_all < 2:

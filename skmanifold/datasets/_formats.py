@@ -18,9 +18,10 @@ from typing import IO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import Bunch, check_array
+from sklearn.utils import Bunch
 
 from ..utils._typing import MatrixLike
+from ..utils._validation import check_array
 
 PathLike = str | os.PathLike[str]
 _File = IO[bytes] | gzip.GzipFile

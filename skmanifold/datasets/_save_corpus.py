@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils._disk import sync
+from ..utils._sparse_structure import check_structure
 from ..utils._typing import MatrixLike
 from ._corpus import ARRAYS, COUNT_TYPES, FORMAT, HEADER, VERSION, VOCABULARY, Corpus, is_corpus, open_corpus
 from ._formats import PathLike, dump_vocabulary, load_vocabulary, opened_docword
@@ -182,6 +183,7 @@ def _check_kind(counts: np.ndarray, number: int) -> None:
 
 def _sparse_rows(X, number: int) -> Iterator[_Rows]:
     X = X.reshape(1, -1) if X.ndim == 1 else X
+    check_structure(X, f"Document {number}")
     _check_kind(X, number)
     # floats before csr: narrow integers could overflow where duplicates add up
     csr = X if X.format == "csr" else sp.csr_array(X.astype(np.float64))

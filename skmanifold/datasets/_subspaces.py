@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import Bunch, check_array
+from sklearn.utils import Bunch
 from threadpoolctl import threadpool_limits
 
 from ..distributions import sample_truncated_gamma
 from ..manifolds import Stiefel
 from ..utils._random import Purpose, root_key
 from ..utils._typing import ArrayLike, RandomStateLike
+from ..utils._validation import check_array
 from ._mixtures import _check_weights
 from ._spherical import _generator
 from ._synthetic import _check_number, _check_size

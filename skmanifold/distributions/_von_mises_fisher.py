@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
 
+from ..utils._csr import canonical_csr
+from ..utils._sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._validation import check_array
 from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode
 from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 
@@ -97,6 +99,7 @@ class VonMisesFisher:
             If a row has not unit length, the weights do not fit, or all rows are the same: the likelihood is unbounded.
         """
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_features=2)
+        X = canonical_csr(X) if sp.issparse(X) else X  # lengths are of entries that come once
         weights = _checked_weights(sample_weight, X.shape[0])
         mean = np.asarray(X.T @ (weights / _unit_lengths(X))).ravel()
         length = float(np.linalg.norm(mean))
@@ -169,7 +172,8 @@ class VonMisesFisher:
             If a vector has not unit length or another number of entries.
         """
         rows: Any = X
-        rows = rows.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        check_structure(X)
+        rows = canonical_csr(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim == 0 or rows.shape[-1] != self.dim:
             raise ValueError(f"X must have {self.dim} entries per vector, as many as the mean direction.")
         _unit_lengths(rows)

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from ..utils._block_sums import BLOCK_ROWS
 from ..utils._csr import Counts
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._validation import check_array, validate_data
 from ._base import BaseEmission
 from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
 

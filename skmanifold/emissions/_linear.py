@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
 from ..utils._threads import split_range
 from ..utils._typing import MatrixLike
+from ..utils._validation import validate_data
 from ._base import Arrays, Family
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
 

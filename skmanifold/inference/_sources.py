@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ..datasets import Corpus
 from ..utils._csr import Counts
+from ..utils._sparse_structure import check_structure
 from ..utils._threads import split_range
 
 
@@ -93,6 +94,8 @@ class DaskSource:
 
 def _side_by_side(blocks: list) -> Any:
     """The columns of the same rows together."""
+    for block in blocks:
+        check_structure(block)
     return sp.hstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.hstack(blocks)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import OrthogonalSphericalAdmixture, SphericalAdmixture
 from ..inference import Draws
 from ..mixture import VonMisesFisherMixture
 from ..utils._typing import MatrixLike
+from ..utils._validation import check_array
 from ._axes import QUIET, group_colors, one_panel, pyplot
 
 if TYPE_CHECKING:  # matplotlib need not be there

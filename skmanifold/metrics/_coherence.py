@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import canonical_csr
 from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._validation import check_array
 
 
 def topic_coherence(

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
 from ..models._topic_word import TopicWord, as_topic_word
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, MAX_ROW_TOKENS, Counts, canonical_csr, check_tokens, whole_counts
 from ..utils._njit import njit
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ..utils._validation import check_array
 
 _SPLIT = 1  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 256
@@ -131,7 +131,8 @@ def document_completion(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a value is negative or not finite, or no document has two tokens.
+        If the shapes do not fit, a value is negative or not finite, no document has two tokens, or there are more than
+        100,000,000 in one document or 2,147,483,647 in all.
 
     References
     ----------
@@ -203,13 +204,17 @@ def _take_apart(value: Any, ndim: int) -> list[Any] | None:
     return list(value) if isinstance(value[0], TopicWord) or np.ndim(value[0]) == ndim else None
 
 
-def check_counts(X: MatrixLike, n_features: int, key: np.uint64, whom: str) -> Counts:
+def check_counts(
+    X: MatrixLike, n_features: int, key: np.uint64, whom: str, most_per_row: int = MAX_ROW_TOKENS
+) -> Counts:
     """Whole counts of `X`, rounded by content; `whom` names the caller in errors."""
     X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
     check_non_negative(X, whom)
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
-    return whole_counts(canonical_csr(X), subkey(key, Purpose.ROUNDING), by_content=True)
+    counts = whole_counts(canonical_csr(X), subkey(key, Purpose.ROUNDING), by_content=True)
+    check_tokens(counts.token_start(), most_per_row=most_per_row)
+    return counts
 
 
 def row_bits(counts: Counts) -> np.ndarray:

@@ -16,6 +16,7 @@ from ._held_out import HeldOutScore, check_counts, row_bits, summarise
 
 _LEFT_TO_RIGHT = 2  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 4
+_MAX_ROW_TOKENS = 100_000  # the time goes with the square: hours for one such document
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +96,8 @@ def left_to_right(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a value is negative or not finite, `n_particles` is under 1, `n_runs` is under 2, or
-        X has no tokens.
+        If the shapes do not fit, a value is negative or not finite, `n_particles` is under 1, `n_runs` is under 2, X
+        has no tokens, or a document has more than 100,000.
 
     References
     ----------
@@ -121,7 +122,7 @@ def left_to_right(
     if n_runs < 2:
         raise ValueError(f"n_runs must be at least 2, to tell the Monte Carlo error; got {n_runs}.")
     key = root_key(random_state)
-    counts = check_counts(X, topics.n_features, key, "left_to_right")
+    counts = check_counts(X, topics.n_features, key, "left_to_right", _MAX_ROW_TOKENS)
     if counts.n_tokens == 0:
         raise ValueError("There is nothing to evaluate: no document in X has any tokens.")
     log_estimates = np.zeros((counts.n_rows, n_runs))

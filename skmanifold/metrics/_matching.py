@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from ..models._topic_word import TopicWord
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
+from ..utils._validation import check_array
 
 _CHUNK_CELLS = 1 << 20  # dense cells held at a time
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_array
 
 from ..distributions._bessel import log_density_at_mode
 from ..inference._proportions import check_doc_topic_prior
@@ -15,6 +14,7 @@ from ..utils._directions import Directions, as_directions
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ..utils._validation import check_array
 from ._spherical_kernels import LEAST_ESS, average_over_prior, integrate_proportions
 from ._spherical_power_normal import tabulate
 

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils import check_array
 
 from ..utils._typing import ArrayLike
+from ..utils._validation import check_array
 
 _MAX_EXCESS = 1e-5  # of an inner product; float32 keeps to it, and what is within it is made orthonormal
 

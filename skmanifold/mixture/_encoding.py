@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from ..utils._csr import validate_counts, whole_counts
 from ..utils._njit import njit
 from ..utils._threads import split_range
+from ..utils._validation import validate_data
 from ._table import Table
 
 _INT32_MAX = np.iinfo(np.int32).max

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..base import all_or_nothing, stack_draws
 from ..callbacks._hooks import rows_to_fit
@@ -17,6 +17,7 @@ from ..inference._arviz import to_tree
 from ..persistence import SavesItself
 from ..utils._random import root_key, subkey
 from ..utils._typing import ArrayLike, RandomStateLike, fit_context
+from ..utils._validation import validate_data
 from ._subspace_mixture import SubspaceMixture
 from ._subspace_posterior import DRAW_AXES, name_draws
 from ._subspace_priors import as_numbers

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state, check_scalar
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..callbacks._hooks import labels_of_all
 from ..inference._arviz import to_tree
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, Ignored, RandomStateLike
+from ..utils._validation import check_array, validate_data
 from ._subspace_model import log_terms
 from ._subspace_posterior import DRAW_AXES, name_draws, tell_draws
 from ._subspaces import Subspaces

@@ -7,7 +7,6 @@ from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing
@@ -19,6 +18,7 @@ from ..samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
+from ..utils._validation import validate_data
 from ._subspace_inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
 from ._subspace_init import start_partitions
 from ._subspace_model import SubspaceModel

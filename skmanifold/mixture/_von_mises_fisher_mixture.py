@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_array, check_random_state, check_scalar
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import all_or_nothing
@@ -23,6 +23,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from ..utils._validation import check_array
 from ._von_mises_fisher_em import Climb, Mixture, VonMisesFisherEM, dense_row
 from ._von_mises_fisher_kernels import predict_rows
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_non_negative, validate_data
 
 from ._njit import njit
 from ._random import fold_in, row_key, uniform
+from ._validation import validate_data
 
 
 class Counts(NamedTuple):
@@ -51,6 +51,8 @@ def no_rows(n_features: int) -> Counts:
 
 
 _INT32_MAX = np.iinfo(np.int32).max
+MAX_TOKENS = _INT32_MAX  # in memory: how often a topic takes a word is counted in 32 bits
+MAX_ROW_TOKENS = 100_000_000  # each has a label of two bytes, and those of one row are drawn by one task
 COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
 
 
@@ -60,15 +62,17 @@ def canonical_csr(X) -> sp.csr_array:
     Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
     its arrays.
     """
-    csr = sp.csr_array(X)
+    csr = sp.csr_array(X)  # anew: scipy's flags of what is sorted and unique outlive changes of the arrays
     if csr.shape[1] > _INT32_MAX:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:
         csr = csr.astype(np.float64)
-    if not (csr.has_canonical_format and np.all(csr.data)):
+    if not (csr.has_canonical_format and csr.data.all()):
         csr = csr.astype(np.float64, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
+        if np.isinf(csr.data).any():
+            raise ValueError("X has entries for the same row and column that add up to more than a float64 holds.")
     if csr.indices.dtype != np.int32:
         csr.indices = csr.indices.astype(np.int32)
         csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
@@ -77,9 +81,10 @@ def canonical_csr(X) -> sp.csr_array:
 
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
-    csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES)
-    check_non_negative(csr, type(estimator).__name__)
-    return canonical_csr(csr)
+    csr = canonical_csr(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES))
+    if csr.nnz and csr.data.min() < 0:
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+    return csr
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_row: int = 0) -> Counts:
@@ -103,6 +108,40 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_r
         indices, counts = indices[keep], counts[keep]
         indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[keep], minlength=len(indptr) - 1)))).astype(np.int64)
     return Counts(indptr, indices, counts, csr.shape[1])
+
+
+def check_tokens(
+    token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
+) -> None:
+    """Refuse more tokens, of all rows or of one, than what works token by token can hold.
+
+    Parameters
+    ----------
+    token_start : ndarray of shape (n_rows + 1,)
+        Where each row's tokens begin, and the number of all.
+    most, most_per_row : int
+        Limits.
+    first_row : int
+        Number of the first of these rows in all of X.
+
+    Raises
+    ------
+    ValueError
+        If there are more.
+    """
+    lengths = np.diff(token_start)
+    longest = int(lengths.max(initial=0))
+    if longest > most_per_row:
+        raise ValueError(
+            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that "
+            "one row may have: divide the counts by a constant (fractions are rounded at random), or split the row."
+        )
+    total = int(token_start[-1] - token_start[0])
+    if total > most:
+        raise ValueError(
+            f"X has {total} tokens, more than the {most} that may be in memory at once: divide the counts by a "
+            "constant (fractions are rounded at random), or pass the rows in parts."
+        )
 
 
 def _writeable(array):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from ._csr import canonical_csr
+from ._validation import validate_data
 
 
 class Directions(NamedTuple):
@@ -47,11 +46,11 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
 
 def as_directions(X) -> Directions:
     """A checked matrix as directions; it is never changed."""
-    csr = canonical_csr(sp.csr_array(X).astype(np.float64, copy=False))
+    csr = canonical_csr(X)
     indptr = csr.indptr.astype(np.int64)
     n_entries = np.diff(indptr)
     full = n_entries > 0
-    data = csr.data.copy()
+    data = csr.data.astype(np.float64)  # a copy
     if full.any():
         # First by the largest entry of a row: squares of very long and very short rows leave double range.
         starts = indptr[:-1][full]
