@@ -79,8 +79,8 @@ def save_corpus(
     ------
     ValueError
         If a document, which is then named (the first is 0), has a count that is not a whole number from 0 to 2**31 - 1
-        or a column out of range; if a docword file is not in its format or not sorted; or if `n_features` and
-        `vocabulary` do not agree.
+        or a column out of range; if a docword file is not in its format, not sorted, or has more documents up to some
+        place than 2**20 and than 16 for each entry up to there; or if `n_features` and `vocabulary` do not agree.
     TypeError
         If something that came is not a document.
     FileExistsError
