@@ -3,13 +3,13 @@ from ._corpus import open_corpus as open_corpus
 from ._docstrings import load_docstrings as load_docstrings
 from ._formats import dump_ldac as dump_ldac
 from ._formats import dump_uci_docword as dump_uci_docword
-from ._formats import dump_vocabulary as dump_vocabulary
 from ._formats import load_ldac as load_ldac
 from ._formats import load_uci_docword as load_uci_docword
-from ._formats import load_vocabulary as load_vocabulary
 from ._mixtures import make_categorical_mixture as make_categorical_mixture
 from ._save_corpus import save_corpus as save_corpus
 from ._spherical import make_spherical_admixture as make_spherical_admixture
 from ._subspaces import SubspaceData as SubspaceData
 from ._subspaces import make_subspaces as make_subspaces
 from ._synthetic import make_lda_corpus as make_lda_corpus
+from ._vocabulary import dump_vocabulary as dump_vocabulary
+from ._vocabulary import load_vocabulary as load_vocabulary

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from hashlib import blake2b
 from numbers import Integral
 from pathlib import Path
 
@@ -13,23 +15,43 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils._csr import Counts
-from ._formats import PathLike, load_vocabulary
+from ._array_file import StoredArray, n_pieces
+from ._corpus_header import (
+    ARRAYS,
+    CHECKSUMS,
+    COUNTS,
+    FORMAT,
+    HEADER,
+    INDICES,
+    INDPTR,
+    TOKENS,
+    VOCABULARY,
+    Header,
+    parse_header,
+    read_header,
+)
+from ._corpus_structure import range_fault, rows_fault, starts_fault
+from ._plain_files import opened_plain, stamp_of
+from ._text_files import PathLike
+from ._vocabulary import words_of
 
-FORMAT = "skmanifold corpus"
-VERSION = 1
-HEADER = "header.json"
-VOCABULARY = "vocabulary.txt"
-INDPTR, TOKENS, INDICES, COUNTS = ARRAYS = ("indptr.npy", "tokens.npy", "indices.npy", "counts.npy")
-COUNT_TYPES = ("|u1", "<u2", "<i4")  # of the counts on disk: the smallest that holds them all
 _INT32_MAX = np.iinfo(np.int32).max
+_ROWS_AT_ONCE = 1 << 18  # of which two numbers each are checked while a corpus is opened
+_TOKENS_AT_ONCE = 1 << 22
 
 
 class Corpus:
     """Documents on disk as counts in CSR order; :func:`save_corpus` makes one and :func:`open_corpus` opens it.
 
-    Opening reads a header and maps two numbers for each document; what the documents hold is read when :meth:`rows` or
-    :meth:`counts` ask for it. Threads may read at the same time. A pickle is the path alone, so that it travels to
-    other processes at no cost; they open the folder again.
+    Opening reads a header and two numbers for each document, and keeps one of them in memory; the contents of the
+    documents are read when :meth:`rows` or :meth:`counts` ask for them. Threads may read at the same time. A pickle
+    contains the path and a short identifier, so it travels to other processes at no cost; they open the folder again,
+    and refuse a different corpus.
+
+    Damage raises a ValueError. Each piece of 256 KiB is compared with its checksum when it is first read (format 2;
+    format 1, which earlier releases wrote, has no checksums). In every stretch of documents that is read, columns must
+    be in range and sorted, and counts positive with the right sums. Files that are cut, changed or replaced while the
+    corpus is open are detected by their sizes and modification times.
 
     Attributes
     ----------
@@ -42,7 +64,10 @@ class Corpus:
     n_tokens : int
         Sum of all counts.
     token_start : ndarray of shape (n_rows + 1,), int64
-        Where each document's tokens begin, and the number of all; read-only, mapped from the disk.
+        Where each document's tokens begin, and the number of all; read-only.
+    digest : str
+        32 hexadecimal digits that identify the documents, their order and the number of columns; the vocabulary is not
+        part of it. It is known when a corpus of format 2 was opened; for one of format 1 all files are read once.
 
     See Also
     --------
@@ -56,27 +81,18 @@ class Corpus:
     token_start: np.ndarray
 
     def __init__(self, path: PathLike) -> None:
-        self.path = Path(path).resolve()
-        self._stamp = _stamp(self.path)
-        header = _read_header(self.path)
-        self.shape = (header["n_rows"], header["n_features"])
-        self.nnz, self.n_tokens = header["n_pairs"], header["n_tokens"]
-        arrays = {name: _mapped(self.path, name) for name in ARRAYS}
-        sizes = (len(self) + 1, len(self) + 1, self.nnz, self.nnz)
-        for (name, array), size in zip(arrays.items(), sizes, strict=True):
-            if array.shape != (size,) or array.dtype.str != header["files"][name].get("dtype"):
-                raise ValueError(f"{self.path} is damaged: {name} is not the array that {HEADER} describes.")
-        self.token_start, self._indptr = arrays[TOKENS], arrays[INDPTR]
-        ends = (self._indptr[0], self._indptr[-1], self.token_start[0], self.token_start[-1])
-        if ends != (0, self.nnz, 0, self.n_tokens):
-            raise ValueError(f"{self.path} is damaged: {INDPTR} and {TOKENS} do not add up to what {HEADER} says.")
-        self._files = {
-            name: (arrays[name].dtype, header["files"][name]["bytes"] - arrays[name].nbytes)
-            for name in (INDICES, COUNTS)
-        }
+        self.path = Path(os.path.realpath(path))
+        header, self._stamps = read_header(self.path)
+        self.shape = (header.n_rows, header.n_features)
+        self.nnz, self.n_tokens = header.n_pairs, header.n_tokens
+        self._checked = np.zeros(len(self), dtype=bool)  # documents that were read before
+        self._words = header.files.get(VOCABULARY)
+        with self._unchanged():
+            self._arrays = _arrays(self.path, header)
+            self.token_start = self._read_starts()
 
-    def __reduce__(self) -> tuple[Callable[[PathLike], Corpus], tuple[str]]:
-        return open_corpus, (str(self.path),)
+    def __reduce__(self) -> tuple[Callable[[str, str], Corpus], tuple[str, str]]:
+        return _open_same, (str(self.path), self._identity)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -88,8 +104,34 @@ class Corpus:
     @cached_property
     def vocabulary(self) -> list[str] | None:
         """The words, read when first asked for; None if none were saved."""
-        words = self.path / VOCABULARY
-        return load_vocabulary(words) if words.exists() else None
+        if self._words is None:
+            return None
+        with self._unchanged():
+            with opened_plain(self.path / VOCABULARY) as file:
+                content = file.read(self._words["bytes"])
+            if zlib.crc32(content) != self._words.get("crc32", zlib.crc32(content)):
+                raise self._damaged(f"{VOCABULARY} does not have the checksum with which it was written")
+            words = words_of(content, self.path / VOCABULARY)
+            if len(words) != self.shape[1]:
+                raise self._damaged(f"{VOCABULARY} has {len(words)} words, and there are {self.shape[1]} columns")
+        return words
+
+    @cached_property
+    def digest(self) -> str:
+        """What identifies the documents, their order and the number of columns."""
+        found = blake2b(repr((FORMAT, self.shape)).encode(), digest_size=16)
+        with self._unchanged():
+            for array in self._arrays.values():
+                found.update(f"{array.dtype.str} {array.size} ".encode())
+                found.update(array.checksums().astype("<u4").data)
+        return found.hexdigest()
+
+    @property
+    def _identity(self) -> str:
+        """The digest where it costs nothing; else the sizes and a checksum of the documents' lengths."""
+        if CHECKSUMS in self._stamps:
+            return self.digest
+        return f"{self.shape[1]}-{self.nnz}-{zlib.crc32(self.token_start.data)}"
 
     def counts(self, start: int, stop: int) -> Counts:
         """The documents ``start`` to ``stop - 1`` as kernels want them: new arrays in memory, with indptr from 0.
@@ -106,13 +148,8 @@ class Corpus:
         """
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"Documents {start} to {stop} are not within the {len(self)} of {self.path}.")
-        first, last = int(self._indptr[start]), int(self._indptr[stop])
-        indptr = self._indptr[start : stop + 1] - np.int64(first)
-        indices, counts = (self._read(name, first, last).astype(np.int32, copy=False) for name in (INDICES, COUNTS))
-        # the folder is replaced as a whole: one that is the same after reading was the same while reading
-        if _stamp(self.path) != self._stamp:
-            raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
-        return Counts(indptr, indices, counts, self.shape[1])
+        with self._unchanged():
+            return self._read_counts(start, stop)
 
     def rows(self, start: int, stop: int) -> sp.csr_array:
         """The documents ``start`` to ``stop - 1`` as a matrix in memory.
@@ -156,22 +193,87 @@ class Corpus:
             start = stop
         return pieces
 
-    def _read(self, name: str, first: int, last: int) -> np.ndarray:
-        """Items of a file. Not through a map, whose pages would count as the process's own memory."""
-        dtype, offset = self._files[name]
-        items = np.fromfile(self.path / name, dtype, last - first, offset=offset + first * dtype.itemsize)
-        if len(items) != last - first:
-            raise ValueError(f"{self.path} is damaged: {name} has been cut since it was opened.")
-        return items
+    def _read_starts(self) -> np.ndarray:
+        """The token starts, checked together with those of the pairs, of which none stays in memory."""
+        indptr, tokens, counts = (self._arrays[name] for name in (INDPTR, TOKENS, COUNTS))
+        token_start = tokens.read(0, tokens.size)
+        largest = np.iinfo(counts.dtype).max
+        for first in range(0, len(self) or 1, _ROWS_AT_ONCE):
+            last = min(first + _ROWS_AT_ONCE, len(self)) + 1
+            some = indptr.read(first, last)
+            fault = starts_fault(some, token_start[first:last], self.shape[1], largest)
+            if fault:
+                raise self._damaged(f"{fault} ({INDPTR}, {TOKENS})")
+            if (first == 0 and some[0] != 0) or (last == len(self) + 1 and some[-1] != self.nnz):
+                raise self._no_sum()
+        if (token_start[0], token_start[-1]) != (0, self.n_tokens):
+            raise self._no_sum()
+        token_start.flags.writeable = False
+        return token_start
+
+    def _read_counts(self, start: int, stop: int) -> Counts:
+        token_start = self.token_start[start : stop + 1]
+        indptr = self._arrays[INDPTR].read(start, stop + 1)
+        first, last = int(indptr[0]), int(indptr[-1])
+        largest = np.iinfo(self._arrays[COUNTS].dtype).max
+        fault = starts_fault(indptr, token_start, self.shape[1], largest)
+        if not fault and last <= self.nnz:
+            indices, counts = (self._arrays[name].read(first, last) for name in (INDICES, COUNTS))
+            indptr -= first
+            rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
+            if self._checked[start:stop].all():
+                fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later: no kernel may crash
+            else:
+                fault = rows_fault(rows, counts, token_start)
+            if not fault:
+                self._checked[start:stop] = True
+                return rows
+        raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
+
+    def _verify(self) -> None:
+        """Read everything once."""
+        for start, stop in self.pieces(_TOKENS_AT_ONCE):
+            self.counts(start, stop)
+        _ = self.vocabulary
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Whatever is read within is of the files that were opened, or else the error says that they changed."""
+        try:
+            yield
+        except (OSError, ValueError):
+            self._refuse_changed()
+            raise
+        self._refuse_changed()
+
+    def _refuse_changed(self) -> None:
+        """Raise a ValueError unless all files are those that were opened."""
+        for name, stamp in self._stamps.items():
+            try:
+                same = stamp_of(self.path / name) == stamp
+            except (FileNotFoundError, NotADirectoryError):
+                same = False
+            if not same and name == HEADER:
+                raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
+            if not same:
+                raise ValueError(f"{self.path} has changed: {name} is not as it was when this corpus was opened.")
+
+    def _damaged(self, how: str) -> ValueError:
+        return ValueError(f"{self.path} is damaged: {how}.")
+
+    def _no_sum(self) -> ValueError:
+        return self._damaged(f"{INDPTR} and {TOKENS} do not add up to what {HEADER} says")
 
 
-def open_corpus(path: PathLike) -> Corpus:
+def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:
     """Open a corpus that :func:`save_corpus` wrote.
 
     Parameters
     ----------
     path : str or path-like
         The folder.
+    verify : bool, default=False
+        Whether to read and check everything now. False: what is read is checked when it is read, each checksum once.
 
     Returns
     -------
@@ -183,68 +285,46 @@ def open_corpus(path: PathLike) -> Corpus:
     FileNotFoundError
         If there is nothing at `path`.
     ValueError
-        If it is no corpus, was written by a newer release in a format that this one does not know, or if files are
-        missing or do not have the size with which they were written.
+        If it is no corpus, was written by a newer release in a format that this one does not know, or is damaged: files
+        are missing, do not have the size with which they were written, or hold what no corpus does.
     """
-    return Corpus(path)
+    corpus = Corpus(path)
+    if verify:
+        corpus._verify()
+    return corpus
+
+
+def _open_same(path: str, identity: str) -> Corpus:
+    """The corpus at a path again, which must be the one that was there."""
+    corpus = Corpus(path)
+    if corpus._identity != identity:
+        raise ValueError(f"{path} holds another corpus here than where it was opened first: open it again.")
+    return corpus
+
+
+def _arrays(path: Path, header: Header) -> dict[str, StoredArray]:
+    """The arrays, with the checksums of their pieces if there are any."""
+
+    def stored(name: str, checksums: np.ndarray | None = None) -> StoredArray:
+        return StoredArray(path / name, header.files[name]["dtype"], header.sizes[name], checksums)
+
+    if header.version == 1:
+        return {name: stored(name) for name in ARRAYS}
+    sums = stored(CHECKSUMS).read(0, header.sizes[CHECKSUMS])
+    if zlib.crc32(sums.data) != header.files[CHECKSUMS]["crc32"]:
+        raise ValueError(f"{path} is damaged: {CHECKSUMS} does not have the checksum with which it was written.")
+    arrays, first = {}, 0
+    for name in ARRAYS:
+        last = first + n_pieces(np.dtype(header.files[name]["dtype"]).itemsize * header.sizes[name])
+        arrays[name] = stored(name, sums[first:last])
+        first = last
+    return arrays
 
 
 def is_corpus(path: Path) -> bool:
     """Whether a folder is a corpus, maybe a damaged or newer one, and holds nothing else."""
     try:
-        _parse_header(path)
+        parse_header(path)
     except (OSError, ValueError):
         return False
-    return {file.name for file in path.iterdir()} <= {HEADER, VOCABULARY, *ARRAYS}
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """What tells the header of one corpus from that of another under the same name."""
-    if not path.exists():
-        raise FileNotFoundError(f"There is no corpus at {path}.")
-    try:
-        status = os.stat(path / HEADER)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ValueError(f"{path} is not a corpus: it has no {HEADER}.") from error
-    return status.st_ino, status.st_mtime_ns
-
-
-def _parse_header(path: Path) -> dict:
-    try:
-        header = json.loads((path / HEADER).read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not a corpus: its {HEADER} is not JSON.") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a corpus: its {HEADER} does not name the format {FORMAT!r}.")
-    return header
-
-
-def _read_header(path: Path) -> dict:
-    """The header of a corpus, after a look at whether all files have the sizes that it tells."""
-    header = _parse_header(path)
-    version = header.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise ValueError(f"{path} has version {version} of the format, and this release reads up to {VERSION}: update.")
-    files = header.get("files")
-    numbers = [header.get(name) for name in ("n_rows", "n_features", "n_pairs", "n_tokens")]
-    if version != VERSION or not isinstance(files, dict) or not {*ARRAYS} <= {*files}:
-        raise ValueError(f"{path} is damaged: its {HEADER} is incomplete.")
-    if not all(isinstance(number, int) and number >= 0 for number in numbers) or not all(
-        isinstance(file, dict) for file in files.values()
-    ):
-        raise ValueError(f"{path} is damaged: its {HEADER} is incomplete.")
-    for name, file in files.items():
-        try:
-            n_bytes = os.stat(path / name).st_size
-        except FileNotFoundError as error:
-            raise ValueError(f"{path} is damaged: {name} is missing.") from error
-        if n_bytes != file.get("bytes"):
-            raise ValueError(f"{path} is damaged: {name} has {n_bytes} bytes, not the {file.get('bytes')} written.")
-    return header
-
-
-def _mapped(path: Path, name: str) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path / name, mmap_mode="r"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {name} is not an array.") from error
+    return {file.name for file in path.iterdir()} <= {HEADER, VOCABULARY, CHECKSUMS, *ARRAYS}

@@ -5,16 +5,11 @@ The readers check everything that the format lets them check, and return all of 
 
 from __future__ import annotations
 
-import gzip
-import os
-import uuid
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Integral
-from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,18 +17,19 @@ from sklearn.utils import Bunch
 
 from ..utils._typing import MatrixLike
 from ..utils._validation import check_array
+from ._text_files import File, PathLike, line_blocks, opened, replacing
+from ._vocabulary import words_for
 
-PathLike = str | os.PathLike[str]
-_File = IO[bytes] | gzip.GzipFile
-
-_BLOCK = 1 << 19  # bytes parsed at a time: the work arrays stay in the cache, five times faster than a whole file
 _WRITTEN = 1 << 18  # numbers formatted at a time
 _LARGEST = int(np.iinfo(np.int32).max)
 _MOST_DIGITS = 18  # always fit an int64
+_LONGEST_DOCUMENT = 1 << 24  # bytes of a line of LDA-C
+_FEW_DOCUMENTS = 1 << 20
+_PER_ENTRY = 16  # documents
 _SPACES = np.isin(np.arange(256), list(b" \t\r\n"))
 
 
-def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> Bunch:
+def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None, max_documents: int | None = None) -> Bunch:
     """Read a bag of words in the UCI format (``docword.*.txt``).
 
     The file has three lines with the number of documents D, of words W and of entries NNZ, then NNZ lines
@@ -45,6 +41,9 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> B
         The file.
     vocabulary : str or path-like, default=None
         File of the W words, one per line, in UTF-8 (``vocab.*.txt``).
+    max_documents : int, default=None
+        Largest D that is accepted; each document takes memory even if it is empty. None: 2**20, or 16 * NNZ if that is
+        more.
 
     Returns
     -------
@@ -60,7 +59,9 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> B
     ------
     ValueError
         If the file is not in the format, was cut, has an id out of range, a count that is not a positive whole
-        number, or the same word twice in a document; or if the vocabulary does not have W words.
+        number, or the same word twice in a document; if the vocabulary does not have W words; or if the file goes
+        beyond a limit: `max_documents`, a line of 2**20 bytes, for a gzip file 2**24 bytes or 200 times its size,
+        whichever is more.
 
     References
     ----------
@@ -77,10 +78,12 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None) -> B
     [[2 0 1]
      [0 0 0]]
     """
-    with opened_docword(path) as ((n_samples, n_features, _), blocks):
+    if max_documents is not None and not (isinstance(max_documents, Integral) and max_documents >= 0):
+        raise ValueError(f"max_documents must be None or an int of at least 0; got {max_documents!r}.")
+    with opened_docword(path, max_documents) as ((n_samples, n_features, _), blocks):
         tables = [np.empty((0, 3), dtype=np.int32), *(table.astype(np.int32) for _, table in blocks)]
     entries = np.concatenate(tables)
-    words = _read_words(vocabulary, n_features, path)
+    words = None if vocabulary is None else words_for(vocabulary, n_features, path)
     data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], (n_samples, n_features), base=1)
     return Bunch(data=data, vocabulary=words)
 
@@ -104,7 +107,7 @@ def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
     """
     csr = _check_counts(X, "dump_uci_docword")
     rows = np.repeat(np.arange(1, csr.shape[0] + 1), np.diff(csr.indptr))
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(b"%d\n%d\n%d\n" % (*csr.shape, csr.nnz))
         for start in range(0, csr.nnz, _WRITTEN // 3):
             some = slice(start, start + _WRITTEN // 3)
@@ -144,7 +147,8 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     ValueError
         If the file is not in the format, was cut within a line, has a line that announces another number of words
         than it holds, an id out of range, a count that is not a positive whole number, or the same word twice in a
-        document; or if the vocabulary does not have `n_features` words.
+        document; if the vocabulary does not have `n_features` words; or if the file goes beyond a limit: a line of
+        2**24 bytes, for a gzip file 2**24 bytes or 200 times its size, whichever is more.
 
     References
     ----------
@@ -164,13 +168,13 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     """
     if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= _LARGEST):
         raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
-    words = _read_words(vocabulary, n_features, path)
+    words = None if vocabulary is None else words_for(vocabulary, n_features, path)
     if n_features is None and words is not None:
         n_features = len(words)
     limit = _LARGEST - 1 if n_features is None else n_features - 1
     sizes, ids, counts = ([np.empty(0, dtype=np.int32)] for _ in range(3))
-    with _opened(path) as file:
-        for first_line, block in _line_blocks(file, path, first_line=1):
+    with opened(path) as file:
+        for first_line, block in line_blocks(file, path, first_line=1, longest=_LONGEST_DOCUMENT):
             parsed = _parse_ldac(path, first_line, block, limit)
             for parts, part in zip((sizes, ids, counts), parsed, strict=True):
                 parts.append(part.astype(np.int32))
@@ -213,84 +217,46 @@ def dump_ldac(X: MatrixLike, path: PathLike) -> None:
     cuts = np.searchsorted(ends, np.arange(_WRITTEN, len(numbers), _WRITTEN))
     bounds = np.unique(np.concatenate(([0], cuts, [len(sizes)]))).tolist()
     starts = np.concatenate(([0], ends))
-    with _replacing(path) as file:
+    with replacing(path) as file:
         for first, last in pairwise(bounds):
             template = b"".join(b"%d" + b" %d:%d" * size + b"\n" for size in sizes[first:last].tolist())
             file.write(template % tuple(numbers[starts[first] : starts[last]].tolist()))
 
 
-def load_vocabulary(path: PathLike) -> list[str]:
-    """Read a file of words, one per line, in UTF-8; with a name that ends in ``.gz``, through gzip.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-
-    Returns
-    -------
-    words : list of str
-        The words, in the order of the lines.
-
-    Raises
-    ------
-    ValueError
-        If the file is not UTF-8, or is a gzip file that was cut.
-    """
-    with _opened(path) as file:
-        content = file.read()
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8.") from error
-    # not str.splitlines, which also splits at characters that may stand in a word
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-
-
-def dump_vocabulary(words: Sequence[str], path: PathLike) -> None:
-    """Write words, one per line, in UTF-8, as :func:`load_vocabulary` reads them.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The words.
-    path : str or path-like
-        Where to write; an existing file is replaced. A name that ends in ``.gz`` is written through gzip.
-
-    Raises
-    ------
-    ValueError
-        If a word is not a str or contains a line break.
-    """
-    for position, word in enumerate(words):
-        if not isinstance(word, str) or "\n" in word or word.endswith("\r"):
-            raise ValueError(f"Word {position}, {word!r}, is not a str without line breaks.")
-    with _replacing(path) as file:
-        file.write("".join(f"{word}\n" for word in words).encode())
-
-
 @contextmanager
-def opened_docword(path: PathLike) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
+def opened_docword(
+    path: PathLike, max_documents: int | None = None
+) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
     """The three numbers of a docword file's header, and its entries block by block.
 
     A block is the number of its first line and an (n, 3) int64 table of checked entries. The last one is followed by a
     check of how many there were.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         n_samples, n_features, n_entries = (
             _read_header(file, path, line, what)
             for line, what in enumerate(("documents (D)", "words (W)", "entries (NNZ)"), start=1)
         )
         header = (n_samples, n_features, n_entries)
+        refuse_empty_documents(path, n_samples, n_entries, max_documents)
         yield header, _docword_tables(file, path, header)
 
 
-def _docword_tables(file: _File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
+def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, most: int | None = None) -> None:
+    """Raise a ValueError if so many documents cannot be meant, of which so few entries are known."""
+    most = max(_FEW_DOCUMENTS, _PER_ENTRY * n_entries) if most is None else most
+    if n_documents > most:
+        raise ValueError(
+            f"{path} has {n_documents} documents for {n_entries} entries, more than the {most} that are accepted: if "
+            f"the file is right, read it by load_uci_docword with max_documents={n_documents}."
+        )
+
+
+def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
     n_samples, n_features, n_entries = header
     limits = {"docID": n_samples, "wordID": n_features, "count": _LARGEST}
     n_found = 0
-    for first_line, block in _line_blocks(file, path, first_line=4):
+    for first_line, block in line_blocks(file, path, first_line=4):
         fields = _scan(block)
         _refuse_lines(
             path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)"
@@ -299,10 +265,11 @@ def _docword_tables(file: _File, path: PathLike, header: tuple[int, int, int]) -
         for column, (name, limit) in enumerate(limits.items()):
             _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
         n_found += len(table)
+        if n_found > n_entries:
+            raise ValueError(f"{path} announces {n_entries} entries but holds more.")
         yield first_line, table
-    if n_found != n_entries:
-        cut = ": it seems to have been cut" if n_found < n_entries else ""
-        raise ValueError(f"{path} announces {n_entries} entries but holds {n_found}{cut}.")
+    if n_found < n_entries:
+        raise ValueError(f"{path} announces {n_entries} entries but holds {n_found}: it seems to have been cut.")
 
 
 class _Fields(NamedTuple):
@@ -382,7 +349,7 @@ def _refuse_values(
         raise ValueError(f"{where}: {name} {values[worst]} is outside {low}..{high}.")
 
 
-def _read_header(file: _File, path: PathLike, line: int, what: str) -> int:
+def _read_header(file: File, path: PathLike, line: int, what: str) -> int:
     text = file.readline(100)
     if not (text.strip().isdigit() and text.endswith(b"\n")):
         shown = text.decode("ascii", "replace").strip()[:60]
@@ -391,22 +358,6 @@ def _read_header(file: _File, path: PathLike, line: int, what: str) -> int:
     if number > _LARGEST and line < 3:
         raise ValueError(f"{path}, line {line}: the number of {what} is {number}, above {_LARGEST}.")
     return number
-
-
-def _line_blocks(file: _File, path: PathLike, first_line: int) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, each with the number of its first."""
-    rest = b""
-    while piece := file.read(_BLOCK):
-        head, newline, tail = piece.rpartition(b"\n")
-        if not newline:
-            rest += piece
-            continue
-        block = rest + head + newline
-        yield first_line, block
-        first_line += block.count(b"\n")
-        rest = tail
-    if rest:  # the last number may have lost digits
-        raise ValueError(f"{path}, line {first_line}: the line does not end, so the file seems to have been cut.")
 
 
 def _assemble(path: PathLike, rows, columns, counts, shape: tuple[int, int], base: int) -> sp.csr_array:
@@ -418,15 +369,6 @@ def _assemble(path: PathLike, rows, columns, counts, shape: tuple[int, int], bas
         raise ValueError(f"{path} has word {column + base} of document {row + base} more than once.")
     csr.sort_indices()
     return csr
-
-
-def _read_words(vocabulary: PathLike | None, n_features: int | None, path: PathLike) -> list[str] | None:
-    if vocabulary is None:
-        return None
-    words = load_vocabulary(vocabulary)
-    if n_features is not None and len(words) != n_features:
-        raise ValueError(f"{vocabulary} has {len(words)} words but {path} needs {n_features}.")
-    return words
 
 
 def _check_counts(X, whom: str) -> sp.csr_array:
@@ -442,34 +384,3 @@ def _check_counts(X, whom: str) -> sp.csr_array:
     if np.any(csr.data % 1 != 0) or np.any(csr.data > _LARGEST):
         raise ValueError(f"Data passed to {whom} must be whole numbers of at most {_LARGEST}.")
     return csr.astype(np.int64)
-
-
-@contextmanager
-def _opened(path: PathLike) -> Iterator[_File]:
-    try:
-        with gzip.open(path, "rb") if _is_gzip(path) else open(path, "rb") as file:
-            yield file
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is cut or not a gzip file ({str(error).rstrip('.')}).") from error
-
-
-@contextmanager
-def _replacing(path: PathLike) -> Iterator[_File]:
-    """A file beside `path` that takes its name when all went well, and goes away when not."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            if _is_gzip(path):
-                # no name and no time inside: the same counts make the same bytes
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    yield packed
-            else:
-                yield file
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _is_gzip(path: PathLike) -> bool:
-    return Path(path).suffix.lower() == ".gz"

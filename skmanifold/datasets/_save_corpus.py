@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import io
-import json
 import os
 import shutil
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
@@ -20,8 +19,12 @@ import scipy.sparse as sp
 from ..utils._disk import sync
 from ..utils._sparse_structure import check_structure
 from ..utils._typing import MatrixLike
-from ._corpus import ARRAYS, COUNT_TYPES, FORMAT, HEADER, VERSION, VOCABULARY, Corpus, is_corpus, open_corpus
-from ._formats import PathLike, dump_vocabulary, load_vocabulary, opened_docword
+from ._array_file import GrowingArray
+from ._corpus import Corpus, is_corpus, open_corpus
+from ._corpus_header import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, write_header
+from ._formats import opened_docword, refuse_empty_documents
+from ._text_files import PathLike
+from ._vocabulary import dump_vocabulary, load_vocabulary
 
 _CHUNK = 1 << 18  # pairs handled at a time: a few MB
 _LARGEST = int(np.iinfo(np.int32).max)
@@ -77,8 +80,8 @@ def save_corpus(
     ------
     ValueError
         If a document, which is then named (the first is 0), has a count that is not a whole number from 0 to 2**31 - 1
-        or a column out of range; if a docword file is not in its format or not sorted; or if `n_features` and
-        `vocabulary` do not agree.
+        or a column out of range; if a docword file is not in its format, not sorted, or has more documents up to some
+        place than 2**20 and than 16 for each entry up to there; or if `n_features` and `vocabulary` do not agree.
     TypeError
         If something that came is not a document.
     FileExistsError
@@ -212,8 +215,8 @@ def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
     with opened_docword(path) as ((n_documents, n_features, _), tables):
         if words is not None and len(words) != n_features:
             raise ValueError(f"The vocabulary has {len(words)} words but {path} needs {n_features}.")
-        last = 0  # the document that goes on with the next block; all before have been yielded
-        held = np.empty((0, 3), dtype=np.int64)
+        last = n_found = 0  # the document that goes on with the next block; all before have been yielded
+        held: list[np.ndarray] = [np.empty((0, 3), dtype=np.int64)]  # its entries
         for first_line, table in tables:
             documents = np.concatenate(([last], table[:, 0]))
             if np.any(documents[1:] < documents[:-1]):
@@ -222,11 +225,19 @@ def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
                     f"{path}, line {first_line + place}: docID {documents[place + 1]} comes after {documents[place]}, "
                     "but the file must be sorted by docID."
                 )
-            entries = np.concatenate((held, table))
+            n_found += len(table)
+            held.append(table)
+            if last == documents[-1] and sum(map(len, held)) <= n_features:
+                continue  # joined once, when the document is whole
+            refuse_empty_documents(path, int(documents[-1]), n_found)
+            entries = np.concatenate(held)
             cut = np.searchsorted(entries[:, 0], documents[-1])
             yield from _whole_documents(path, entries[:cut], max(last, 1), int(documents[-1]), n_features)
-            last, held = int(documents[-1]), entries[cut:]
-        yield from _whole_documents(path, held, max(last, 1), n_documents + 1, n_features)
+            last, held = int(documents[-1]), [entries[cut:]]
+            if len(held[0]) > n_features:
+                raise ValueError(f"{path} has a word of document {last} more than once.")
+        refuse_empty_documents(path, n_documents, n_found)
+        yield from _whole_documents(path, np.concatenate(held), max(last, 1), n_documents + 1, n_features)
 
 
 def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, n_features: int) -> Iterator[_Rows]:
@@ -322,7 +333,7 @@ def _write(folder: Path, parts: Iterator[_Rows], n_features: int | None) -> None
     width = n_features or 0
     with ExitStack() as stack:
         indptr, tokens, indices, counts = files = [
-            stack.enter_context(_GrowingArray(folder / name, dtype))
+            stack.enter_context(GrowingArray(folder / name, dtype))
             for name, dtype in zip(ARRAYS, ("<i8", "<i8", "<i4", COUNT_TYPES[0]), strict=True)
         ]
         indptr.append(np.zeros(1, dtype=np.int64))
@@ -339,62 +350,16 @@ def _write(folder: Path, parts: Iterator[_Rows], n_features: int | None) -> None
             width = max(width, rows.width, int(columns.max(initial=-1)) + 1)
         for file in files:
             file.finish()
-        header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "n_rows": n_rows, "n_features": int(width)}
-        header |= {"n_pairs": n_pairs, "n_tokens": n_tokens, "files": {}}
-        header["files"] = {file.path.name: {"dtype": file.dtype.str} for file in files}
+        described: dict[str, dict[str, Any]] = {file.path.name: {"dtype": file.dtype.str} for file in files}
+    sums = np.concatenate([file.checksums.values() for file in files]).astype("<u4")
+    with GrowingArray(folder / CHECKSUMS, "<u4") as stored:
+        stored.append(sums)
+        stored.finish()
+    described[CHECKSUMS] = {"dtype": "<u4", "crc32": zlib.crc32(sums.data)}
     if (folder / VOCABULARY).exists():
-        header["files"][VOCABULARY] = {}
-    for name, described in header["files"].items():
-        described["bytes"] = os.stat(folder / name).st_size
-    (folder / HEADER).write_text(json.dumps(header, indent=1) + "\n", "utf-8")
-
-
-class _GrowingArray:
-    """An ``.npy`` file that grows at its end, and whose type may become wider."""
-
-    def __init__(self, path: Path, dtype: str):
-        self.path, self.dtype, self.size = path, np.dtype(dtype), 0
-        self._file = open(path, "xb")  # noqa: SIM115 (open as long as this object)
-        self._file.write(self._header())
-
-    def __enter__(self) -> _GrowingArray:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._file.close()
-
-    def append(self, values: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(values, self.dtype).data)
-        self.size += len(values)
-
-    def widen(self, dtype: str) -> None:
-        """Keep items of a wider type from now on; nothing happens if `dtype` is not wider."""
-        if np.dtype(dtype).itemsize <= self.dtype.itemsize:
-            return
-        self._file.flush()
-        narrow = self.path.with_suffix(".narrow")
-        os.replace(self.path, narrow)
-        with _GrowingArray(self.path, dtype) as wide, open(narrow, "rb") as file:
-            file.seek(len(self._header()))
-            while len(values := np.fromfile(file, self.dtype, _CHUNK)):
-                wide.append(values)
-        self._file.close()
-        narrow.unlink()
-        self.dtype = wide.dtype
-        self._file = open(self.path, "ab")  # noqa: SIM115
-
-    def finish(self) -> None:
-        """Write the header, now that the size is known."""
-        self._file.close()
-        with open(self.path, "r+b") as file:
-            file.write(self._header())
-
-    def _header(self) -> bytes:
-        """The header of ``.npy`` files, which numpy makes as long for every size."""
-        header = io.BytesIO()
-        described = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.size,)}
-        np.lib.format.write_array_header_1_0(header, described)
-        return header.getvalue()
+        described[VOCABULARY] = {"crc32": zlib.crc32((folder / VOCABULARY).read_bytes())}
+    numbers = {"n_rows": n_rows, "n_features": int(width), "n_pairs": n_pairs, "n_tokens": n_tokens}
+    write_header(folder, numbers, described)
 
 
 @contextmanager

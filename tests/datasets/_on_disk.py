@@ -1,9 +1,14 @@
 """Counts for corpora on disk, and what must hold of a corpus that has them."""
 
+import json
+import shutil
+from pathlib import Path
+
 import numpy as np
 import scipy.sparse as sp
 
 from skmanifold.datasets import Corpus, make_lda_corpus
+from skmanifold.datasets import _corpus_header as corpus_header
 
 COUNTS = np.array([[0, 0, 0, 0], [2, 0, 1, 0], [0, 0, 0, 0], [0, 12, 300, 1], [1, 0, 0, 0], [0, 0, 0, 0]])
 LARGE = make_lda_corpus(60, 120, 3, mean_length=40, random_state=0).data.toarray()
@@ -40,3 +45,17 @@ def unsorted(counts):
     columns = np.concatenate((np.arange(n)[::-1], np.arange(n), [0]))
     indptr = np.arange(len(counts) + 1) * len(columns)
     return sp.csr_array((halves.ravel(), np.tile(columns, len(counts)), indptr), shape=counts.shape)
+
+
+def alter_header(path, change, *, reseal=True):
+    """Another header, which states its own checksum if it is sealed again."""
+    header = json.loads((path / "header.json").read_text()) | change
+    if reseal and "crc32" in header:
+        del header["crc32"]
+        header["crc32"] = corpus_header._checksum(header)
+    (path / "header.json").write_text(json.dumps(header))
+
+
+def old_corpus(path):
+    """A copy of a corpus that was written in version 1 of the format."""
+    return shutil.copytree(Path(__file__).parent / "data" / "corpus-1", path)

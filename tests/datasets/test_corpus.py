@@ -1,4 +1,3 @@
-import json
 import os
 import pickle
 import re
@@ -9,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.datasets import _formats as formats
 from skmanifold.datasets import _save_corpus as writer
+from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
     dump_uci_docword,
     dump_vocabulary,
@@ -19,7 +18,7 @@ from skmanifold.datasets import (
     save_corpus,
 )
 
-from ._on_disk import COUNTS, LARGE, assert_holds, unsorted
+from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, count
 @pytest.mark.parametrize("counts", [COUNTS, LARGE], ids=["small", "corpus"])
 def test_docword_files_come_back_wherever_blocks_end(tmp_path, path, name, counts, chunk, block, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", chunk)
-    monkeypatch.setattr(formats, "_BLOCK", block)
+    monkeypatch.setattr(text_files, "_BLOCK", block)
     dump_uci_docword(counts, tmp_path / name)
     assert_holds(save_corpus(tmp_path / name, path), counts)
 
@@ -131,7 +130,8 @@ def test_counts_take_the_smallest_type_wherever_the_largest_comes(path, largest,
     assert_holds(corpus, counts)
     needed = np.dtype(np.uint8 if counts.max() < 256 else np.uint16 if counts.max() < 65536 else np.int32)
     assert np.load(path / "counts.npy").dtype == needed
-    assert set(os.listdir(path)) == {"header.json", "indptr.npy", "tokens.npy", "indices.npy", "counts.npy"}
+    arrays = {"indptr.npy", "tokens.npy", "indices.npy", "counts.npy", "checksums.npy"}
+    assert set(os.listdir(path)) == {"header.json"} | arrays
 
 
 def test_files_are_plain_npy_arrays_in_csr_order(path):
@@ -155,7 +155,7 @@ def test_writing_leaves_its_argument_alone(path, chunk, monkeypatch):
 
 @pytest.mark.parametrize("size", [0, 10**15])
 def test_header_of_an_array_is_as_long_for_every_size(tmp_path, size):
-    with writer._GrowingArray(tmp_path / "a.npy", "<i4") as array:
+    with writer.GrowingArray(tmp_path / "a.npy", "<i4") as array:
         before = array._header()
         array.size = size
         assert len(array._header()) == len(before) == 128
@@ -222,12 +222,12 @@ def test_arrays_that_were_read_belong_to_the_reader(path):
         corpus.token_start[0] = 1
 
 
-def test_a_pickle_is_the_path_alone_wherever_it_is_opened(path, monkeypatch):
+def test_a_pickle_is_the_path_and_a_digest_wherever_it_is_opened(path, monkeypatch):
     monkeypatch.chdir(path.parent)
     save_corpus(LARGE, path.name)
     corpus = open_corpus(path.name)
     stored = pickle.dumps(corpus)
-    assert len(stored) < 100 + len(str(path))
+    assert len(stored) < 150 + len(str(path))
     monkeypatch.chdir("/")
     again = pickle.loads(stored)
     assert again.path == path.resolve()
@@ -295,14 +295,14 @@ def test_a_corpus_whose_files_do_not_belong_together_is_refused(path):
 def test_a_file_cut_after_opening_is_noticed(path):
     corpus = save_corpus(COUNTS, path)
     os.truncate(path / "counts.npy", 130)
-    with pytest.raises(ValueError, match=r"is damaged: counts.npy has been cut since it was opened\.$"):
+    with pytest.raises(ValueError, match=r"has changed: counts.npy is not as it was when this corpus was opened\.$"):
         corpus.counts(0, 6)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 2}, "has version 2 of the format, and this release reads up to 1: update."),
+        ({"version": 3}, "has version 3 of the format, and this release reads up to 2: update."),
         ({"format": "other"}, "is not a corpus: its header.json does not name the format 'skmanifold corpus'."),
         ({"version": None}, "is damaged: its header.json is incomplete."),
         ({"n_tokens": -1}, "is damaged: its header.json is incomplete."),
@@ -318,8 +318,7 @@ def test_a_file_cut_after_opening_is_noticed(path):
 )
 def test_a_newer_or_foreign_header_is_refused_in_one_sentence(path, change, sentence):
     save_corpus(COUNTS, path)
-    header = path / "header.json"
-    header.write_text(json.dumps(json.loads(header.read_text()) | change))
+    alter_header(path, change)
     with pytest.raises(ValueError, match=f"^{re.escape(f'{path} {sentence}')}"):
         open_corpus(path)
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold.datasets import _formats as formats
+from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
     dump_ldac,
     dump_uci_docword,
@@ -110,7 +111,7 @@ def test_writers_leave_their_argument_alone(path):
 )
 @pytest.mark.parametrize("block", [1, 7, 64, 1 << 19])
 def test_round_trips_are_exact_wherever_blocks_end(tmp_path, name, counts, block, monkeypatch):
-    monkeypatch.setattr(formats, "_BLOCK", block)
+    monkeypatch.setattr(text_files, "_BLOCK", block)
     monkeypatch.setattr(formats, "_WRITTEN", max(3, block))
     dump_uci_docword(counts, tmp_path / name)
     assert_same(load_uci_docword(tmp_path / name).data, counts)
@@ -133,7 +134,7 @@ BAD_UCI = [
     (b"3000000000\n4\n4\n", "line 1: the number of documents (D) is 3000000000, above 2147483647."),
     (b"3\n4\n2\n1 1 2\n", " announces 2 entries but holds 1: it seems to have been cut."),
     (b"3\n4\n2\n", " announces 2 entries but holds 0: it seems to have been cut."),
-    (b"3\n4\n1\n1 1 2\n1 2 2\n", " announces 1 entries but holds 2."),
+    (b"3\n4\n1\n1 1 2\n1 2 2\n", " announces 1 entries but holds more."),
     (b"3\n4\n2\n1 1 2\n1 2 3", "line 5: the line does not end, so the file seems to have been cut."),
     (b"3\n4\n2\n1 1 2\n1 2\n", "line 5: expected 'docID wordID count' (numbers), got '1 2'."),
     (b"3\n4\n2\n1 1 2\n\n1 2 3\n", "line 5: expected 'docID wordID count' (numbers), got ''."),
@@ -180,7 +181,7 @@ BAD_LDAC = [
     + [(lambda path: load_ldac(path, n_features=4), *case) for case in BAD_LDAC],
 )
 def test_bad_files_are_refused_in_one_sentence_that_says_where(path, load, content, sentence, block, monkeypatch):
-    monkeypatch.setattr(formats, "_BLOCK", block)
+    monkeypatch.setattr(text_files, "_BLOCK", block)
     where = f"{path}, {sentence}" if sentence.startswith("line") else f"{path}{sentence}"
     with pytest.raises(ValueError, match=f"^{re.escape(where)}"):
         load(write(path, content))
@@ -252,7 +253,7 @@ def test_nothing_half_written_is_left_behind(tmp_path, dump, name, monkeypatch):
         raise OSError("no space left")
 
     write(tmp_path / name, b"old")
-    monkeypatch.setattr(formats.os, "replace", fail)
+    monkeypatch.setattr(text_files.os, "replace", fail)
     with pytest.raises(OSError, match="no space left"):
         dump(COUNTS, tmp_path / name)
     assert os.listdir(tmp_path) == [name]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.datasets import _formats as formats
 from skmanifold.datasets import _save_corpus as writer
+from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
     open_corpus,
     save_corpus,
@@ -94,7 +94,7 @@ BAD_DOCWORD = [
 def test_bad_docword_files_are_refused_by_their_line_and_nothing_is_left(
     tmp_path, content, sentence, block, monkeypatch
 ):
-    monkeypatch.setattr(formats, "_BLOCK", block)
+    monkeypatch.setattr(text_files, "_BLOCK", block)
     for name, stored in (("bag.txt", content), ("bag.txt.gz", gzip.compress(content))):
         bag = tmp_path / name
         bag.write_bytes(stored)
@@ -164,7 +164,7 @@ def test_full_disk_is_told_in_one_sentence_and_nothing_is_left(path, call, old, 
 
     if old:
         save_corpus(LARGE, path)
-    monkeypatch.setattr(*((writer.os, "fsync") if call == "sync" else (writer._GrowingArray, call)), full)
+    monkeypatch.setattr(*((writer.os, "fsync") if call == "sync" else (writer.GrowingArray, call)), full)
     with pytest.raises(OSError, match="There is no room for all of the corpus, and nothing of it was kept") as caught:
         save_corpus(COUNTS, path, overwrite=True)
     assert caught.value.errno == errno.ENOSPC

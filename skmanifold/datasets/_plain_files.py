@@ -1,0 +1,49 @@
+"""Files of a corpus: only regular ones are opened, and a stamp shows whether one has changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+
+class Stamp(NamedTuple):
+    """Differs between a file and another, longer, shorter or newer one under the same name."""
+
+    inode: int
+    n_bytes: int
+    modified: int  # in ns
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Raise a ValueError if there is something else than a file, and a FileNotFoundError if there is nothing."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(f"{path.parent} is damaged: {path.name} is a link to itself.") from error
+    _refuse_irregular(path, status)
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@contextmanager
+def opened_plain(path: Path) -> Iterator[BinaryIO]:
+    """A file to read; a pipe or a device in its place raises a ValueError instead of being waited for."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        _refuse_irregular(path, os.fstat(descriptor))
+    except ValueError:
+        os.close(descriptor)
+        raise
+    with open(descriptor, "rb", buffering=0) as file:
+        yield file
+
+
+def _refuse_irregular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path.parent} is damaged: {path.name} is not a regular file.")

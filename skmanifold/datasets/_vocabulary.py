@@ -1,0 +1,75 @@
+"""Vocabularies: files of one word per line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ._text_files import PathLike, line_blocks, opened, replacing
+
+
+def load_vocabulary(path: PathLike) -> list[str]:
+    """Read a file of words, one per line, in UTF-8; with a name that ends in ``.gz``, through gzip.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    words : list of str
+        The words, in the order of the lines.
+
+    Raises
+    ------
+    ValueError
+        If the file is not UTF-8, or is a gzip file that was cut; or if it goes beyond a limit: a line of 2**20 bytes,
+        for a gzip file 2**24 bytes or 200 times its size, whichever is more.
+    """
+    return words_for(path, None)
+
+
+def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[str]:
+    """The words of a file, which must be so many, for `whose` columns they are; None: any number."""
+    words: list[str] = []
+    with opened(path) as file:
+        for first_line, block in line_blocks(file, path, 1, may_lack_end=True):
+            words += words_of(block, path, first_line)
+            if n_words is not None and len(words) > n_words:
+                raise ValueError(f"{path} has more words than the {n_words} that {whose} needs.")
+    if n_words is not None and len(words) < n_words:
+        raise ValueError(f"{path} has {len(words)} words but {whose} needs {n_words}.")
+    return words
+
+
+def words_of(content: bytes, path: PathLike, first_line: int = 1) -> list[str]:
+    """The words of whole lines, of which the last may lack its end."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + content.count(b"\n", 0, error.start)
+        raise ValueError(f"{path}, line {line}: not UTF-8.") from error
+    # not str.splitlines, which also splits at characters that may stand in a word
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def dump_vocabulary(words: Sequence[str], path: PathLike) -> None:
+    """Write words, one per line, in UTF-8, as :func:`load_vocabulary` reads them.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words.
+    path : str or path-like
+        Where to write; an existing file is replaced. A name that ends in ``.gz`` is written through gzip.
+
+    Raises
+    ------
+    ValueError
+        If a word is not a str or contains a line break.
+    """
+    for position, word in enumerate(words):
+        if not isinstance(word, str) or "\n" in word or word.endswith("\r"):
+            raise ValueError(f"Word {position}, {word!r}, is not a str without line breaks.")
+    with replacing(path) as file:
+        file.write("".join(f"{word}\n" for word in words).encode())
