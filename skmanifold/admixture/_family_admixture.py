@@ -303,6 +303,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             )
         self.__dict__.pop("intensity_rate_", None)
         self.__dict__.update(fitted)
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

@@ -344,6 +344,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
                 checkpoints=checkpoints,
             )
         self.__dict__.update(fitted)
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

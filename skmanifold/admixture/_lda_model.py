@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ._lda_cvb0_kernels import (
     _update_rows,
 )
 from ._log_topics import LogTopics, draw_topics
+from ._token_checks import check_log_topics, check_topic_word
 from ._token_model import Assignments, TokenModel
 from ._topic_counts import TopicCounts, TopicPrior, counts_from_dense
 
@@ -73,6 +74,10 @@ class LDAModel(TokenModel):
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
         """Topics from their Dirichlet posterior given the counts."""
         return draw_topics(self._prior_strides, statistics, key, self.workers)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        (check_log_topics if drawn else check_topic_word)(position, self.n_components, self.counts.n_features)
 
     # CollapsedModel: one token after the other
 

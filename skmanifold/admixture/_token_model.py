@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ._lda_documents import Documents, all_documents, make_word_table, sample_do
 from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from ._lda_layout import TokenLayout, make_layout
 from ._log_topics import LogTopics, check_dense
+from ._token_checks import check_topic_counts
 from ._topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
 from ._vectors import zeros_by_cache_line
 
@@ -192,6 +193,20 @@ class TokenModel:
     def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
         """``(1 - rate) * old + rate * scale * new``."""
         return add_counts(old, new, 1.0 - rate, rate * scale) if rate < 1.0 else scale_counts(new, scale)
+
+    # Checkpoints
+
+    def latent_type(self, drawn: bool) -> np.dtype:
+        """Of stored latents: topics of tokens where parameters are drawn, else each row's counts of topics."""
+        return np.dtype(np.uint16 if drawn else np.uint32)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        raise NotImplementedError
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be counts of the topics."""
+        check_topic_counts(statistics, self.n_components, self.counts.n_features)
 
     def _empty_latents(self) -> TokenLatents:
         layout = self.layout

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
+from ..utils._array_checks import check_array_is, check_finite
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._threads import split_range
@@ -112,6 +113,19 @@ class Family:
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> Parameters:
         """The parameters that have these attributes."""
         raise NotImplementedError
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the arrays that parameters are a tuple of."""
+        raise NotImplementedError
+
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Raise a ValueError unless these, from a file, can be parameters of this family."""
+        shapes = self.parameter_shapes()
+        if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
+            raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
+        for array, shape in zip(parameters, shapes, strict=True):
+            check_array_is("a parameter of the components", array, (np.float64,), shape)
+            check_finite("a parameter of the components", array)
 
     # Rows
 

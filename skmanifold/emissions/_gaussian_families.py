@@ -73,6 +73,12 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
 
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of means, covariances, factors and offsets."""
+        K, d = self.n_components, self.n_features
+        of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
+        return (K, d), of_covariances, of_covariances, (K,)
+
     def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes, sums and products by label."""
 

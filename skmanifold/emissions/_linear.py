@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._row_hash import hash_counts
 from ..utils._threads import split_range
 from ..utils._typing import MatrixLike
 from ._base import Arrays, Family
@@ -38,6 +39,10 @@ class LinearRows(NamedTuple):
         log_base = None if self.log_base is None else self.log_base[start:stop]
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
+
     def overall(self, n_statistics: int) -> np.ndarray:
         """Each statistic's sum over all rows, (n_statistics,)."""
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
@@ -59,6 +64,10 @@ class LinearFamily(Family):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of offsets, naturals and means."""
+        return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray

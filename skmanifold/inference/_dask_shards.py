@@ -12,6 +12,7 @@ import numpy as np
 from .._version import __version__
 from ._shards import LostShardError, Shard, ShardBuilder, packed, unpacked
 from ._sources import check_same_width
+from ._stored_latents import LatentFile
 
 _PATIENCE = "60s"  # for a worker to come, if there is none
 _LOOK_AFTER = "5s"  # without an answer it is time to see whether workers were lost
@@ -158,15 +159,18 @@ class DaskShards:
         """Sum of a number that the model of every shard has under this name."""
         return sum(self._on_all("tell", [(name,) for _ in self._actors]))
 
-    def save(self, chains: list[int], folder: str) -> None:
-        """Every worker writes its latents."""
-        for chain in chains:
-            self._on_all("save", [(chain, folder) for _ in self._actors])
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what all rows hold, in their order."""
+        return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64
 
-    def load(self, chains: list[int], folder: str) -> None:
-        """Every worker reads its latents."""
-        for chain in chains:
-            self._on_all("load", [(chain, folder) for _ in self._actors])
+    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
+        """Every worker writes its latents of these chains."""
+        return {chain: sum(self._on_all("save", [(chain, folder) for _ in self._actors]), []) for chain in chains}
+
+    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Every worker reads its latents of each chain."""
+        for chain, of_chain in files.items():
+            self._on_all("load", [(chain, folder, of_chain) for _ in self._actors])
 
     def _on_all(self, method: str, arguments: list[tuple]) -> list:
         return self._on_some(method, [(i, *of_shard) for i, of_shard in enumerate(arguments)])

@@ -27,4 +27,4 @@ def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Check
     if session is None or session.checkpoint_dir is None:
         return None
     run = describe_run(estimator, key, (model.shards.n_rows, model.shards.n_features))
-    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run)
+    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run, key)

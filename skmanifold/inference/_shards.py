@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..utils._threads import Workers
+from ._stored_latents import LatentFile, StoredLatents, write_latents
 
 # What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
 _OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
+_OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of those that others wrote
 
 
 _REPLY = "300s"  # for a neighbour to send what it holds: if it never does, this thread must be free again
@@ -24,14 +24,6 @@ _REPLY = "300s"  # for a neighbour to send what it holds: if it never does, this
 
 class LostShardError(RuntimeError):
     """A worker died, and the rows and latents that it held with it."""
-
-
-class RowLatents(NamedTuple):
-    """Latents of consecutive rows, as they are stored: row i has ``values[indptr[i]:indptr[i + 1]]``."""
-
-    first_row: int
-    indptr: np.ndarray
-    values: np.ndarray
 
 
 class ShardBuilder(Protocol):
@@ -126,45 +118,17 @@ class Shard:
         """Hold what another shard holds."""
         self.held[chain] = _ask(other, "held_by", chain)
 
-    def save(self, chain: int, folder: str) -> None:
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what the rows hold and where they stand; those of all shards add up, modulo 2**64."""
+        return self.model.hash_rows(key)
+
+    def save(self, chain: int, folder: str) -> list[LatentFile]:
         """Write the latents of one chain."""
-        for part in self.model.pack_latents(self.latents[chain]):
-            name = Path(folder) / f"latents-{chain}-{part.first_row}"
-            for kind, array in (("indptr", part.indptr), ("values", part.values)):
-                with open(f"{name}-{kind}.npy", "wb") as file:
-                    np.save(file, array)
-                    os.fsync(file.fileno())
+        return write_latents(self.model.pack_latents(self.latents[chain]), chain, folder)
 
-    def load(self, chain: int, folder: str) -> None:
+    def load(self, chain: int, folder: str, files: list[LatentFile]) -> None:
         """Read the latents of one chain, whatever shards had written them."""
-        self.latents[chain] = self.model.unpack_latents(_StoredLatents(Path(folder), chain).read)
-
-
-class _StoredLatents:
-    """The latents of one chain in a folder: files of consecutive rows."""
-
-    def __init__(self, folder: Path, chain: int):
-        self.stems = {
-            int(path.name.split("-")[2]): str(path).removesuffix("-indptr.npy")
-            for path in folder.glob(f"latents-{chain}-*-indptr.npy")
-        }
-        self.starts = sorted(self.stems)
-
-    def read(self, start: int, stop: int) -> RowLatents:
-        """Latents of the rows `start` to `stop`."""
-        lengths, values = [], []
-        for first_row in self.starts[max(0, int(np.searchsorted(self.starts, start, "right")) - 1) :]:
-            if first_row >= stop:
-                break
-            indptr = np.load(f"{self.stems[first_row]}-indptr.npy", mmap_mode="r")
-            low, high = max(start, first_row) - first_row, min(stop - first_row, len(indptr) - 1)
-            if low < high:
-                lengths.append(np.diff(indptr[low : high + 1]))
-                stored = np.load(f"{self.stems[first_row]}-values.npy", mmap_mode="r")
-                values.append(np.array(stored[indptr[low] : indptr[high]]))
-        if sum(map(len, lengths)) != stop - start:
-            raise ValueError(f"latents of rows {start} to {stop} are missing.")
-        return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
+        self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
 
 
 class LocalShards:
@@ -202,15 +166,18 @@ class LocalShards:
         """A number that the model has under this name."""
         return self._shard.tell(name)
 
-    def save(self, chains: list[int], folder: str) -> None:
-        """Write the latents."""
-        for chain in chains:
-            self._shard.save(chain, folder)
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what all rows hold, in their order."""
+        return self._shard.hash_rows(key)
 
-    def load(self, chains: list[int], folder: str) -> None:
-        """Read the latents."""
-        for chain in chains:
-            self._shard.load(chain, folder)
+    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
+        """Write the latents of these chains."""
+        return {chain: self._shard.save(chain, folder) for chain in chains}
+
+    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Read the latents of each chain."""
+        for chain, of_chain in files.items():
+            self._shard.load(chain, folder, of_chain)
 
     def recover(self) -> None:
         """Nothing can be lost here but with the process."""
@@ -249,7 +216,7 @@ class ShardedModel:
         answer = getattr(self._head, name)
         if name in _OF_ROWS:
             return self._asked_of_rows(name)
-        if callable(answer) and name not in _OF_STATISTICS:
+        if callable(answer) and name not in _OF_STATISTICS | _OF_CHECKPOINTS:
             raise AttributeError(f"Rows in shards do not answer {name}.")
         return answer
 
@@ -278,10 +245,10 @@ class ShardedModel:
         """Let go of rows and latents: parameters and statistics are all that is asked from now on."""
         self.shards.close()
 
-    def resume(self, chains: list[int], folder: str) -> None:
-        """Take up the latents of these chains where they were written."""
-        self.shards.load(chains, folder)
-        self._chains = itertools.count(max(chains, default=-1) + 1)
+    def resume(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Take up the latents of each chain where they were written."""
+        self.shards.load(files, folder)
+        self._chains = itertools.count(max(files, default=-1) + 1)
 
 
 def _ask(shard: Any, method: str, *args: Any) -> Any:

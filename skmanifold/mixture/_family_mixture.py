@@ -296,6 +296,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             shares, _ = shares_and_log_density(family, rows, fitted["_position"], kernel_workers)
         self._forget()
         self.__dict__.update(fitted, labels_=shares.argmax(axis=1))
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

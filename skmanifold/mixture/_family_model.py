@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..emissions._base import Family
-from ..inference._shards import RowLatents
-from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..inference._stored_latents import RowLatents
+from ..utils._array_checks import check_array_is, check_finite
+from ..utils._block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ..utils._exact_sum import exact_sum
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_range
@@ -119,12 +120,33 @@ class FamilyModel:
         sums = self.workers.run(self._share_and_sum, [(*task, position, log_density) for task in self._tasks])
         return self._merged(sums), self._log_likelihood(log_density)
 
+    # Checkpoints
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        return self.rows.hash_rows(key, self.first_row)
+
     def pack_latents(self, latents: np.ndarray) -> Iterator[RowLatents]:
         """What a checkpoint keeps of the labels: nothing, for they are drawn anew whatever they were."""
         return iter(())
 
     def unpack_latents(self, read: Any) -> None:
         """The labels of a checkpoint."""
+
+    def latent_type(self, drawn: bool) -> None:
+        """Of stored latents, of which there are none."""
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless these can be parameters of the mixture."""
+        if not isinstance(position, Position):
+            raise ValueError(f"a {type(position).__name__} is no Position")
+        check_array_is("an array of weights", position.weights, (np.float64,), (self.n_components,))
+        check_finite("an array of weights", position.weights, 0.0)
+        self.family.check_parameters(position.parameters)
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be sums over the rows."""
+        check_block_sums(statistics, self.family.shapes())
 
     # Parameters
 

@@ -6,9 +6,11 @@ a fixed binary tree. Whatever range of blocks is at hand is kept as the nodes of
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._array_checks import check_array_is
 
 BLOCK_ROWS = 1024
 _WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
@@ -70,6 +72,18 @@ def merge(left: BlockSums, right: BlockSums) -> BlockSums:
                 level, index = level + 1, index // 2
         nodes.append((level, index, arrays))
     return BlockSums(tuple(nodes))
+
+
+def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Raise a ValueError unless these are sums of quantities of these shapes, as a file may have had them."""
+    nodes = sums.nodes if isinstance(sums, BlockSums) else ()
+    if not nodes or not isinstance(nodes, tuple):
+        raise ValueError(f"a {type(sums).__name__} is not what sums over rows are kept in")
+    for node in nodes:
+        if not (isinstance(node, tuple) and [*map(type, node)] == [int, int, tuple] and len(node[2]) == len(shapes)):
+            raise ValueError("sums over rows are not those of blocks")
+        for array, shape in zip(node[2], shapes, strict=True):
+            check_array_is("a sum over rows", array, (np.float64, np.int64), shape)
 
 
 def _add(left: Arrays, right: Arrays) -> Arrays:
