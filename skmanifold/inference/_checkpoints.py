@@ -44,7 +44,7 @@ class Checkpoints:
     every : int
         Passes from one checkpoint to the next.
     run : dict of str to str
-        What makes a run this one, but for the data: a checkpoint of another run is refused, by the name of what differs.
+        What makes a run this one, but for the data: a checkpoint of another is refused, by the name of what differs.
     key : uint64
         Of the hash of the data.
     """
@@ -121,8 +121,8 @@ class Checkpoints:
         if folder is None:
             return None
         try:
-            header = _read_header(folder)
-            self._check_run(folder, header, model)
+            header, is_whole = _read_header(folder)
+            self._check_run(folder, header, is_whole, model)
             iteration = header["pass"]
             chains = resume(iteration, _read_chains(header, folder))
             model.resume(_latent_files(header, chains, model), str(folder))
@@ -157,22 +157,25 @@ class Checkpoints:
             self.run = {**self.run, "data": f"{model.shards.hash_rows(self._key):016x}"}
         return self.run
 
-    def _check_run(self, folder: Path, header: dict[str, Any], model: Any) -> None:
+    def _check_run(self, folder: Path, header: dict[str, Any], is_whole: bool, model: Any) -> None:
         """Raise an error unless the checkpoint is of this run, and of this user."""
         if (header.get("format"), header.get("version")) != (_FORMAT, __version__):
             raise _OtherRunError(
-                f"The checkpoint {folder} was written by skmanifold {header.get('version')} in format "
-                f"{header.get('format')}, and this is skmanifold {__version__}, which reads its own of format {_FORMAT}: "
-                "finish the run with that version, or give another folder."
+                f"The checkpoint {folder} was written by skmanifold {_short(header.get('version'))} in format "
+                f"{_short(header.get('format'))}, and this is skmanifold {__version__}, which takes up only its own of "
+                f"format {_FORMAT}: finish the run with that version, or give another folder."
             )
         check_own(folder, is_folder=True)
-        digest = header.pop("digest", None)
-        if digest != _digest(header) or not isinstance(header.get("run"), dict):
+        if not is_whole or not isinstance(header.get("run"), dict):
             raise ValueError(f"{_HEADER} is not what was written")
         for name, wanted in self._run_of(model).items():
             found = header["run"].get(name)
             if found != wanted:
-                differs = "it was made of other data" if name == "data" else f"its {name} is {found!r}, not {wanted!r}"
+                differs = (
+                    "it was made of other data"
+                    if name == "data"
+                    else f"its {name} is {_short(found)}, not {_short(wanted)}"
+                )
                 raise _OtherRunError(
                     f"The checkpoint {folder} is of another run: {differs}; give the same data and settings (with an "
                     "int as random_state) or another folder."
@@ -183,18 +186,23 @@ class _OtherRunError(ValueError):
     """Raised where a checkpoint is a good one, of another run."""
 
 
-def _read_header(folder: Path) -> dict[str, Any]:
+def _read_header(folder: Path) -> tuple[dict[str, Any], bool]:
+    """The header, and whether it is what was written."""
     path = folder / _HEADER
     size = check_own(path)
     if size > _MAX_HEADER:
         raise ValueError(f"{_HEADER} has {size} bytes, more than the {_MAX_HEADER} that are read")
     try:
         header = json.loads(read_own(path, size))
+        if not isinstance(header, dict):
+            raise ValueError(f"a header is no {type(header).__name__}")
+        return header, header.pop("digest", None) == _digest(header)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_HEADER} cannot be read") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"{_HEADER} cannot be read")
-    return header
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:200]
 
 
 def _write_chains(chains: list, folder: Path) -> dict[str, Any]:

@@ -165,7 +165,8 @@ class DaskShards:
 
     def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
         """Every worker writes its latents of these chains."""
-        return {chain: sum(self._on_all("save", [(chain, folder) for _ in self._actors]), []) for chain in chains}
+        parts = {chain: self._on_all("save", [(chain, folder) for _ in self._actors]) for chain in chains}
+        return {chain: [file for files in of_chain for file in files] for chain, of_chain in parts.items()}
 
     def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
         """Every worker reads its latents of each chain."""

@@ -45,21 +45,23 @@ def distributed(
     client : distributed.Client or None
         A connection to the cluster. None is this process alone, for the checkpoints.
     checkpoint_dir : str or path-like, default=None
-        A folder that client and all workers reach under this name: after every `checkpoint_every` passes all that
-        moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the same end: when
-        the client died, run the same program again, with an int as `random_state`. When a worker dies the fit goes on
-        by itself, from the last checkpoint, or without any from the beginning.
+        A folder that client and all workers reach under this name, as the same user: after every `checkpoint_every`
+        passes all that moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the
+        same end: when the client died, run the same program again, with an int as `random_state`. When a worker dies
+        the fit goes on by itself, from the last checkpoint, or without any from the beginning. A fit that is finished
+        removes its checkpoints; one that was interrupted leaves them.
     checkpoint_every : int, default=10
         Passes from one checkpoint to the next.
 
     Raises
     ------
     TypeError, ValueError
-        If `client` is no client, or a setting is none.
+        If `client` is no client, or a setting is none. In `fit`: if `checkpoint_dir` has a checkpoint of another run
+        (other data, parameters, seed or version), of another user, or one that is damaged.
     RuntimeError
         In `fit`: if the cluster has no workers, or workers or scheduler do not have this version of the package.
     OSError
-        In `fit`: if a checkpoint cannot be written. The one before is untouched.
+        In `fit`: if a checkpoint cannot be written, where the one before is untouched, or its folder not be read.
 
     Notes
     -----

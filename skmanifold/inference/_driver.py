@@ -174,7 +174,10 @@ def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]
     for chain in stored:
         check_chain(chain, sampler, model, schedule, iteration)
     check_draws(stored)
-    return [Chain(*beginning, chain) for beginning, chain in zip(beginnings, stored, strict=True)]
+    return [
+        Chain(sampler, model, key, schedule, add, chain)
+        for (_, _, key, _, add), chain in zip(beginnings, stored, strict=True)
+    ]
 
 
 def _run_all(workers: Workers, function: Callable, tasks: list[tuple]) -> list:

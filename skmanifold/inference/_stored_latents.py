@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,15 +88,14 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
     """
     if not isinstance(nodes, list) or not all(isinstance(node, list) and len(node) == 5 for node in nodes):
         raise ValueError("its list of latents is not one")
-    files = sorted(LatentFile(*node) for node in nodes if all(type(number) is int for number in node[:3]))
-    stop = 0
-    for file in files:
-        if file.first_row != stop or file.n_rows < 1 or file.n_values < 0 or not isinstance(file.digest, str):
-            break
-        if dtype is None or file.dtype != dtype.newbyteorder("=").str:
-            raise ValueError("its latents are not of the type that this sampler keeps")
-        stop += file.n_rows
-    if len(files) < len(nodes) or stop != (0 if dtype is None else n_rows):
+    files = sorted(
+        (LatentFile(*node) for node in nodes if [*map(type, node)] == [int, int, int, str, str]), key=itemgetter(0)
+    )
+    if any(dtype is None or file.dtype != dtype.str for file in files):
+        raise ValueError("its latents are not of the type that this sampler keeps")
+    ends = [0, *itertools.accumulate(file.n_rows for file in files)]
+    is_whole = [file.first_row for file in files] == ends[:-1] and ends[-1] == (0 if dtype is None else n_rows)
+    if len(files) < len(nodes) or not is_whole or any(file.n_rows < 1 or file.n_values < 0 for file in files):
         raise ValueError("its list of latents does not have every row once")
     return files
 

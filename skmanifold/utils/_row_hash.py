@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ._random import mix64
@@ -18,7 +20,7 @@ def hash_counts(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, key
     wanted = indptr[0] + np.arange(0, indptr[-1] - indptr[0], _CELLS)
     cuts = np.union1d(np.searchsorted(indptr, wanted, "right") - 1, len(indptr) - 1)
     total = 0
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts.tolist()):
         cells = slice(indptr[start], indptr[stop])
         keys = np.repeat(_keys_of_rows(key, first_row + start, first_row + stop), np.diff(indptr[start : stop + 1]))
         content = indices[cells].astype(np.uint64) << np.uint64(32) | counts[cells].astype(np.uint64)
