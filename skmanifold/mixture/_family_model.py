@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..emissions._base import Family
+from ..emissions._gaussian_families import GaussianParameters
+from ..emissions._linear import LinearParameters
 from ..inference._shards import RowLatents
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..utils._conditions import Array
+from ..utils._declared import Held, holds
 from ..utils._exact_sum import exact_sum
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_range
@@ -23,6 +27,10 @@ _CELLS_OF_TASKS = 1 << 25  # statistics of all tasks together
 _BLOCKS_AT_ONCE = 4  # of terms
 
 
+@holds(
+    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    parameters=Held(GaussianParameters, LinearParameters),
+)
 class Position(NamedTuple):
     """Parameters of a mixture."""
 

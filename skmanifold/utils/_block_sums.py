@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._conditions import Array, ListOf, Sizes, Tuple, Whole
+from ._declared import holds
+
 BLOCK_ROWS = 1024
 _WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
 
@@ -17,6 +20,15 @@ Arrays = tuple[np.ndarray, ...]
 Node = tuple[int, int, Arrays]  # its level, its place in the level, and the sums over its 2**level blocks
 
 
+_ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
+
+
+def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
+    shapes = {tuple(array.shape for array in arrays) for _, _, arrays in sums.nodes}
+    return None if len(shapes) == 1 else "has nodes of different shapes, or none"
+
+
+@holds(_agree, nodes=ListOf(Tuple((Whole(low=_WHOLE), Whole(), _ARRAYS)), kind=tuple))
 class BlockSums(NamedTuple):
     """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
 
