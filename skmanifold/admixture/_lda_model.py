@@ -9,6 +9,7 @@ import numpy as np
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
+from ..utils._declared import Held
 from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_collapsed_kernels import _log_joint, _sweep_collapsed
 from ._lda_cvb0_kernels import (
@@ -21,7 +22,6 @@ from ._lda_cvb0_kernels import (
     _update_rows,
 )
 from ._log_topics import LogTopics, draw_topics
-from ._token_checks import check_log_topics, check_topic_word
 from ._token_model import Assignments, TokenModel
 from ._topic_counts import TopicCounts, TopicPrior, counts_from_dense
 
@@ -77,7 +77,7 @@ class LDAModel(TokenModel):
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
-        (check_log_topics if drawn else check_topic_word)(position, self.n_components, self.counts.n_features)
+        Held(LogTopics if drawn else TopicWord)(position, "the topics", self._sizes)
 
     # CollapsedModel: one token after the other
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..models._topic_word import TopicWord
+from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._csr import Counts
+from ..utils._declared import Held
 from ..utils._exact_sum import exact_sum
 from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task
@@ -18,11 +20,15 @@ from ._lda_documents import Documents, all_documents, make_word_table, sample_do
 from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from ._lda_layout import TokenLayout, make_layout
 from ._log_topics import LogTopics, check_dense
-from ._token_checks import check_topic_counts
 from ._topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
 from ._vectors import zeros_by_cache_line
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
+_WHOLE_COUNTS = Held(
+    TopicCounts,
+    counts=Array("int32 int64", ("n_entries",), low=0, high=MOST_COUNTED),
+    totals=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
+)
 
 
 class TokenLatents(NamedTuple):
@@ -206,7 +212,11 @@ class TokenModel:
 
     def check_statistics(self, statistics: Any) -> None:
         """Raise a ValueError unless these can be counts of the topics."""
-        check_topic_counts(statistics, self.n_components, self.counts.n_features)
+        _WHOLE_COUNTS(statistics, "a table of counts", self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"n_components": self.n_components, "n_features": self.counts.n_features}
 
     def _empty_latents(self) -> TokenLatents:
         layout = self.layout

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
-from ..utils._array_checks import check_array_is, check_finite
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..utils._conditions import Array
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
@@ -124,8 +124,7 @@ class Family:
         if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
             raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
         for array, shape in zip(parameters, shapes, strict=True):
-            check_array_is("a parameter of the components", array, (np.float64,), shape)
-            check_finite("a parameter of the components", array)
+            Array("float64", shape)(array, "a parameter of the components", {})
 
     # Rows
 

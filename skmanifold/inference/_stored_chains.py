@@ -13,12 +13,13 @@ from ..persistence._decode import Decoder
 from ..persistence._encode import Encoder
 from ..persistence._format import read, told_in_one_sentence, write
 from ..samplers._base import BaseSampler, State
-from ..utils._array_checks import check_array_is
+from ..utils._conditions import Array
 from ._average import WindowAverage
 from ._schedule import Schedule
 
 _KIND = "checkpoint"
 _PARTS = {"state", "sums", "log_density", "draws"}
+_LOG_DENSITIES = Array("float64", ("n_passes",), nan=True, infinite=True)
 
 
 def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
@@ -56,7 +57,7 @@ def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedul
     _check_state(stored["state"], model.latent_type(drawn) is not None)
     model.check_position(stored["state"].position, drawn)
     model.check_statistics(stored["state"].statistics)
-    check_array_is("the log densities", stored["log_density"], (np.float64,), (iteration,))
+    _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
     counted = WindowAverage(*window_of(sampler, schedule), operator.add)
     for i in range(1, iteration + 1):
         counted.update(i, 1)

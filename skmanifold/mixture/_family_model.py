@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..emissions._base import Family
+from ..emissions._gaussian_families import GaussianParameters
+from ..emissions._linear import LinearParameters
 from ..inference._stored_latents import RowLatents
-from ..utils._array_checks import check_array_is, check_finite
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
+from ..utils._conditions import Array
+from ..utils._declared import Held, holds
 from ..utils._exact_sum import exact_sum
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_range
@@ -24,6 +27,10 @@ _CELLS_OF_TASKS = 1 << 25  # statistics of all tasks together
 _BLOCKS_AT_ONCE = 4  # of terms
 
 
+@holds(
+    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    parameters=Held(GaussianParameters, LinearParameters),
+)
 class Position(NamedTuple):
     """Parameters of a mixture."""
 
@@ -138,10 +145,7 @@ class FamilyModel:
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless these can be parameters of the mixture."""
-        if not isinstance(position, Position):
-            raise ValueError(f"a {type(position).__name__} is no Position")
-        check_array_is("an array of weights", position.weights, (np.float64,), (self.n_components,))
-        check_finite("an array of weights", position.weights, 0.0)
+        Held(Position)(position, "a position", {"n_components": self.n_components})
         self.family.check_parameters(position.parameters)
 
     def check_statistics(self, statistics: Any) -> None:

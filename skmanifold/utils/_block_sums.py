@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._array_checks import check_array_is
+from ._conditions import Array, ListOf, Sizes, Tuple, Whole, refuse
+from ._declared import Held, holds
 
 BLOCK_ROWS = 1024
 _WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
@@ -19,6 +20,15 @@ Arrays = tuple[np.ndarray, ...]
 Node = tuple[int, int, Arrays]  # its level, its place in the level, and the sums over its 2**level blocks
 
 
+_ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
+
+
+def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
+    shapes = {tuple(array.shape for array in arrays) for _, _, arrays in sums.nodes}
+    return None if len(shapes) == 1 else "has nodes of different shapes, or none"
+
+
+@holds(_agree, nodes=ListOf(Tuple((Whole(low=_WHOLE), Whole(), _ARRAYS)), kind=tuple))
 class BlockSums(NamedTuple):
     """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
 
@@ -76,14 +86,9 @@ def merge(left: BlockSums, right: BlockSums) -> BlockSums:
 
 def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
     """Raise a ValueError unless these are sums of quantities of these shapes, as a file may have had them."""
-    nodes = sums.nodes if isinstance(sums, BlockSums) else ()
-    if not nodes or not isinstance(nodes, tuple):
-        raise ValueError(f"a {type(sums).__name__} is not what sums over rows are kept in")
-    for node in nodes:
-        if not (isinstance(node, tuple) and [*map(type, node)] == [int, int, tuple] and len(node[2]) == len(shapes)):
-            raise ValueError("sums over rows are not those of blocks")
-        for array, shape in zip(node[2], shapes, strict=True):
-            check_array_is("a sum over rows", array, (np.float64, np.int64), shape)
+    Held(BlockSums)(sums, "sums over rows", {})
+    if any(tuple(array.shape for array in arrays) != shapes for _, _, arrays in sums.nodes):
+        refuse("sums over rows", f"are not of the shapes {shapes}")
 
 
 def _add(left: Arrays, right: Arrays) -> Arrays:
