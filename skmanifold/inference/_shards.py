@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import gc
 import itertools
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from ..utils._threads import Workers
@@ -19,11 +23,11 @@ _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approxima
 _OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of those that others wrote
 
 
-_REPLY = "300s"  # for a neighbour to send what it holds: if it never does, this thread must be free again
+_REPLY = 3600.0  # seconds for a neighbour to send what it holds: if it never does, this shard must be let go
 
 
 class LostShardError(RuntimeError):
-    """A worker died, and the rows and latents that it held with it."""
+    """A worker died or stopped, and the rows and latents that it held are lost with it."""
 
 
 class ShardBuilder(Protocol):
@@ -70,7 +74,10 @@ class Shard:
         """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
         if workers is None:
             worker = _cluster_worker()
-            workers = Workers(worker.state.nthreads if worker else 1)
+            with parallel_config("threading"):  # joblib's default backend refuses threads to a daemonic process
+                workers = Workers(worker.state.nthreads if worker else 1)
+            atexit.unregister(gc.freeze)
+            atexit.register(gc.freeze)  # the process ends without a last search of all that the compiler made
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
 
@@ -110,13 +117,19 @@ class Shard:
             self.latents[chain] = latents
         return log_likelihood
 
-    def absorb(self, chain: int, other: Any) -> None:
-        """Merge the statistics that the shard with the next rows holds into those held here."""
-        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, _ask(other, "send", chain)))
+    # A worker has one thread for all its shards: who waits for another shard is a coroutine, and leaves it free.
 
-    def fetch(self, chain: int, other: Any) -> None:
+    async def absorb(self, chain: int, other: Any) -> None:
+        """Merge the statistics that the shard with the next rows holds into those held here."""
+        sent = await _reply(other.send(chain))
+        await asyncio.to_thread(self._merge, chain, sent)
+
+    async def fetch(self, chain: int, other: Any) -> None:
         """Hold what another shard holds."""
-        self.held[chain] = _ask(other, "held_by", chain)
+        self.held[chain] = await _reply(other.held_by(chain))
+
+    def _merge(self, chain: int, sent: Any) -> None:
+        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, sent))
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of what the rows hold and where they stand; those of all shards add up, modulo 2**64."""
@@ -251,10 +264,12 @@ class ShardedModel:
         self._chains = itertools.count(max(files, default=-1) + 1)
 
 
-def _ask(shard: Any, method: str, *args: Any) -> Any:
-    """Call a shard that is here, or an actor's proxy of one that is elsewhere."""
-    answer = getattr(shard, method)(*args)
-    return answer if isinstance(shard, Shard) else answer.result(timeout=_REPLY)
+async def _reply(answer: Any) -> Any:
+    """What another shard answers, called through an actor's proxy."""
+    try:
+        return await asyncio.wait_for(answer, _REPLY)
+    except TimeoutError as error:
+        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
 
 
 def packed(builder: ShardBuilder, value: Any) -> Any:
