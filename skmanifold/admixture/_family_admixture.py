@@ -27,6 +27,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ._family_admixture_fitted import fitted_admixture
 from ._family_admixture_inference import FamilyAdmixtureInference
 from ._family_admixture_shards import shard_admixture
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens, tokens_of
@@ -35,6 +36,7 @@ from ._topic_counts import add_counts, mean_counts, scale_counts
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
+@fitted_admixture
 class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSampledEstimator):
     r"""Admixture of an exponential family: every token of a row has a component, in the row's own proportions.
 
@@ -304,6 +306,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             )
         self.__dict__.pop("intensity_rate_", None)
         self.__dict__.update(fitted)
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

@@ -92,6 +92,10 @@ class FamilyTokenModel(TokenModel):
             LogTopics(self.family.token_table(position), np.zeros(self.n_components)), latents, key
         )
 
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless these can be parameters of the family."""
+        self.family.check_parameters(position)
+
     @cached_property
     def _word_tokens(self) -> np.ndarray:
         """How often each token is there, (V,)."""

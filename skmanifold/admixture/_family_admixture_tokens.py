@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..emissions._base import Family
+from ..emissions._families import FAMILY
 from ..models._topic_word import TopicWord, as_topic_word
+from ..utils._conditions import Whole
 from ..utils._csr import Counts
+from ..utils._declared import Held, holds
 from ..utils._threads import Workers
 from ._family_admixture_model import FamilyTokenModel, ScaledTokens, scale_tokens
 from ._lda_model import LDAModel
@@ -21,6 +24,7 @@ _MAX_TABLE_BYTES = 8 << 30
 Draw = dict[str, np.ndarray]
 
 
+@holds(family=FAMILY)
 class FamilyTokens:
     """Tokens of a family, with a density for each token and component.
 
@@ -77,6 +81,7 @@ class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
     """Rows of such tokens in a shard."""
 
 
+@holds(prior=Held(TopicPrior), n_cells=Whole(low=1))
 class DirichletTokens:
     """Tokens of components with Dirichlet priors, as words of topics: no more is stored than non-zero counts.
 

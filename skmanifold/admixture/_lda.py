@@ -40,6 +40,7 @@ from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._lda_adapt import adapter
 from ._lda_estimate import fitted_topics, prior_attributes
+from ._lda_fitted import fitted_topics as holds_topics
 from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
 from ._lda_passes import MinibatchPasses, add_topics, record_topics
@@ -55,6 +56,7 @@ Priors = tuple[np.ndarray, TopicPrior]
 Documents: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | DaskLike
 
 
+@holds_topics
 class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation: topics of documents, fitted by a sampler of choice.
 
@@ -345,6 +347,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
                 checkpoints=checkpoints,
             )
         self.__dict__.update(fitted)
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

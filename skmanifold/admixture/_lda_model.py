@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..models._topic_word import TopicWord
 from ..utils._csr import Counts
+from ..utils._declared import Held
 from ..utils._threads import Workers, split_by_task, split_range
 from ._lda_collapsed_kernels import _log_joint, _sweep_collapsed
 from ._lda_cvb0_kernels import (
@@ -73,6 +74,10 @@ class LDAModel(TokenModel):
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
         """Topics from their Dirichlet posterior given the counts."""
         return draw_topics(self._prior_strides, statistics, key, self.workers)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        Held(LogTopics if drawn else TopicWord)(position, "the topics", self._sizes)
 
     # CollapsedModel: one token after the other
 

@@ -12,10 +12,16 @@ from ..models import seen_by
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows
 from ..samplers._scir_rows import log_totals, settle
+from ..utils._conditions import MOST_COUNTED, Array
+from ..utils._declared import holds
 from ._lda_minibatch import MinibatchLDA
 from ._log_topics import LogTopics
 
 
+@holds(
+    components=Array("float32 float64", ("n_components", "n_features"), low=0),
+    totals=Array("float64 int64", ("n_components",), low=0, high=MOST_COUNTED),
+)
 class TopicSums(NamedTuple):
     """Sums over passes."""
 

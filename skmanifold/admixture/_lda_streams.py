@@ -6,16 +6,45 @@ from typing import Any
 
 import numpy as np
 
-from ..inference._draw_stream import DrawStream
+from ..inference._draw_stream import DrawStream, chains_agree, streamed
 from ..models._topic_word import TopicWord, as_topic_word
-from ..samplers import ManifoldSampler, State
-from ..samplers._lazy_rows import LazyRows, expected_rows
+from ..samplers import SCIR, ManifoldSampler, State
+from ..samplers._fitted_states import gradient_memory, moving, nothing
+from ..samplers._lazy_rows import LazyRows, RowPrior, expected_rows
+from ..utils._conditions import Either, Lacking, OrNone, Sizes, anything
+from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._lda_minibatch import MinibatchLDA
-from ._lda_passes import MinibatchPasses, own, topics_of
+from ._lda_passes import MinibatchPasses, TopicSums, own, topics_of
+from ._topic_draws import DRAW
+
+_SHAPE = "n_features", "n_components"
+_STATE = Either(
+    lambda state: isinstance(getattr(state, "memory", None), LazyRows),
+    moving(position=nothing, statistics=OrNone(Held(TopicSums)), latents=anything, memory=Held(LazyRows)),
+    moving(*_SHAPE, statistics=OrNone(Held(TopicSums)), latents=anything, memory=gradient_memory(*_SHAPE)),
+)
 
 
+def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
+    if not issubclass(stream.kind, ManifoldSampler):
+        return "is not of a sampler that draws topics"
+    for state in stream.states:
+        lazy = isinstance(state.memory, LazyRows)
+        if lazy != issubclass(stream.kind, SCIR) or (state.memory is None):
+            return "has states that are not of its sampler"
+        if not lazy and not np.abs(state.position[0]).sum(axis=0).all():
+            return "has a state with a topic of no word"
+    return chains_agree(stream, sizes)
+
+
+@holds(
+    _agree,
+    **streamed(_STATE, DRAW),
+    row_prior=Lacking(OrNone(Held(RowPrior))),
+    _topic_word=Lacking(OrNone(Held(TopicWord))),
+)
 class TopicStream(DrawStream):
     """Chains of a sampler that draws the topics, and what they say of the topics."""
 

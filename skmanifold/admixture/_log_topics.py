@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils._conditions import Array
+from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._random import fold_in
 from ..utils._threads import Workers, split_range
@@ -17,6 +19,10 @@ _TILE = 64
 _MAX_BYTES = 8 << 30
 
 
+@holds(
+    log_weights=Array("float32 float64", ("n_features", "n_components")),
+    log_normalisers=Array("float64", ("n_components",)),
+)
 class LogTopics(NamedTuple):
     """Topics word by word: p(v | k) = exp(log_weights[v, k] - log_normalisers[k])."""
 

@@ -21,10 +21,12 @@ from ..utils._typing import Ignored, MatrixLike, RandomStateLike, fit_context
 from ._orthogonal_plan import OrthogonalPlan
 from ._orthogonal_setup import OrthogonalSetup, set_up
 from ._orthogonal_uncertainty import FrameUncertainty
+from ._spherical_fitted import fitted_orthogonal_topics
 from ._spherical_inference import SphericalInference
 from ._spherical_plans import warn_of_heat
 
 
+@fitted_orthogonal_topics
 class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
     r"""Spherical admixture of orthonormal topics, as many as given or as the documents ask for.
 

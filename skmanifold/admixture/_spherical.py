@@ -17,6 +17,7 @@ from ..utils._directions import validate_directions
 from ..utils._random import root_key
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ._spherical_fitted import fitted_topics as holds_topics
 from ._spherical_inference import SphericalInference
 from ._spherical_passes import add_topics
 from ._spherical_plans import (
@@ -35,6 +36,7 @@ from ._spherical_streams import SphericalStream, StreamSettings
 from ._topic_uncertainty import TopicUncertainty
 
 
+@holds_topics
 class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model: topics of documents that are directions, such as tf-idf, with words for and against.
 

@@ -11,13 +11,15 @@ import numpy as np
 from ..distributions import bessel_ratio
 from ..distributions._bessel import log_density_at_mode
 from ..models._spherical_topics import combine_columns, gather_products, multiply_columns, whole_gram
+from ..utils._conditions import Array, Real, Sizes
+from ..utils._declared import holds
 from ..utils._directions import Directions
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task, split_range
 from ..utils._variates import fill_normal
 from ._lda_cvb0_kernels import _index_words
 from ._spherical_mean_field_kernels import fill_gains, fit_rows, score_rows, solve_topics, sum_rows
-from ._spherical_model import Concentrations
+from ._spherical_model import MOST_CONCENTRATED, Concentrations
 from ._spherical_start import start_topics
 
 _ROWS_OF_TASK = 64  # a millisecond or more
@@ -29,6 +31,20 @@ _FIRST_WEIGHT = 10.0  # of what the documents' projections say, for each topic
 _NOISE = 0.05  # of a topic's length to begin with, so that no two are the same
 
 
+def _factors_agree(factors: SphereFactors, sizes: Sizes) -> str | None:
+    lengths = np.sqrt(np.square(factors.topics).sum(axis=0))
+    length = np.sqrt(np.square(factors.mean).sum())
+    same = np.allclose(lengths, factors.concentrations, rtol=1e-6) and np.isclose(length, factors.mean_concentration)
+    return None if same else "has concentrations that are not the lengths of its factors"
+
+
+@holds(
+    _factors_agree,
+    topics=Array("float64", ("n_features", "n_components"), low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED),
+    concentrations=Array("float64", ("n_components",), low=0, high=MOST_CONCENTRATED),
+    mean=Array("float64", ("n_features",), low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED),
+    mean_concentration=Real(low=0, high=MOST_CONCENTRATED),
+)
 class SphereFactors(NamedTuple):
     """Von Mises-Fisher factors of the topics and their mean, by natural parameters: concentration times direction."""
 
@@ -76,6 +92,7 @@ class Pull(NamedTuple):
     objective: float  # what the documents add to the objective
 
 
+@holds(document=Real(), topic=Real(), mean=Real())
 class Alignment(NamedTuple):
     """Means of cosines, for a maximum-likelihood step in the concentrations: each is the Bessel ratio of the new."""
 

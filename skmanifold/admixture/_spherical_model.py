@@ -21,6 +21,8 @@ from ..models._spherical_topics import (
     turn_topics,
     whole_gram,
 )
+from ..utils._conditions import Real
+from ..utils._declared import holds
 from ..utils._directions import Directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers, split_range
@@ -30,6 +32,14 @@ _DOCUMENTS, _TASKS = 32, 32  # in a task, at least; at most
 _WORDS = 8192  # in a task
 
 
+MOST_CONCENTRATED = 1e18  # what directions that are all but equal suggest, of a million features
+
+
+@holds(
+    document=Real(low=0, high=MOST_CONCENTRATED),
+    topic=Real(low=0, high=MOST_CONCENTRATED),
+    mean=Real(low=0, high=MOST_CONCENTRATED),
+)
 class Concentrations(NamedTuple):
     """Of documents about the mixture of their topics, of topics about their mean, of that about its prior direction."""
 

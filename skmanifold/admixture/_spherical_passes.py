@@ -9,6 +9,8 @@ import numpy as np
 from ..distributions import log_vmf_normalizer
 from ..inference._driver import Chain
 from ..samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, State
+from ..utils._conditions import Array, Real, Whole
+from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
 from ._spherical_document_kernels import mean_proportions
 from ._spherical_model import Heard, ProportionChains, SphericalModel
@@ -19,6 +21,16 @@ _GAIN = 0.2  # of the logarithm of the radii, per unit of acceptance probability
 _TARGET = 0.8  # acceptance probability
 
 
+_MOST = 1e100  # whose square is a number
+
+
+@holds(
+    cosine=Real(),
+    squared_pull=Array("float64", ("n_components",), low=0, high=_MOST),
+    drag=Array("float64", ("n_components", "n_components"), low=-_MOST, high=_MOST),
+    spread=Array("float64", (2,)),
+    stretch=Real(low=-100, high=100),
+)
 class Scales(NamedTuple):
     """Running means over passes of what steps and concentrations are tuned by."""
 
@@ -34,6 +46,12 @@ class Scales(NamedTuple):
         return float(self.cosine), float(self.spread[0]), float(self.spread[1])
 
 
+@holds(
+    topics=Array("float64", ("n_components", "n_features"), unit=1),
+    scales=Held(Scales),
+    temperature=Real(nan=True, infinite=True),
+    n_passes=Whole(),
+)
 class TopicStatistics(NamedTuple):
     """What a pass leaves."""
 

@@ -12,9 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ..distributions import bessel_ratio
 from ..inference._driver import Chain, best_chain
 from ..samplers import GMC, BaseSampler, MeanField, State, StochasticMeanField
+from ..utils._conditions import Either, ListOf, Real, Whole
+from ..utils._declared import Held, holds
 from ..utils._threads import Workers
 from ._spherical_adapt import WAIT, adapter, learn_concentrations
-from ._spherical_mean_field import MeanFieldSAM
+from ._spherical_mean_field import Alignment, MeanFieldSAM, SphereFactors
 from ._spherical_model import Concentrations, SphericalModel
 from ._spherical_passes import BlockwisePasses, SphericalMinibatchPasses, record_draw
 from ._spherical_setup import Setup
@@ -109,6 +111,12 @@ class EstimatePlan:
         return {"best_chain_": best, "_stream": stream, **fitted_factors(model, state)}
 
 
+@holds(
+    factors=Held(SphereFactors),
+    concentrations=Held(Concentrations),
+    alignment=Either(lambda value: isinstance(value, list), ListOf(Real(), 3), Held(Alignment)),
+    n_batches=Whole(),
+)
 class FactorStream(NamedTuple):
     """Where a variational sampler stands between two minibatches."""
 

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..inference._proportions import check_doc_topic_prior
+from ..samplers._fitted_states import nothing
+from ..utils._conditions import FLAG, Array, Tuple
+from ..utils._declared import Held, holds
 from ..utils._directions import Directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
@@ -14,7 +17,20 @@ from ._spherical_adapt import first_tuned, learn_concentration
 from ._spherical_model import Concentrations, SphericalModel
 from ._spherical_start import Start, start_topics
 
+RADII = Array("float64", ("n_components",), above=0, high=1e100)
+NOISE = Array("float64", ("n_components",), low=0, high=1e100)
 
+
+@holds(
+    rows=nothing,
+    alpha=Array("float64", ("n_components",), above=0),
+    mean_direction=Array("float64", ("n_features",), unit=0),
+    concentrations=Held(Concentrations),
+    learned=Tuple((FLAG, FLAG, FLAG)),
+    radii=RADII,
+    noise=NOISE,
+    scaled=FLAG,
+)
 class Setup(NamedTuple):
     """Documents and settings."""
 

@@ -6,13 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inference._draw_stream import DrawStream
+from ..inference._draw_stream import DrawStream, chains_agree, streamed
 from ..samplers import ManifoldSampler, State
+from ..samplers._fitted_states import moving
+from ..utils._conditions import Array, Keyed, Real, Sizes
+from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._spherical_adapt import follow, learn_concentrations, retuned
 from ._spherical_model import Concentrations, SphericalModel
 from ._spherical_passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
+from ._spherical_setup import NOISE, RADII
 from ._spherical_targets import NO_DRAWS, MinibatchSAM, move_chains
 
 _WARM_UP = 20  # transitions of a new document's proportions before they are heard
@@ -29,6 +33,19 @@ class StreamSettings(NamedTuple):
     rate: float  # weight of the minibatch in running means
 
 
+def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
+    lengths = np.sqrt(np.square(chain.state.position[0]).sum(axis=1))
+    return None if np.allclose(lengths, chain.radii, rtol=1e-3) else "has topics that are not on their spheres"
+
+
+@holds(
+    _chain_agrees,
+    state=moving("n_components", "n_features", statistics=Held(TopicStatistics)),
+    concentrations=Held(Concentrations),
+    radii=RADII,
+    noise=NOISE,
+    log_step=Real(low=-100, high=100),
+)
 class StreamChain(NamedTuple):
     """One chain between two minibatches."""
 
@@ -39,6 +56,23 @@ class StreamChain(NamedTuple):
     log_step: float  # of transitions of proportions, where the last documents left it
 
 
+_NUMBER = Array("float64", (), nan=True, infinite=True)
+_DRAW = Keyed(
+    ("log_likelihood", "topic_weights", "temperature", "components"),
+    log_likelihood=_NUMBER,
+    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    temperature=_NUMBER,
+    components=Array("float64", ("n_components", "n_features"), unit=1),
+)
+
+
+def _agree(stream: SphericalStream, sizes: Sizes) -> str | None:
+    if not issubclass(stream.kind, ManifoldSampler):
+        return "is not of a sampler that draws topics"
+    return chains_agree(stream, sizes)
+
+
+@holds(_agree, **streamed(Held(StreamChain), _DRAW))
 class SphericalStream(DrawStream):
     """Chains of a sampler of topics, each with the concentrations that it learns."""
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..inference._shards import RowLatents, scratch_folder
+from ..inference._shards import scratch_folder
 from ..inference._sources import CorpusRange, cut_rows
+from ..inference._stored_latents import RowLatents
 from ..models._topic_word import TopicWord
 from ..utils._disk import clear_if_unwritable
 from ..utils._threads import Workers
@@ -122,6 +123,10 @@ class StreamedTokens:
             total = counts if total is None else add_counts(total, counts)
             log_likelihood += part
         return latents, total, log_likelihood
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the documents and their places, the same as in memory; all pieces are read for it."""
+        return sum(model.hash_rows(key) for model in self._models()) % 2**64
 
     def pack_latents(self, latents: StoredLatents) -> Iterator[RowLatents]:
         """The latents piece by piece."""

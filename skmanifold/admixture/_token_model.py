@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..models._topic_word import TopicWord
+from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._csr import Counts
+from ..utils._declared import Held
 from ..utils._exact_sum import exact_sum
 from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task
@@ -22,6 +24,11 @@ from ._topic_counts import TopicCounts, add_counts, counts_from_dense, scale_cou
 from ._vectors import zeros_by_cache_line
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
+_WHOLE_COUNTS = Held(
+    TopicCounts,
+    counts=Array("int32 int64", ("n_entries",), low=0, high=MOST_COUNTED),
+    totals=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
+)
 
 
 class TokenLatents(NamedTuple):
@@ -192,6 +199,24 @@ class TokenModel:
     def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
         """``(1 - rate) * old + rate * scale * new``."""
         return add_counts(old, new, 1.0 - rate, rate * scale) if rate < 1.0 else scale_counts(new, scale)
+
+    # Checkpoints
+
+    def latent_type(self, drawn: bool) -> np.dtype:
+        """Of stored latents: topics of tokens where parameters are drawn, else each row's counts of topics."""
+        return np.dtype(np.uint16 if drawn else np.uint32)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        raise NotImplementedError
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be counts of the topics."""
+        _WHOLE_COUNTS(statistics, "a table of counts", self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"n_components": self.n_components, "n_features": self.counts.n_features}
 
     def _empty_latents(self) -> TokenLatents:
         layout = self.layout

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..inference._shards import RowLatents
+from ..inference._stored_latents import RowLatents
 from ..utils._njit import njit
+from ..utils._row_hash import hash_counts
 from ._token_model import TokenLatents, TokenModel
 from ._vectors import LANES, zeros_by_cache_line
 
@@ -16,6 +17,11 @@ ReadRows = Callable[[int, int], RowLatents]
 
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        counts = self.counts
+        return hash_counts(counts.indptr, counts.indices, counts.counts, key, self.first_row)
 
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
         """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
@@ -40,13 +46,15 @@ class StorableTokens(TokenModel):
         n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
         wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed anyway
         if np.any(n_tokens != wanted) or np.any((values & 0xFFFF) >= self.n_components):
-            raise ValueError("The topics that are stored are not of these rows.")
+            raise ValueError("the topics that are stored are not of these rows")
         if of_tokens:
             return values
-        layout = self.layout
+        layout, lengths = self.layout, np.diff(indptr)
+        if np.any(lengths % LANES) or np.any(lengths > np.diff(layout.row_start)):
+            raise ValueError("the topics that are stored are more than these rows can have")
         entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
         _move_entries(values, indptr, entries, layout.row_start, indptr)
-        return TokenLatents(np.empty(layout.n_tokens, np.uint16), np.diff(indptr) // LANES, entries)
+        return TokenLatents(np.empty(layout.n_tokens, np.uint16), lengths // LANES, entries)
 
 
 @njit(cache=True, nogil=True)

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..models._topic_word import TopicWord
+from ..utils._conditions import MOST_COUNTED, Array, OrNone, Pointer, Sizes, index, refuse, repeats
+from ..utils._declared import holds
 from ..utils._njit import njit
 
+_TOLERANCE = 1e-3  # of sums of float32
 
+
+def topic_word_prior(value: Any, where: str, sizes: Sizes) -> None:
+    """Condition of the values of a `TopicPrior`, once the sizes are known."""
+    V, K = sizes["n_features"], sizes["n_components"]
+    shapes: tuple[tuple[int, ...], ...] = ((), (V,), (K, 1), (K, V))
+    if np.shape(value) not in shapes:
+        refuse(where, f"has the shape {np.shape(value)}, which is not that of a prior of {K} topics and {V} words")
+    Array("float64", np.shape(value), above=0)(np.asarray(value), where, sizes)
+
+
+def _is_sparse(value: Any, where: str, sizes: Sizes) -> None:
+    if type(value) is not sp.csr_array or value.shape != (sizes["n_features"], sizes["n_components"]):
+        refuse(where, "is no sparse matrix of words and topics")
+
+
+def _counts_agree(counts: TopicCounts, sizes: Sizes) -> str | None:
+    if repeats(counts.indptr, counts.topics, len(counts.totals)):
+        return "has a topic twice in the list of a word"
+    sums = np.bincount(counts.topics, counts.counts, minlength=len(counts.totals))
+    if not np.allclose(sums, counts.totals, rtol=_TOLERANCE, atol=_TOLERANCE):
+        return "has totals that are not the sums of the counts"
+    return None
+
+
+@holds(
+    _counts_agree,
+    indptr=Pointer("n_features", "n_entries"),
+    topics=index("n_entries", below="n_components", dtype="uint16"),
+    counts=Array("int32 int64 float32 float64", ("n_entries",), low=0, high=MOST_COUNTED),
+    totals=Array("int64 float64", ("n_components",), low=0, high=MOST_COUNTED),
+)
 class TopicCounts(NamedTuple):
     """Sufficient statistics of the topics, word by word; a topic stands at most once in a word's list."""
 
@@ -122,6 +156,25 @@ def _merge_rows(
         out_indptr[word + 1] = end
 
 
+def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
+    made = TopicPrior(prior.values, sizes["n_components"], sizes["n_features"])
+    same = np.allclose(made.base, prior.base) and np.allclose(made.totals, prior.totals)
+    if not same or (made.extra is None) != (prior.extra is None):
+        return "is not what its values make"
+    if made.extra is not None and prior.extra is not None:
+        parts = zip(vars(made.extra).values(), vars(prior.extra).values(), strict=True)
+        if not all(np.array_equal(one, other) for one, other in parts):
+            return "is not what its values make"
+    return None
+
+
+@holds(
+    _prior_agrees,
+    values=topic_word_prior,
+    base=Array("float64", ("n_features",), above=0),
+    totals=Array("float64", ("n_components",), above=0),
+    extra=OrNone(_is_sparse),
+)
 class TopicPrior:
     """A Dirichlet prior of each topic over words: a number for each word, plus what single topics have on top.
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..utils._conditions import Array
 from ..utils._csr import Counts, validate_counts, whole_counts
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
@@ -112,6 +113,18 @@ class Family:
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> Parameters:
         """The parameters that have these attributes."""
         raise NotImplementedError
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the arrays that parameters are a tuple of."""
+        raise NotImplementedError
+
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Raise a ValueError unless these, from a file, can be parameters of this family."""
+        shapes = self.parameter_shapes()
+        if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
+            raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
+        for array, shape in zip(parameters, shapes, strict=True):
+            Array("float64", shape)(array, "a parameter of the components", {})
 
     # Rows
 

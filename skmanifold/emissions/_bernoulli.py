@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..utils._csr import Counts
+from ..utils._declared import holds
 from ..utils._random import subkey
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
-from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts
+from ._linear import PRIOR, LinearFamily, LinearParameters, LinearRows, linear_family, read_counts, statistics_agree
 from ._linear_kernels import fill_events
 
 
@@ -100,6 +101,10 @@ class Bernoulli(BaseEmission):
         return BernoulliFamily(ones, zeros, n_components)
 
 
+@holds(
+    statistics_agree(2),
+    **linear_family(ones=PRIOR, zeros=PRIOR),
+)
 class BernoulliFamily(LinearFamily):
     """Statistics of a row: its ones, and after them the cells that are missing.
 
@@ -176,6 +181,11 @@ class BernoulliFamily(LinearFamily):
         seen = statistics[1][: self.n_features]
         zeros = np.maximum(self.observed(statistics) - seen, 0)
         return seen + self.ones[:, None], zeros + self.zeros[:, None]
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals."""
+        log_zero = -naturals[self.n_features :]
+        return self._parameters(naturals[: self.n_features] + log_zero, log_zero)
 
     def _parameters(self, log_one: np.ndarray, log_zero: np.ndarray) -> LinearParameters:
         naturals = np.concatenate([log_one - log_zero, -log_zero])

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ..utils._block_sums import BLOCK_ROWS
 from ..utils._csr import Counts
+from ..utils._row_hash import hash_dense
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
@@ -204,6 +205,10 @@ class DenseRows(NamedTuple):
     def n_features(self) -> int:
         """Number of features."""
         return self.values.shape[1]
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        return hash_dense(self.values, key, first_row)
 
     def part(self, start: int, stop: int) -> DenseRows:
         """The rows `start` to `stop`, or to the last."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
+from ..utils._conditions import FLAG, Array, Condition, Counted, Either, Lacking, OrNone, Real, Sizes, Whole
+from ..utils._declared import Held, holds
 from ..utils._random import fold_in_each
 from ..utils._threads import split_range
 from ..utils._variates import fill_normal
@@ -27,9 +29,28 @@ if TYPE_CHECKING:  # that module needs this one
     from ._gaussian import DenseRows
 
 _LEAST_SHARE = 1e-12  # of a feature's variance that the features before it must leave unexplained
+_N_PROBES = 2
+_LEAST_CLOSE = 0.01  # of numbers that condition numbers up to 1e12 blur
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
+_SPREADS = Either(  # matrices, or variances, of components
+    lambda value: np.ndim(value) == 3,
+    Array("float64", ("n_components", "n_dimensions", "n_dimensions")),
+    Array("float64", ("n_components", "n_dimensions"), above=0),
+)
+
+
+@holds(
+    mean=Array("float64", ("n_dimensions",)),
+    mean_precision=Real(low=0),
+    covariance=Either(
+        lambda value: np.ndim(value) == 2,
+        Array("float64", ("n_dimensions", "n_dimensions")),
+        Array("float64", (None,), low=0),
+    ),
+    degrees=Real(),
+)
 class NormalPrior(NamedTuple):
     """Normal inverse Wishart prior, or normal inverse gamma."""
 
@@ -39,6 +60,35 @@ class NormalPrior(NamedTuple):
     degrees: float
 
 
+def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
+    means, covariances, factors, offsets = parameters
+    d = means.shape[1]
+    if covariances.shape != factors.shape:
+        return "has covariances and factors of different shapes"
+    if covariances.ndim == 2:
+        log_roots, whole = 0.5 * np.log(factors).sum(axis=1), covariances * factors
+    else:
+        roots = np.diagonal(factors, axis1=1, axis2=2)
+        if not (roots > 0.0).all():
+            return "has factors of covariances that are singular"
+        log_roots = np.log(roots).sum(axis=1)
+        # Whether F C F' is the identity is seen from what it makes of some vectors, in the time of reading it.
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], (d, _N_PROBES))
+        whole = 1.0 + (factors @ (covariances @ (factors.mT @ probes)) - probes) / np.sqrt(d)
+    if not np.allclose(whole, 1.0, rtol=0.0, atol=_LEAST_CLOSE):
+        return "has factors that are not those of its covariances"
+    if not np.allclose(offsets, log_roots - 0.5 * d * _LOG_2PI, rtol=1e-6, atol=1e-3):
+        return "has densities at the means that are not those of its covariances"
+    return None
+
+
+@holds(
+    _parameters_agree,
+    means=Array("float64", ("n_components", "n_dimensions")),
+    covariances=_SPREADS,
+    factors=_SPREADS,
+    offsets=Array("float64", ("n_components",)),
+)
 class GaussianParameters(NamedTuple):
     """Parameters of K components as the kernels read them."""
 
@@ -72,6 +122,12 @@ class GaussianFamily(Family):
         """Shapes of sizes, sums and products."""
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of means, covariances, factors and offsets."""
+        K, d = self.n_components, self.n_features
+        of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
+        return (K, d), of_covariances, of_covariances, (K,)
 
     def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes, sums and products by label."""
@@ -162,6 +218,28 @@ class GaussianFamily(Family):
             )
 
 
+def _family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
+    full = isinstance(family, FullFamily)
+    if (family.prior.covariance.ndim == 2) != full or family._width != (family.n_features if full else 1):
+        return "has a prior of another shape"
+    if isinstance(family, DiagonalFamily):
+        wanted = 1 if family.spherical else family.n_features
+        return None if len(family.prior.covariance) == wanted else "has a prior of another shape"
+    return None
+
+
+_OF_GAUSSIANS: dict[str, Condition] = {
+    "origin": Array("float64", ("n_dimensions",)),
+    "prior": Held(NormalPrior),
+    "n_components": Counted("n_components"),
+    "n_features": Counted("n_dimensions"),
+    "_width": Whole(low=1),
+    "word_vectors": Lacking(OrNone(Array("float64", ("n_tokens", "n_dimensions")))),
+    "word_weights": Lacking(OrNone(Array("float64 int64", ("n_tokens",), low=0))),
+}
+
+
+@holds(_family_agrees, **_OF_GAUSSIANS)
 class FullFamily(GaussianFamily):
     """Components with any covariance."""
 
@@ -238,6 +316,7 @@ class FullFamily(GaussianFamily):
         return GaussianParameters(means + self.origin, covariances, np.ascontiguousarray(factors), offsets)
 
 
+@holds(_family_agrees, **_OF_GAUSSIANS, spherical=FLAG)
 class DiagonalFamily(GaussianFamily):
     """Components with a variance for each feature, or with one variance.
 

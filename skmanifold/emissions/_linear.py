@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,19 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
+from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
 from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._declared import holds
+from ..utils._row_hash import hash_counts
 from ..utils._threads import split_range
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
 from ._base import Arrays, Family
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
+
+_CLOSE = 1e-6
+PRIOR = Array("float64", ("n_dimensions",), above=0)
+_MOST_NATURAL = 1e15  # far beyond what any rows say
 
 
 class LinearRows(NamedTuple):
@@ -38,11 +46,20 @@ class LinearRows(NamedTuple):
         log_base = None if self.log_base is None else self.log_base[start:stop]
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
+
     def overall(self, n_statistics: int) -> np.ndarray:
         """Each statistic's sum over all rows, (n_statistics,)."""
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
+@holds(
+    offsets=Array("float64", ("n_components",)),
+    naturals=Array("float64", (None, "n_components"), low=-_MOST_NATURAL, high=_MOST_NATURAL),
+    means=Array("float64", (None, "n_components"), low=0, high=_MOST_NATURAL),
+)
 class LinearParameters(NamedTuple):
     """Parameters of K components: a row's log density is the offset and its statistics times the naturals."""
 
@@ -59,6 +76,10 @@ class LinearFamily(Family):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of offsets, naturals and means."""
+        return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
@@ -96,10 +117,40 @@ class LinearFamily(Family):
         """``components_``, the expected rows."""
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals."""
+        raise NotImplementedError
+
     def observed(self, statistics: Arrays) -> np.ndarray:
         """How many cells of each feature each component has seen, (n_features, K), of families with missing cells."""
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)
+
+
+def parameters_agree(family: LinearFamily, parameters: LinearParameters) -> str | None:
+    """Whether these are parameters of the family; says what is wrong, or None."""
+    K, m = family.n_components, family.n_features
+    if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
+        return "has parameters that are not of its family"
+    with np.errstate(over="ignore", invalid="ignore"):
+        again = family.parameters_again(parameters.naturals)
+        same = (np.allclose(a, b, rtol=_CLOSE, atol=_CLOSE) for a, b in zip(parameters, again, strict=True))
+        return None if all(same) else "has parameters that contradict each other"
+
+
+def linear_family(**priors: Condition) -> dict[str, Condition]:
+    """Conditions of a family's attributes, of those of its prior."""
+    sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
+    return {**sizes, **priors, "n_statistics": Whole(low=1)}
+
+
+def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
+    """An agreement: so many statistics a feature."""
+
+    def agree(family: LinearFamily, sizes: Sizes) -> str | None:
+        return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
+
+    return agree
 
 
 def read_counts(

@@ -9,13 +9,24 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 from sklearn.base import BaseEstimator
 
+from ..utils._conditions import Array
 from ..utils._csr import Counts
+from ..utils._declared import holds
 from ..utils._random import fold_in_each, subkey
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
-from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
+from ._linear import (
+    PRIOR,
+    LinearFamily,
+    LinearParameters,
+    LinearRows,
+    linear_family,
+    read_counts,
+    statistics_agree,
+    sums_of_rows,
+)
 from ._linear_kernels import fill_multinomial
 
 
@@ -74,6 +85,16 @@ class Multinomial(BaseEmission):
         return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
 
 
+_LENGTHS = Array("int64 int32", ("n_lengths",), low=0)
+_LEVELS = Array("float64", ("n_lengths",), above=0, high=1)
+
+
+@holds(
+    statistics_agree(1),
+    **linear_family(prior=PRIOR),
+    lengths=_LENGTHS,
+    _levels=_LEVELS,
+)
 class MultinomialFamily(LinearFamily):
     """Statistics of a row: its counts.
 
@@ -139,6 +160,10 @@ class MultinomialFamily(LinearFamily):
     def token_prior(self) -> np.ndarray:
         """The pseudo-counts."""
         return self.prior
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals."""
+        return self._parameters(naturals)
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
         return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))

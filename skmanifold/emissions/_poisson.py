@@ -10,11 +10,21 @@ from scipy.special import gammaln, xlogy
 from sklearn.base import BaseEstimator
 
 from ..utils._csr import Counts
+from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, positive_prior
-from ._linear import LinearFamily, LinearParameters, LinearRows, read_counts, sums_of_rows
+from ._linear import (
+    PRIOR,
+    LinearFamily,
+    LinearParameters,
+    LinearRows,
+    linear_family,
+    read_counts,
+    statistics_agree,
+    sums_of_rows,
+)
 from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
 
@@ -94,6 +104,10 @@ class Poisson(BaseEmission):
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
 
 
+@holds(
+    statistics_agree(2),
+    **linear_family(shape=PRIOR, rate=PRIOR),
+)
 class PoissonFamily(LinearFamily):
     """Statistics of a row: its counts, and after them the cells that are missing.
 
@@ -147,6 +161,10 @@ class PoissonFamily(LinearFamily):
         """Shapes and rates of the gamma laws, (n_features, K) each."""
         shapes = statistics[1][: self.n_features] + self.shape[:, None]
         return shapes, self.observed(statistics) + self.rate[:, None]
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals."""
+        return self._parameters(naturals[: self.n_features])
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
         rates = np.exp(logs)

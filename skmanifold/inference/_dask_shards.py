@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import CancelledError
 from copy import copy
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
+from ._cluster_watch import ClusterWatch
 from ._shards import LostShardError, Shard, ShardBuilder, packed, unpacked
 from ._sources import check_same_width
+from ._stored_latents import LatentFile
 
-_PATIENCE = "60s"  # for a worker to come, if there is none
-_LOOK_AFTER = "5s"  # without an answer it is time to see whether workers were lost
+_PATIENCE = 60.0  # seconds for a worker to come, if there is none
 _MAX_LOST = 10  # times that workers may die while rows travel
 _PAUSE = 1.0  # seconds before rows travel again: a cluster takes a moment to notice
 
@@ -28,17 +30,22 @@ class DaskShards:
     builder : ShardBuilder
     source : object
         With ``split(n)``: lists of blocks for n shards, in the order of the rows; a block may be a future.
+    worker_timeout : float
+        Seconds without a sign of life after which a worker is taken for stopped.
+    advice : str
+        How to go on when the cluster is gone.
 
     Raises
     ------
     RuntimeError
-        If there are no workers, or they do not have this version of the package.
+        If there are no workers, they do not have this version of the package, or the cluster goes away.
     ValueError
         If the rows are not valid, or shards differ in width.
     """
 
-    def __init__(self, client: Any, builder: ShardBuilder, source: Any):
+    def __init__(self, client: Any, builder: ShardBuilder, source: Any, worker_timeout: float, advice: str):
         self._client = client
+        self._watch = ClusterWatch(client, worker_timeout, advice)
         self._builder = builder
         self._source = source
         self._lock = threading.Lock()  # chains take turns: shards wait for each other
@@ -71,7 +78,7 @@ class DaskShards:
     def _begin(self) -> None:
         self.close()
         addresses = self._find_workers()
-        parts = [blocks for blocks in self._source.split(len(addresses)) if blocks]
+        parts = [blocks for blocks in self._split(len(addresses)) if blocks]
         self._addresses = addresses[: len(parts)]
         self._actors = self._make_shards(parts)
         shapes = self._on_all("shape", [() for _ in parts])
@@ -87,20 +94,26 @@ class DaskShards:
         self.n_rows = first_rows[-1]
         self._on_all("begin", [(first_row, self.n_features) for first_row in first_rows[:-1]])
 
+    def _split(self, n_parts: int) -> list[list]:
+        try:
+            return self._source.split(n_parts)
+        except Exception as error:
+            self._raise_if_lost(error)
+            raise
+
     def _make_shards(self, parts: list[list]) -> list[Any]:
         """Proxies of new shards; those of the cluster are of the process's default client, which may be another."""
-        client = self._client
         given = [block for blocks in parts for block in blocks if hasattr(block, "key")]
         try:
             for blocks, address in zip(parts, self._addresses, strict=True):
                 if not hasattr(blocks[0], "key"):
-                    blocks = client.scatter(blocks, workers=[address], hash=False)
+                    blocks = self._scatter(blocks, address)
                     given += blocks
                 self._futures.append(
-                    client.submit(Shard, self._builder, blocks, actor=True, workers=[address], pure=False)
+                    self._client.submit(Shard, self._builder, blocks, actor=True, workers=[address], pure=False)
                 )
             proxies = self._results(self._futures)
-            with client.as_current():
+            with self._client.as_current():
                 return [copy(proxy) for proxy in proxies]
         except LostShardError:
             raise
@@ -111,23 +124,33 @@ class DaskShards:
             for future in given:
                 future.release()
 
+    def _scatter(self, blocks: list, address: str) -> list:
+        """The blocks on a worker: an error is one of the way to it, of whatever type."""
+        try:
+            return self._watch.call(self._client.scatter, blocks, workers=[address], hash=False, of=[address])
+        except (OSError, LookupError, ValueError) as error:
+            self._watch.check_connected(error)
+            raise self._watch.loss(f"rows did not reach {address}, {error!r}") from error
+
     def _find_workers(self) -> list[str]:
-        if not self._present():
-            try:
-                self._client.wait_for_workers(1, timeout=_PATIENCE)
-            except TimeoutError as error:
-                raise RuntimeError("The Dask cluster has no workers, and none came within a minute.") from error
+        alive = self._watch.wait_for_workers(_PATIENCE)
         asked = "__import__('skmanifold').__version__"  # evaluated there: nothing of ours need be known
-        versions = self._client.run(eval, asked, on_error="return")
-        present = self._present()
+        try:
+            versions = self._watch.call(
+                self._client.run, eval, asked, workers=sorted(alive), on_error="return", of=alive
+            )
+        except (OSError, LookupError, ValueError) as error:
+            self._watch.check_connected(error)
+            raise self._watch.loss(f"before any had rows, {error!r}") from error
+        present = self._watch.alive()
         versions = {f"worker {address}": version for address, version in versions.items() if address in present}
         if not versions:
-            raise LostShardError("Workers of the cluster were lost before any had rows.")
+            raise self._watch.loss("before any had rows")
         for where, version in (versions | {"scheduler": self._version_of_scheduler(asked)}).items():
             if isinstance(version, ImportError):
                 raise RuntimeError(f"The {where} does not have skmanifold ({version}): install it there too.")
             if isinstance(version, OSError):
-                raise LostShardError(f"The {where} does not answer: {version!r}.") from version
+                raise self._watch.loss(f"the {where} does not answer, {version!r}") from version
             if isinstance(version, Exception):
                 raise RuntimeError(f"The {where} cannot import skmanifold: {version!r}.") from version
             if version != __version__:
@@ -137,8 +160,9 @@ class DaskShards:
     def _version_of_scheduler(self, asked: str) -> str | Exception:
         """The scheduler reads the tasks that it passes on."""
         try:
-            return self._client.run_on_scheduler(eval, asked)
+            return self._watch.call(self._client.run_on_scheduler, eval, asked)
         except Exception as error:
+            self._watch.check_connected(error)
             return error
 
     def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
@@ -158,15 +182,19 @@ class DaskShards:
         """Sum of a number that the model of every shard has under this name."""
         return sum(self._on_all("tell", [(name,) for _ in self._actors]))
 
-    def save(self, chains: list[int], folder: str) -> None:
-        """Every worker writes its latents."""
-        for chain in chains:
-            self._on_all("save", [(chain, folder) for _ in self._actors])
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what all rows hold, in their order."""
+        return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64
 
-    def load(self, chains: list[int], folder: str) -> None:
-        """Every worker reads its latents."""
-        for chain in chains:
-            self._on_all("load", [(chain, folder) for _ in self._actors])
+    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
+        """Every worker writes its latents of these chains."""
+        parts = {chain: self._on_all("save", [(chain, folder) for _ in self._actors]) for chain in chains}
+        return {chain: [file for files in of_chain for file in files] for chain, of_chain in parts.items()}
+
+    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Every worker reads its latents of each chain."""
+        for chain, of_chain in files.items():
+            self._on_all("load", [(chain, folder, of_chain) for _ in self._actors])
 
     def _on_all(self, method: str, arguments: list[tuple]) -> list:
         return self._on_some(method, [(i, *of_shard) for i, of_shard in enumerate(arguments)])
@@ -193,28 +221,29 @@ class DaskShards:
         """Wait for one answer, which might never come from a worker that was lost."""
         while True:
             try:
-                return future.result(timeout=_LOOK_AFTER)
+                return future.result(timeout=self._watch.look_after)
             except TimeoutError as error:
                 if future.done():
                     raise  # the answer
                 self._raise_if_lost(error)
-                if self._client.status in ("closing", "closed"):
-                    raise RuntimeError("The connection to the Dask cluster was closed.") from error
-
-    def _present(self) -> set[str]:
-        return set(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def _raise_if_lost(self, error: Exception) -> None:
         """Tell an error of a shard from the loss of one, also where its address has another worker by now."""
-        present = self._present()
+        self._watch.check_connected(error)
+        alive = self._watch.alive()
         lost = [
             address
             for address, future in zip(self._addresses, self._futures, strict=False)
-            if address not in present or (self._actors and future.status != "finished")
+            if address not in alive or (self._actors and future.status != "finished")
         ]
-        told = isinstance(error, (OSError, RuntimeError)) and "Actor" in str(error)
-        if lost or told:
-            raise LostShardError(f"Workers of the cluster were lost: {', '.join(lost) or error}.") from error
+        if lost or _is_of_cluster(error):
+            raise self._watch.loss(", ".join(lost) or repr(error)) from error
+
+
+def _is_of_cluster(error: Exception) -> bool:
+    """Whether an error comes from Dask, about a worker or a future that is gone."""
+    of_actor = isinstance(error, (OSError, RuntimeError)) and "Actor" in str(error)
+    return of_actor or isinstance(error, CancelledError) or type(error).__module__.startswith("distributed.")
 
 
 def tree_rounds(n: int) -> list[list[tuple[int, int]]]:

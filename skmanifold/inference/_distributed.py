@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 _ACTIVE: ContextVar[Session | None] = ContextVar("skmanifold_session", default=None)
@@ -18,6 +18,7 @@ class Session(NamedTuple):
     client: Any  # None: this process alone
     checkpoint_dir: str | None
     checkpoint_every: int
+    worker_timeout: float
 
 
 def active_session() -> Session | None:
@@ -27,7 +28,11 @@ def active_session() -> Session | None:
 
 @contextmanager
 def distributed(
-    client: Any, *, checkpoint_dir: str | os.PathLike[str] | None = None, checkpoint_every: int = 10
+    client: Any,
+    *,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+    worker_timeout: float = 60.0,
 ) -> Iterator[None]:
     """Let the fits in a block run on the workers of a Dask cluster, with the same result to the last bit.
 
@@ -45,21 +50,28 @@ def distributed(
     client : distributed.Client or None
         A connection to the cluster. None is this process alone, for the checkpoints.
     checkpoint_dir : str or path-like, default=None
-        A folder that client and all workers reach under this name: after every `checkpoint_every` passes all that
-        moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the same end: when
-        the client died, run the same program again, with an int as `random_state`. When a worker dies the fit goes on
-        by itself, from the last checkpoint, or without any from the beginning.
+        A folder that client and all workers reach under this name, as the same user: after every `checkpoint_every`
+        passes all that moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the
+        same end: when the client died, run the same program again, with an int as `random_state`. When a worker dies
+        the fit goes on by itself, from the last checkpoint, or without any from the beginning. A fit that is finished
+        removes its checkpoints; one that was interrupted leaves them.
     checkpoint_every : int, default=10
         Passes from one checkpoint to the next.
+    worker_timeout : float, default=60.0
+        Seconds: a worker that is connected and reports nothing for this long is taken for stopped. Its rows go to the
+        other workers, as when it had died, and a RuntimeWarning names it. A worker reports every few seconds however
+        long its computations take. A scheduler that answers nothing for this long ends the fit.
 
     Raises
     ------
     TypeError, ValueError
-        If `client` is no client, or a setting is none.
+        If `client` is no client, or a setting is none. In `fit`: if `checkpoint_dir` has a checkpoint of another run
+        (other data, parameters, seed or version), of another user, or one that is damaged.
     RuntimeError
-        In `fit`: if the cluster has no workers, or workers or scheduler do not have this version of the package.
+        In `fit`: if the cluster has no workers, workers or scheduler do not have this version of the package, or the
+        connection to the cluster is closed. The message says how to go on.
     OSError
-        In `fit`: if a checkpoint cannot be written. The one before is untouched.
+        In `fit`: if a checkpoint cannot be written, where the one before is untouched, or its folder not be read.
 
     Notes
     -----
@@ -71,7 +83,8 @@ def distributed(
     - a :class:`~skmanifold.datasets.Corpus`, or a list of them: every worker reads its rows from the files, piece by
       piece, and keeps its latents in files of its own.
 
-    Threads of a worker are those that the cluster gives it, whatever `n_jobs` says.
+    Threads of a worker are those that the cluster gives it, whatever `n_jobs` says. Several fits may run on a cluster
+    at once, from one client or from several: their passes take turns on each worker.
 
     Examples
     --------
@@ -90,8 +103,10 @@ def distributed(
         raise TypeError("client must not be asynchronous: fit waits for its workers.")
     if not isinstance(checkpoint_every, Integral) or checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be a whole number of passes, at least 1; got {checkpoint_every!r}.")
+    if not isinstance(worker_timeout, Real) or not 0 < worker_timeout < float("inf"):
+        raise ValueError(f"worker_timeout must be a positive number of seconds; got {worker_timeout!r}.")
     folder = None if checkpoint_dir is None else os.path.abspath(os.fspath(checkpoint_dir))
-    token = _ACTIVE.set(Session(client, folder, int(checkpoint_every)))
+    token = _ACTIVE.set(Session(client, folder, int(checkpoint_every), float(worker_timeout)))
     try:
         yield
     finally:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ..utils._conditions import Condition, ListOf, Sizes, Tuple, Whole, anything
+from ..utils._declared import Held, holds
 
+
+def _agree(store: DrawStore, sizes: Sizes) -> str | None:
+    times = [time for time, _ in store._held]
+    if len(times) > store.max_draws or any(later <= time for time, later in pairwise(times)):
+        return "has draws that are too many or not in the order of time"
+    return None
+
+
+@holds(_agree, max_draws=Whole(), interval=Whole(low=1), _held=ListOf(Tuple((Whole(low=1), anything))))
 class DrawStore:
     """Keeps draws of a stream evenly spaced, never more than `max_draws` of them.
 
@@ -94,3 +106,8 @@ class DrawStore:
             interval *= 2
             held = [pair for pair in held if pair[0] % interval == 0]
         return interval, held
+
+
+def stores(draw: Condition) -> Held:
+    """Condition of a store of draws that satisfy one."""
+    return Held(DrawStore, _held=ListOf(Tuple((Whole(low=1), draw))))

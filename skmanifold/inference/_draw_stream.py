@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..utils._conditions import Array, Condition, ListOf, Sizes, Whole, refuse
 from ..utils._threads import Workers
-from ._draw_store import DrawStore
+from ._draw_store import DrawStore, stores
 
 _FORGETTING = 0.05  # of the running log likelihood, by which the best chain is chosen
 Advance = Callable[[Any, bool], tuple[Any, float, dict[str, np.ndarray] | None]]
@@ -84,3 +85,27 @@ class DrawStream:
         chains = [self.draws(chain) for chain in range(len(self.stores))]
         names = chains[0][0] if chains[0] else ()
         return {name: np.array([[draw[name] for draw in draws] for draws in chains]) for name in names}
+
+
+def streamed(state: Condition, draw: Condition) -> dict[str, Condition]:
+    """Conditions of a stream's attributes, of those of a state and of a draw."""
+    return {
+        "kind": _is_class,
+        "states": ListOf(state, "n_chains"),
+        "stores": ListOf(stores(draw), "n_chains"),
+        "log_likelihood": Array("float64", ("n_chains",)),
+        "n_batches": Whole(),
+    }
+
+
+def chains_agree(stream: Any, sizes: Sizes) -> str | None:
+    """Whether the chains of a stream have draws of the same times, none of the future."""
+    times = [tuple(store.times) for store in stream.stores]
+    if not times or any(other != times[0] for other in times) or (times[0] and times[0][-1] > stream.n_batches):
+        return "has chains with draws of different times"
+    return None
+
+
+def _is_class(value: Any, where: str, sizes: Sizes) -> None:
+    if not isinstance(value, type):
+        refuse(where, "is no class")

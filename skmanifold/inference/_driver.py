@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ._average import WindowAverage
 from ._checkpoints import Checkpoints
 from ._schedule import Schedule
 from ._shards import LostShardError
+from ._stored_chains import check_chain, check_draws, window_of
 
 _MAX_LOST = 10  # times that workers may die before a run gives up
 
@@ -31,17 +33,29 @@ class Chain:
         One value each pass.
     draws : list of dict of ndarray
         What `record` made of the chain, at each draw.
+
+    With `stored`, which `check_chain` has seen, the chain goes on where that was kept.
     """
 
-    def __init__(self, sampler: BaseSampler, model: Any, key: np.uint64, schedule: Schedule, add: Callable):
+    def __init__(
+        self,
+        sampler: BaseSampler,
+        model: Any,
+        key: np.uint64,
+        schedule: Schedule,
+        add: Callable,
+        stored: dict[str, Any] | None = None,
+    ):
         self.sampler = sampler
         self.model = model
         self.schedule = schedule
-        window = sampler.average_window(schedule.n_kept_passes)
-        self.average = WindowAverage(window, schedule.max_iter, schedule.burn_in + 1, add)
-        self.state: State = sampler.init(model, key)
+        self.average = WindowAverage(*window_of(sampler, schedule), add)
+        self.state: State = sampler.init(model, key) if stored is None else stored["state"]
         self.log_density: list[float] = []
         self.draws: list[dict[str, np.ndarray]] = []
+        if stored is not None:
+            self.average.sums, self.draws = stored["sums"], stored["draws"]
+            self.log_density = stored["log_density"].tolist()
 
     def advance(
         self, iteration: int, record: Callable[[Chain], dict[str, np.ndarray]], adapt: Callable[[Any, State], Any]
@@ -55,9 +69,10 @@ class Chain:
         if self.schedule.is_draw(iteration):
             self.draws.append(record(self))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the model, which has the data: who resumes the chain has it too."""
-        return {name: value for name, value in vars(self).items() if name != "model"}
+    def stored(self) -> dict[str, Any]:
+        """What a checkpoint keeps: all but the settings and the model, which who resumes the chain has too."""
+        log_density = np.array(self.log_density, np.float64)
+        return {"state": self.state, "sums": self.average.sums, "log_density": log_density, "draws": self.draws}
 
     def is_whole_draw(self, stride: int) -> bool:
         """Whether the draw that is being made is the last, or a multiple of `stride` before it; never if that is 0."""
@@ -116,15 +131,15 @@ def run_chains(
     checkpoints : Checkpoints, optional
         Where passes are written and taken up again; for models whose rows are in shards.
     """
+    keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
+    beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
     try:
         while found is None or found[0] < schedule.max_iter:
             try:
                 if found is None:
-                    found = checkpoints.load(model) if checkpoints else None
-                    keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-                    beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
+                    found = checkpoints.load(model, partial(_resume, beginnings)) if checkpoints else None
                     found = found or (0, _run_all(workers, Chain, beginnings))
                     continue
                 iteration, chains = found
@@ -147,6 +162,22 @@ def run_chains(
         if hasattr(model, "close"):
             model.close()
     return found[1]
+
+
+def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
+    """The chains that a checkpoint after this pass has; a ValueError if it cannot be one of this run."""
+    sampler, model, _, schedule, _ = beginnings[0]
+    if type(iteration) is not int or not 0 < iteration < schedule.max_iter:
+        raise ValueError(f"no checkpoint is written after pass {iteration!r} of {schedule.max_iter}")
+    if not isinstance(stored, list) or len(stored) != len(beginnings):
+        raise ValueError(f"it does not have {len(beginnings)} chains")
+    for chain in stored:
+        check_chain(chain, sampler, model, schedule, iteration)
+    check_draws(stored)
+    return [
+        Chain(sampler, model, key, schedule, add, chain)
+        for (_, _, key, _, add), chain in zip(beginnings, stored, strict=True)
+    ]
 
 
 def _run_all(workers: Workers, function: Callable, tasks: list[tuple]) -> list:

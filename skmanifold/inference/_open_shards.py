@@ -18,7 +18,12 @@ def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalSh
     session = active_session()
     if session is None or session.client is None:
         return LocalShards(builder, source.split(1)[0], workers)
-    return DaskShards(session.client, builder, source)
+    again = "run the same fit again on a new cluster"
+    if session.checkpoint_dir is None:
+        advice = f"{again} (with checkpoint_dir it would go on from its last checkpoint)"
+    else:
+        advice = f"{again}, and it goes on from its last checkpoint in {session.checkpoint_dir}"
+    return DaskShards(session.client, builder, source, session.worker_timeout, advice)
 
 
 def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:
@@ -27,4 +32,4 @@ def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Check
     if session is None or session.checkpoint_dir is None:
         return None
     run = describe_run(estimator, key, (model.shards.n_rows, model.shards.n_features))
-    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run)
+    return Checkpoints(session.checkpoint_dir, session.checkpoint_every, run, key)

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import gc
 import itertools
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from ..utils._threads import Workers
+from ._stored_latents import LatentFile, StoredLatents, write_latents
 
 # What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
 _OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
+_OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of those that others wrote
 
 
-_REPLY = "300s"  # for a neighbour to send what it holds: if it never does, this thread must be free again
+_REPLY = 3600.0  # seconds for a neighbour to send what it holds: if it never does, this shard must be let go
 
 
 class LostShardError(RuntimeError):
-    """A worker died, and the rows and latents that it held with it."""
-
-
-class RowLatents(NamedTuple):
-    """Latents of consecutive rows, as they are stored: row i has ``values[indptr[i]:indptr[i + 1]]``."""
-
-    first_row: int
-    indptr: np.ndarray
-    values: np.ndarray
+    """A worker died or stopped, and the rows and latents that it held are lost with it."""
 
 
 class ShardBuilder(Protocol):
@@ -78,7 +74,10 @@ class Shard:
         """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
         if workers is None:
             worker = _cluster_worker()
-            workers = Workers(worker.state.nthreads if worker else 1)
+            with parallel_config("threading"):  # joblib's default backend refuses threads to a daemonic process
+                workers = Workers(worker.state.nthreads if worker else 1)
+            atexit.unregister(gc.freeze)
+            atexit.register(gc.freeze)  # the process ends without a last search of all that the compiler made
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
 
@@ -118,53 +117,31 @@ class Shard:
             self.latents[chain] = latents
         return log_likelihood
 
-    def absorb(self, chain: int, other: Any) -> None:
+    # A worker has one thread for all its shards: who waits for another shard is a coroutine, and leaves it free.
+
+    async def absorb(self, chain: int, other: Any) -> None:
         """Merge the statistics that the shard with the next rows holds into those held here."""
-        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, _ask(other, "send", chain)))
+        sent = await _reply(other.send(chain))
+        await asyncio.to_thread(self._merge, chain, sent)
 
-    def fetch(self, chain: int, other: Any) -> None:
+    async def fetch(self, chain: int, other: Any) -> None:
         """Hold what another shard holds."""
-        self.held[chain] = _ask(other, "held_by", chain)
+        self.held[chain] = await _reply(other.held_by(chain))
 
-    def save(self, chain: int, folder: str) -> None:
+    def _merge(self, chain: int, sent: Any) -> None:
+        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, sent))
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what the rows hold and where they stand; those of all shards add up, modulo 2**64."""
+        return self.model.hash_rows(key)
+
+    def save(self, chain: int, folder: str) -> list[LatentFile]:
         """Write the latents of one chain."""
-        for part in self.model.pack_latents(self.latents[chain]):
-            name = Path(folder) / f"latents-{chain}-{part.first_row}"
-            for kind, array in (("indptr", part.indptr), ("values", part.values)):
-                with open(f"{name}-{kind}.npy", "wb") as file:
-                    np.save(file, array)
-                    os.fsync(file.fileno())
+        return write_latents(self.model.pack_latents(self.latents[chain]), chain, folder)
 
-    def load(self, chain: int, folder: str) -> None:
+    def load(self, chain: int, folder: str, files: list[LatentFile]) -> None:
         """Read the latents of one chain, whatever shards had written them."""
-        self.latents[chain] = self.model.unpack_latents(_StoredLatents(Path(folder), chain).read)
-
-
-class _StoredLatents:
-    """The latents of one chain in a folder: files of consecutive rows."""
-
-    def __init__(self, folder: Path, chain: int):
-        self.stems = {
-            int(path.name.split("-")[2]): str(path).removesuffix("-indptr.npy")
-            for path in folder.glob(f"latents-{chain}-*-indptr.npy")
-        }
-        self.starts = sorted(self.stems)
-
-    def read(self, start: int, stop: int) -> RowLatents:
-        """Latents of the rows `start` to `stop`."""
-        lengths, values = [], []
-        for first_row in self.starts[max(0, int(np.searchsorted(self.starts, start, "right")) - 1) :]:
-            if first_row >= stop:
-                break
-            indptr = np.load(f"{self.stems[first_row]}-indptr.npy", mmap_mode="r")
-            low, high = max(start, first_row) - first_row, min(stop - first_row, len(indptr) - 1)
-            if low < high:
-                lengths.append(np.diff(indptr[low : high + 1]))
-                stored = np.load(f"{self.stems[first_row]}-values.npy", mmap_mode="r")
-                values.append(np.array(stored[indptr[low] : indptr[high]]))
-        if sum(map(len, lengths)) != stop - start:
-            raise ValueError(f"latents of rows {start} to {stop} are missing.")
-        return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
+        self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
 
 
 class LocalShards:
@@ -202,15 +179,18 @@ class LocalShards:
         """A number that the model has under this name."""
         return self._shard.tell(name)
 
-    def save(self, chains: list[int], folder: str) -> None:
-        """Write the latents."""
-        for chain in chains:
-            self._shard.save(chain, folder)
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what all rows hold, in their order."""
+        return self._shard.hash_rows(key)
 
-    def load(self, chains: list[int], folder: str) -> None:
-        """Read the latents."""
-        for chain in chains:
-            self._shard.load(chain, folder)
+    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
+        """Write the latents of these chains."""
+        return {chain: self._shard.save(chain, folder) for chain in chains}
+
+    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Read the latents of each chain."""
+        for chain, of_chain in files.items():
+            self._shard.load(chain, folder, of_chain)
 
     def recover(self) -> None:
         """Nothing can be lost here but with the process."""
@@ -249,7 +229,7 @@ class ShardedModel:
         answer = getattr(self._head, name)
         if name in _OF_ROWS:
             return self._asked_of_rows(name)
-        if callable(answer) and name not in _OF_STATISTICS:
+        if callable(answer) and name not in _OF_STATISTICS | _OF_CHECKPOINTS:
             raise AttributeError(f"Rows in shards do not answer {name}.")
         return answer
 
@@ -278,16 +258,18 @@ class ShardedModel:
         """Let go of rows and latents: parameters and statistics are all that is asked from now on."""
         self.shards.close()
 
-    def resume(self, chains: list[int], folder: str) -> None:
-        """Take up the latents of these chains where they were written."""
-        self.shards.load(chains, folder)
-        self._chains = itertools.count(max(chains, default=-1) + 1)
+    def resume(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Take up the latents of each chain where they were written."""
+        self.shards.load(files, folder)
+        self._chains = itertools.count(max(files, default=-1) + 1)
 
 
-def _ask(shard: Any, method: str, *args: Any) -> Any:
-    """Call a shard that is here, or an actor's proxy of one that is elsewhere."""
-    answer = getattr(shard, method)(*args)
-    return answer if isinstance(shard, Shard) else answer.result(timeout=_REPLY)
+async def _reply(answer: Any) -> Any:
+    """What another shard answers, called through an actor's proxy."""
+    try:
+        return await asyncio.wait_for(answer, _REPLY)
+    except TimeoutError as error:
+        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
 
 
 def packed(builder: ShardBuilder, value: Any) -> Any:

@@ -25,6 +25,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ._dp_fitted import fitted_mixture
 from ._dp_inference import MixtureInference
 from ._dp_model import DPModel
 from ._dp_posterior import estimate_mixture, point_estimate, record_mixture, summarise
@@ -38,6 +39,7 @@ _MAX_TABLE_BYTES = 4 << 30  # of category probabilities
 _EXPECTED_COMPONENTS = 50  # for how much memory a draw may take
 
 
+@fitted_mixture
 class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet-process mixture of counts or of categorical tables: it finds the number of components itself.
 

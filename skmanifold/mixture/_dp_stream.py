@@ -3,21 +3,64 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 
 from ..base import stack_draws
-from ..inference._draw_store import DrawStore
+from ..inference._draw_store import DrawStore, stores
+from ..inference._draw_stream import chains_agree
 from ..samplers import State
+from ..samplers._fitted_states import nothing
+from ..utils._conditions import ListOf, Real, Sizes, Tuple, Whole, key
+from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._dp_model import DPModel
 from ._mixture_draws import CountedDraw, ParameterDraw
-from ._stochastic_slice import StochasticSlice
+from ._stochastic_slice import Blocks, StochasticSlice, Sums
+from ._stochastic_slice import Mixture as Instantiated
 
 _LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is expected to have
 
 
+MOST_COMPONENTS = 1 << 24  # that draws may tell of
+
+
+def _state(value: Any, where: str, sizes: Sizes) -> None:
+    """Of blocks, sums and components that are as many."""
+    if isinstance(value, State) and isinstance(value.statistics, Sums):
+        sizes["n_clusters"] = len(value.statistics.sizes)
+    _STATE(value, where, sizes)
+
+
+_STATE = Held(
+    State,
+    position=Held(Blocks),
+    key=key,
+    n_steps=Whole(),
+    log_density=Real(nan=True, infinite=True),
+    momentum=nothing,
+    thermostat=nothing,
+    statistics=Held(Sums),
+    latents=nothing,
+    memory=Held(Instantiated),
+)
+
+
+def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
+    if any(not state.statistics.sizes.sum() > 0.0 for state in stream.states):
+        return "has a chain without rows"
+    return chains_agree(stream, sizes)
+
+
+@holds(
+    _agree,
+    states=ListOf(_state, "n_chains"),
+    stores=ListOf(stores(Tuple((Held(ParameterDraw), Whole(low=1, below=MOST_COMPONENTS)))), "n_chains"),
+    n_batches=Whole(),
+    _last=ListOf(Held(ParameterDraw), "n_chains"),
+)
 class MixtureStream:
     """Chains that learn from one minibatch after the other; their rows are not kept.
 

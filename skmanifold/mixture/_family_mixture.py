@@ -28,12 +28,14 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ._family_fitted import fitted_mixture
 from ._family_inference import FamilyInference, shares_and_log_density
 from ._family_model import FamilyModel, Position, add_statistics
 from ._family_shards import shard_mixture
 from ._family_start import checked_labels, start_labels
 
 
+@fitted_mixture
 class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, BaseSampledEstimator):
     r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
@@ -296,6 +298,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             shares, _ = shares_and_log_density(family, rows, fitted["_position"], kernel_workers)
         self._forget()
         self.__dict__.update(fitted, labels_=shares.argmax(axis=1))
+        if checkpoints:
+            checkpoints.remove()
         return self
 
     @available_if(takes_minibatches)

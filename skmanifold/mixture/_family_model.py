@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..emissions._base import Family
-from ..inference._shards import RowLatents
-from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..emissions._gaussian_families import GaussianParameters
+from ..emissions._linear import LinearParameters
+from ..inference._stored_latents import RowLatents
+from ..utils._block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
+from ..utils._conditions import Array
+from ..utils._declared import Held, holds
 from ..utils._exact_sum import exact_sum
 from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_range
@@ -23,6 +27,10 @@ _CELLS_OF_TASKS = 1 << 25  # statistics of all tasks together
 _BLOCKS_AT_ONCE = 4  # of terms
 
 
+@holds(
+    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    parameters=Held(GaussianParameters, LinearParameters),
+)
 class Position(NamedTuple):
     """Parameters of a mixture."""
 
@@ -119,12 +127,30 @@ class FamilyModel:
         sums = self.workers.run(self._share_and_sum, [(*task, position, log_density) for task in self._tasks])
         return self._merged(sums), self._log_likelihood(log_density)
 
+    # Checkpoints
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        return self.rows.hash_rows(key, self.first_row)
+
     def pack_latents(self, latents: np.ndarray) -> Iterator[RowLatents]:
         """What a checkpoint keeps of the labels: nothing, for they are drawn anew whatever they were."""
         return iter(())
 
     def unpack_latents(self, read: Any) -> None:
         """The labels of a checkpoint."""
+
+    def latent_type(self, drawn: bool) -> None:
+        """Of stored latents, of which there are none."""
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless these can be parameters of the mixture."""
+        Held(Position)(position, "a position", {"n_components": self.n_components})
+        self.family.check_parameters(position.parameters)
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be sums over the rows."""
+        check_block_sums(statistics, self.family.shapes())
 
     # Parameters
 

@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils._conditions import MOST_COUNTED, Array
+from ..utils._declared import holds
 
+
+@holds(
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    categories=Array("int64", ("n_categories", "capacity"), low=0, high=MOST_COUNTED),
+)
 class MixtureCounts(NamedTuple):
     """Counts by label. Labels have gaps; `capacity` of them have room."""
 

@@ -7,15 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..samplers._sticks import MOST_CONCENTRATED
+from ..utils._conditions import MOST_COUNTED, Array, Real, Sizes
+from ..utils._declared import holds
 from ..utils._threads import Workers, split_range
 from ._mixture_counts import MixtureCounts
 from ._predict_kernels import add_given_counts, add_given_parameters, log_sums
 from ._table import Table
 
+_TOLERANCE = 1e-6  # of sums to one
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of terms, and draws
 _CELLS_OF_TASK = 20_000  # some milliseconds of a few tokens a row
 
 
+@holds(
+    sizes=Array("int64 float64", ("n_clusters",), above=0, high=MOST_COUNTED),
+    categories=Array("int64 float64", ("n_categories", "n_clusters"), low=0, high=MOST_COUNTED),
+    concentration=Real(above=0, high=MOST_CONCENTRATED),
+)
 class CountedDraw(NamedTuple):
     """A partition of the rows: components by their counts, parameters and weights integrated out."""
 
@@ -36,6 +45,17 @@ def counted(counts: MixtureCounts, concentration: float) -> CountedDraw:
     return CountedDraw(counts.sizes[labels], counts.categories[:, labels], concentration)
 
 
+def _agree(draw: ParameterDraw, sizes: Sizes) -> str | None:
+    sums = np.exp(draw.log_weights).sum()
+    return None if abs(sums - 1.0) <= _TOLERANCE else "has weights that do not sum to one"
+
+
+@holds(
+    _agree,
+    log_weights=Array("float64", ("n_clusters+1",), high=_TOLERANCE, infinite=True),
+    log_components=Array("float64", ("n_categories", "n_clusters"), high=_TOLERANCE, infinite=True),
+    concentration=Real(above=0, high=MOST_CONCENTRATED),
+)
 class ParameterDraw(NamedTuple):
     """Weights and components as drawn."""
 

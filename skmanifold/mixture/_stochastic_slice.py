@@ -10,8 +10,11 @@ import numpy as np
 
 from ..models import IncompatibleError
 from ..samplers import BaseSampler, ManifoldSampler, State
+from ..samplers._fitted_states import moving
 from ..samplers._slice import Slice
-from ..samplers._sticks import Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
+from ..samplers._sticks import MOST_CONCENTRATED, Sticks, draw_concentration, draw_sticks, lengthen_sticks, order_above
+from ..utils._conditions import MOST_COUNTED, Array, OrNone, Real
+from ..utils._declared import Held, holds
 from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._sklearn import Interval
@@ -35,6 +38,17 @@ _MOST_BORN = 32  # components that the rows of one minibatch of a stream open be
 _LEAST_ROWS = 1e-3  # a last component of a stream that is expected to have fewer rows is dropped
 
 
+_MOST_LOG = 64.0  # of a gamma
+
+
+def _block(n_columns: int | str) -> Held:
+    """Condition of a block of gammas, by their logarithms too where the sampler has them."""
+    return moving(
+        "n_clusters", n_columns, latents=OrNone(Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
+    )
+
+
+@holds(sticks=_block(2), components=_block("n_categories"), concentration=Real(above=0, high=MOST_CONCENTRATED))
 class Blocks(NamedTuple):
     """What moves: each instantiated component's gammas in samplers' states, (1, K, ...), and the concentration."""
 
@@ -43,6 +57,10 @@ class Blocks(NamedTuple):
     concentration: float
 
 
+@holds(
+    sizes=Array("float64", ("n_clusters",), low=0, high=MOST_COUNTED),
+    categories=Array("float64", ("n_clusters", "n_categories"), low=0, high=MOST_COUNTED),
+)
 class Sums(NamedTuple):
     """Rows and tokens of each component, as numbers that stand for all data."""
 
@@ -68,6 +86,7 @@ class Sums(NamedTuple):
         return Sums(np.pad(self.sizes, (0, missing)), np.pad(self.categories, ((0, missing), (0, 0))))
 
 
+@holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
 class Mixture(NamedTuple):
     """Sticks and components normalised, as labels are drawn from."""
 

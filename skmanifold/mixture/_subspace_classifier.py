@@ -15,6 +15,8 @@ from ..base import all_or_nothing, stack_draws
 from ..callbacks._hooks import rows_to_fit
 from ..inference._arviz import to_tree
 from ..persistence import SavesItself
+from ..utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
+from ..utils._declared import check_estimator, holds
 from ..utils._random import root_key, subkey
 from ..utils._typing import ArrayLike, RandomStateLike, fit_context
 from ..utils._validation import validate_data
@@ -23,6 +25,31 @@ from ._subspace_posterior import DRAW_AXES, name_draws
 from ._subspace_priors import as_numbers
 
 
+def _classes(value: Any, where: str, sizes: Sizes) -> None:
+    """Different labels, in order."""
+    if type(value) is not np.ndarray or value.ndim != 1 or not len(value) or value.dtype.kind not in "biufUSO":
+        refuse(where, "are no labels of classes")
+    if not np.array_equal(np.unique(value), value):
+        refuse(where, "are not in order")
+    sizes["n_classes"] = len(value)
+
+
+def _mixture(value: Any, where: str, sizes: Sizes) -> None:
+    """Of the rows of one class."""
+    if type(value) is not SubspaceMixture or not value.__sklearn_is_fitted__():
+        refuse(where, "is no fitted SubspaceMixture")
+    check_estimator(value)
+    if value.n_features_in_ != sizes["n_features"]:
+        refuse(where, "has other features")
+
+
+@holds(
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    classes_=_classes,
+    class_prior_=Array("float64", ("n_classes",), low=0, sums_to_one=0),
+    mixtures_=ListOf(_mixture, "n_classes"),
+)
 class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 

@@ -19,6 +19,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from ..utils._validation import validate_data
+from ._subspace_fitted import fitted_mixture
 from ._subspace_inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
 from ._subspace_init import start_partitions
 from ._subspace_model import SubspaceModel
@@ -26,6 +27,7 @@ from ._subspace_posterior import estimate_subspaces, record_subspaces
 from ._subspace_priors import set_priors
 
 
+@fitted_mixture
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions: a posterior over the dimension of each cluster.
 

@@ -6,7 +6,37 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils._conditions import Array, Sizes
+from ..utils._declared import holds
 
+_TOLERANCE = 1e-6
+_MOST = 1e100  # whose square is a number
+
+
+def are_orthonormal(basis: np.ndarray) -> bool:
+    """Whether rows are, up to rounding."""
+    return bool(np.allclose(basis @ basis.T, np.eye(len(basis)), rtol=0.0, atol=_TOLERANCE))
+
+
+def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
+    for k, d in enumerate(subspaces.dims):
+        ratios = subspaces.ratios[k, :d]
+        if not ((ratios > 0.0) & (ratios <= 1.0)).all():
+            return "has ratios of precisions that are not from 0 to 1"
+        if not are_orthonormal(subspaces.basis(k)):
+            return "has a basis that is not orthonormal"
+    return None
+
+
+@holds(
+    _agree,
+    bases=Array("float64", ("n_components", "capacity", "n_features"), nan=True, infinite=True),
+    dims=Array("int64", ("n_components",), low=0, below="capacity+1"),
+    ratios=Array("float64", ("n_components", "capacity"), nan=True, infinite=True),
+    centres=Array("float64", ("n_components", "n_features"), low=-_MOST, high=_MOST),
+    noise=Array("float64", ("n_components",), above=0, high=_MOST),
+    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+)
 class Subspaces(NamedTuple):
     r"""Components :math:`N(c_k, \Sigma_k)`, whose precisions are lower along a subspace than across it.
 

@@ -25,11 +25,13 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array
 from ._von_mises_fisher_em import Climb, Mixture, VonMisesFisherEM, dense_row
+from ._von_mises_fisher_fitted import fitted_mixture
 from ._von_mises_fisher_kernels import predict_rows
 
 _BLOCK_ROWS = 2048  # of a prediction
 
 
+@fitted_mixture
 class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher laws: clusters of directions, as of documents by their words.
 
@@ -494,7 +496,5 @@ def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not 0.0 < total < np.inf:
-        raise ValueError(
-            "sample_weight must have a finite sum, and must not be zero for all rows of X that have a direction."
-        )
+        raise ValueError("sample_weight must have a finite sum, and not be zero for all rows of X with a direction.")
     return weights

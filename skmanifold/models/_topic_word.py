@@ -7,13 +7,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..utils._conditions import Array, Pointer, Sizes, index, repeats
+from ..utils._declared import holds
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 
 _MAX_COMPONENTS = np.iinfo(np.uint16).max
+_TOLERANCE = 1e-3  # of sums of float32
 _CHUNK_CELLS = 1 << 20  # cells of the dense matrix converted at a time
 
 
+def _agree(topics: TopicWord, sizes: Sizes) -> str | None:
+    if repeats(topics.indptr, topics.topics, topics.n_components):
+        return "has a topic twice in the list of a word"
+    sums = np.bincount(topics.topics, topics.weights, minlength=topics.n_components)
+    if not np.allclose(sums + topics.base.sum() * topics.inverse, 1.0, rtol=0.0, atol=_TOLERANCE):
+        return "has topics whose words' probabilities do not sum to one"
+    return None
+
+
+@holds(
+    _agree,
+    indptr=Pointer("n_features", "n_entries"),
+    topics=index("n_entries", below="n_components", dtype="uint16"),
+    weights=Array("float32", ("n_entries",), low=0),
+    base=Array("float64", ("n_features",), low=0),
+    inverse=Array("float64", ("n_components",), above=0),
+)
 class TopicWord(NamedTuple):
     r"""Topics word by word: :math:`p(v \mid k) = \text{weights}_{vk} + \text{base}_v \, \text{inverse}_k`.
 

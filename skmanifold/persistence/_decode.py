@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from ._encode import SPARSE
+from ..utils._declared import check_estimator, check_names
+from ._bit_generators import make_bit_generator
+from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
-_BIT_GENERATORS = {
-    kind.__name__: kind
-    for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
-}
+_SCALAR = re.compile(r"[<>|=]?[biufcSUmM]\d*(\[\w+\])?")
+_MAX_DEPTH = 100
 
 
 class Decoder:
@@ -21,20 +25,27 @@ class Decoder:
 
     Parameters
     ----------
-    arrays : dict of str to ndarray
-        By the names that the tree has for them.
+    arrays : mapping of str to ndarray
+        By the names that the tree has for them; those that it does not name are not asked for.
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray]):
+    def __init__(self, arrays: Mapping[str, np.ndarray]):
         self._arrays = arrays
+        self._depth = 0
 
     def decode(self, node: Any) -> Any:
         """The value of a tree; whatever does not fit raises, with one or another exception."""
-        if isinstance(node, list):
-            return [self.decode(item) for item in node]
-        if isinstance(node, dict):
-            return self._MAKERS[node["type"]](self, node)
-        return node
+        if not isinstance(node, list | dict):
+            return node
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
+        made = [self.decode(item) for item in node] if isinstance(node, list) else self._make(node)
+        self._depth -= 1
+        return made
+
+    def _make(self, node: dict) -> Any:
+        return self._MAKERS[node["type"]](self, node)
 
     def _int(self, node: dict) -> int:
         return int(node["hex"], 16)
@@ -43,7 +54,9 @@ class Decoder:
         return float(node["repr"])
 
     def _scalar(self, node: dict) -> Any:
-        return np.frombuffer(bytes.fromhex(node["hex"]), np.dtype(node["dtype"]))[0]
+        if not _SCALAR.fullmatch(node["dtype"]):
+            raise ValueError(f"no number has the type {node['dtype'][:60]!r}")
+        return np.frombuffer(bytes.fromhex(node["hex"]), np.dtype(node["dtype"]), count=1)[0]
 
     def _tuple(self, node: dict) -> tuple:
         return tuple(self.decode(node["items"]))
@@ -57,10 +70,19 @@ class Decoder:
         return self._arrays[node["name"]]
 
     def _objects(self, node: dict) -> np.ndarray:
-        return np.array(self.decode(node["items"]), dtype=object).reshape(node["shape"])
+        items, shape = self.decode(node["items"]), node["shape"]
+        if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) != len(items):
+            raise ValueError(f"{len(items)} objects are not an array of the shape {str(shape)[:60]}")
+        if not all(type(item) in PLAIN for item in items):
+            raise ValueError("an array holds objects other than numbers and strings")
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+        return array.reshape(shape)
 
     def _sparse(self, node: dict) -> Any:
         parts = data, indices, indptr = [self.decode(node[name]) for name in ("data", "indices", "indptr")]
+        if any(part.ndim != 1 for part in parts) or any(part.dtype.kind != "i" for part in (indices, indptr)):
+            raise ValueError("a sparse matrix has indices that are no list of whole numbers")
         matrix = SPARSE[node["format"]](tuple(parts), shape=tuple(node["shape"]))
         matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # in the types that they had
         matrix.check_format(full_check=True)
@@ -68,31 +90,33 @@ class Decoder:
 
     def _random_state(self, node: dict) -> np.random.RandomState:
         state = self.decode(node["state"])
-        random_state = np.random.RandomState(_BIT_GENERATORS[state["bit_generator"]]())
+        random_state = np.random.RandomState(make_bit_generator(state))
         random_state.set_state(state)
         return random_state
 
     def _generator(self, node: dict) -> np.random.Generator:
-        state = self.decode(node["state"])
-        bits = _BIT_GENERATORS[state["bit_generator"]]()
-        bits.state = state
-        return np.random.Generator(bits)
+        return np.random.Generator(make_bit_generator(self.decode(node["state"])))
 
     def _class(self, node: dict) -> type:
         return class_of(node["class"])
 
     def _named_tuple(self, node: dict) -> tuple:
-        return class_of(node["class"])(**self._attributes(node["fields"]))
+        cls = class_of(node["class"])
+        if not issubclass(cls, tuple):
+            raise ValueError(f"{node['class']} is no named tuple")
+        return cls(**self._attributes(node["fields"]))
 
     def _object(self, node: dict) -> Any:
         cls = class_of(node["class"])
+        is_estimator = issubclass(cls, BaseEstimator)
+        if issubclass(cls, tuple) or is_estimator != ("parameters" in node):
+            raise ValueError(f"{node['class']} is not an object of this kind")
+        check_names(cls, node["state"])
         # a parameter that did not exist yet has its default
-        made = cls(**self._attributes(node["parameters"])) if "parameters" in node else cls.__new__(cls)
-        state = self._attributes(node["state"])
-        if hasattr(made, "__setstate__"):
-            made.__setstate__(state)
-        else:
-            made.__dict__.update(state)
+        made = cls(**self._attributes(node["parameters"])) if is_estimator else cls.__new__(cls)
+        made.__dict__.update(self._attributes(node["state"]))
+        if is_estimator:
+            check_estimator(made)
         return made
 
     def _attributes(self, nodes: dict[str, Any]) -> dict[str, Any]:

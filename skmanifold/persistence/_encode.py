@@ -13,14 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils._sklearn import CALLBACK_STATE
+from ..utils._declared import NOT_KEPT
 from ._registry import name_of
 
 SPARSE = {kind.__name__: kind for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
-# Callbacks belong to a session, and may hold anything; the rest is there only while an estimator is fitted.
-_UNSAVED = ("_skl_callbacks", "_pass_report", *CALLBACK_STATE)
 _LARGEST_INT = 2**53  # beyond it other readers of JSON would round
-_PLAIN = (type(None), bool, int, float, str)
+PLAIN = (type(None), bool, int, float, str)
 
 
 class Encoder:
@@ -98,7 +96,7 @@ class Encoder:
 
     def _object(self, value: Any, name: str, path: str) -> dict[str, Any]:
         node: dict[str, Any] = {"type": "object", "class": name}
-        state = {name: item for name, item in (value.__getstate__() or {}).items() if name not in _UNSAVED}
+        state = {name: item for name, item in (value.__getstate__() or {}).items() if name not in NOT_KEPT}
         if isinstance(value, BaseEstimator):
             parameters = {name: state.pop(name) for name in value.get_params(deep=False)}
             node["parameters"] = self._attributes(parameters, path)
@@ -113,7 +111,7 @@ class Encoder:
 
     def _array(self, array: np.ndarray, path: str) -> dict[str, Any]:
         if array.dtype.hasobject:
-            if array.dtype != object or not all(type(item) in _PLAIN for item in array.flat):
+            if array.dtype != object or not all(type(item) in PLAIN for item in array.flat):
                 self._refuse(path, "is an array of Python objects, which have no place in the file")
             return {"type": "objects", "shape": list(array.shape), "items": self._items(array.flat, path)}
         name = self._names.get(id(array))

@@ -1,15 +1,16 @@
 """The file: a zip archive of one JSON document and of arrays, as ``numpy.savez`` would write them, so no code is in it.
 
-``numpy.load(path)`` opens it too. The same estimator gives the same bytes.
+``numpy.load(path)`` opens it too. The same estimator gives the same bytes. Arrays are read when they are first asked
+for, within a limit on their size: see `_members.py`.
 """
 
 from __future__ import annotations
 
 import json
-import math
+import os
 import platform
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,13 @@ import sklearn
 
 from .._version import __version__
 from ..utils._disk import replaced
+from ._members import Arrays, Limits, check_members, read_document
 
 FORMAT = 1  # raised when an older version of the package could not read what is written
 _MAGIC = "skmanifold {kind}"
 _DOCUMENT = "{kind}.json"  # also the name under which it holds the tree
 _SIGNATURE = b"PK\x03\x04"  # of a zip archive that has something in it
-_HEADERS = {  # of arrays, by the version of numpy's own format
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-_PIECE = 1 << 22  # bytes read at a time
+_MAX_REASON = 400  # characters of what another library says
 _LIBRARIES = {  # to look at where a file puzzles; nothing depends on it
     "python": platform.python_version(),
     "numpy": np.__version__,
@@ -61,27 +59,36 @@ def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, 
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def read(path: Path, kind: str = "estimator") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document of a file of this kind, and its arrays.
+def read(
+    path: Path, kind: str = "estimator", max_bytes: int | None = None
+) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    """The document of a file of this kind, and its arrays, which are read as they are asked for.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str, default="estimator"
+    max_bytes : int, optional
+        The most that the arrays may take; None is 4 GiB, or the size of the file if it is larger.
 
     Raises
     ------
     UnknownFormatError
         If it is no such file, or one of a newer format.
     ValueError
-        If it is damaged.
+        If it is damaged, or larger than the limits.
     """
     with open(path, "rb") as file:
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise _other_file(path, kind)
-        with (
-            told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"),
-            zipfile.ZipFile(file) as archive,
-        ):
-            document = _read_document(path, archive, kind)
-            # A later format makes a document of format 1 one of its own here; its arrays are read as they are.
-            names = [name for name in archive.namelist() if name != _DOCUMENT.format(kind=kind)]
-            return document, {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
+        n_bytes = os.fstat(file.fileno()).st_size
+    limits = Limits.of(n_bytes, max_bytes)
+    with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
+        archive = zipfile.ZipFile(path)  # closed with the last of those that hold it
+        check_members(archive, n_bytes, limits)
+        document = _read_document(path, archive, kind, limits)
+        # A later format makes a document of format 1 one of its own here; its arrays are read as they are.
+        return document, Arrays(archive, limits)
 
 
 @contextmanager
@@ -89,18 +96,23 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
     """Whatever goes wrong with what is in a file is told as a ValueError."""
     try:
         yield
-    except (UnknownFormatError, MemoryError):
+    except UnknownFormatError:
         raise
+    except MemoryError as error:
+        raise ValueError(f"{what} (there is not enough memory for what it says it holds).") from error
+    except RecursionError as error:
+        raise ValueError(f"{what} (it is nested too deeply).") from error
     except Exception as error:  # bad bytes have many ways to be bad
-        reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise ValueError(f"{what} ({reason.rstrip('.')}).") from error
+        text = " ".join(str(error).split())
+        reason = text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+        raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
 
 
-def _read_document(path: Path, archive: zipfile.ZipFile, kind: str) -> dict[str, Any]:
+def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, limits: Limits) -> dict[str, Any]:
     name = _DOCUMENT.format(kind=kind)
     if name not in archive.namelist():
         raise _other_file(path, kind)
-    document = json.loads(archive.read(name))
+    document = json.loads(read_document(archive, name, limits))
     if not isinstance(document, dict) or document.get("magic") != _MAGIC.format(kind=kind):
         raise _other_file(path, kind)
     if document["format"] > FORMAT:
@@ -109,25 +121,6 @@ def _read_document(path: Path, archive: zipfile.ZipFile, kind: str) -> dict[str,
             f"skmanifold {__version__}, which reads up to format {FORMAT}: upgrade skmanifold."
         )
     return document
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(name) as member:
-        shape, transposed, dtype = _HEADERS[np.lib.format.read_magic(member)](member)
-        if dtype.hasobject:
-            raise ValueError(f"{name} holds Python objects, which are never read")
-        if member.tell() + math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size:  # before room is made
-            raise ValueError(f"{name} is not as long as it says")
-        array = np.empty(shape[::-1] if transposed else shape, dtype)
-        if array.nbytes:
-            room = array.reshape(-1).view(np.uint8).data
-            while len(room):
-                piece = member.read(_PIECE)  # the last one checks the sum of all bytes
-                if not piece:
-                    raise EOFError(f"{name} ends too early")
-                room[: len(piece)] = piece
-                room = room[len(piece) :]
-        return array.T if transposed else array
 
 
 def _other_file(path: Path, kind: str) -> UnknownFormatError:

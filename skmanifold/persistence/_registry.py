@@ -73,6 +73,7 @@ _PLACES = {
     # topics
     "DirichletTokens": "admixture._family_admixture_tokens:DirichletTokens",
     "FamilyTokens": "admixture._family_admixture_tokens:FamilyTokens",
+    "LogTopics": "admixture._log_topics:LogTopics",
     "TopicCounts": "admixture._topic_counts:TopicCounts",
     "TopicPrior": "admixture._topic_counts:TopicPrior",
     "TopicStream": "admixture._lda_streams:TopicStream",

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from ..utils._declared import check_estimator
 from ..utils._disk import clear_if_unwritable
 from ._decode import Decoder
 from ._encode import Encoder
@@ -38,6 +39,9 @@ class SavesItself:
         TypeError
             If a parameter is, or holds, a function or an object of a class that is not of skmanifold; nothing is
             written then. Pickle and joblib can keep such an estimator.
+        ValueError
+            If a parameter or something learned is not as `load` demands, which only happens where it was changed after
+            the fit; nothing is written then.
         OSError
             If the file cannot be written.
 
@@ -47,15 +51,22 @@ class SavesItself:
         """
         encoder = Encoder(type(self).__name__)
         tree = encoder.encode(self)
+        try:
+            check_estimator(self)  # what is written can be loaded
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__} cannot be saved: {error}") from error
         with clear_if_unwritable(type(self).__name__, path, "; if there was a file before, it is untouched"):
             write(Path(path), tree, encoder.arrays, compress)
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Load an estimator from a file that its method `save` wrote.
 
-    Nothing in the file is ever run or unpickled, and only classes of skmanifold are made. The numbers are taken as they
-    are: of a file that somebody altered on purpose, predictions can be wrong or fail.
+    Nothing in the file is ever run or unpickled, and only classes of skmanifold are made. What each class declares of
+    its fitted attributes is checked: types, shapes that agree, indices in range, numbers finite, positive, or summing
+    to one. So a file that somebody altered on purpose is refused with the reason, or makes an estimator whose methods
+    work; its numbers can still be wrong. Memory is bounded: sizes are compared before room is made, and arrays that the
+    estimator does not use are not read.
 
     Files of all earlier formats can be read.
 
@@ -63,6 +74,10 @@ def load(path: str | PathLike[str]) -> Any:
     ----------
     path : str or path-like
         The file.
+    max_bytes : int, default=None
+        The most bytes that arrays may take once they are unpacked; the description of the estimator, with the names of
+        features, may take a 128th of it. None is 4 GiB, or the size of the file where that is larger, which only a
+        compressed file can exceed. Pass more for a larger compressed file that you trust.
 
     Returns
     -------
@@ -72,7 +87,8 @@ def load(path: str | PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        If it is no such file, or of a format that is newer than this version of skmanifold, or damaged.
+        If it is no such file, of a format that is newer than this version of skmanifold, damaged, larger than
+        `max_bytes`, or holds what no fitted estimator does.
 
     Examples
     --------
@@ -91,8 +107,8 @@ def load(path: str | PathLike[str]) -> Any:
     True
     """
     path = Path(path)
-    document, arrays = read(path)
-    with told_in_one_sentence(f"{path}, of skmanifold {document.get('skmanifold')}, cannot be loaded"):
+    document, arrays = read(path, max_bytes=max_bytes)
+    with told_in_one_sentence(f"{path}, of skmanifold {str(document.get('skmanifold'))[:40]}, cannot be loaded"):
         estimator = Decoder(arrays).decode(document["estimator"])
         if not isinstance(estimator, BaseEstimator):
             raise ValueError(f"it holds a {type(estimator).__name__}, which is no estimator")

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln
 
+from ..utils._conditions import MOST_COUNTED, Array, Sizes, Whole
+from ..utils._declared import Held, holds
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike
@@ -31,8 +33,14 @@ _BLOCK_ROWS = 64  # whose sums are added up by one owner
 _TASK_CELLS = 100_000  # about a millisecond
 _MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # logarithms of draws fit float32
 _MIN_POOL = 4096
+_MOST_LOG = 64.0  # of gammas of any prior and count
 
 
+@holds(
+    levels=Array("float64", (2, 3), infinite=True),
+    edges=Array("float64", (2, N_LAYERS + 1, 2), nan=True, infinite=True),
+    heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
+)
 class GammaTables(NamedTuple):
     """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` says what they hold."""
 
@@ -41,6 +49,19 @@ class GammaTables(NamedTuple):
     heights: np.ndarray  # (2, N_LAYERS + 1)
 
 
+def _strides_agree(prior: RowPrior, sizes: Sizes) -> str | None:
+    last = (sizes["n_features"] - 1) * prior.word_step + (sizes["n_components"] - 1) * prior.topic_step
+    return None if last < len(prior.values) else "has steps that lead beyond its values"
+
+
+@holds(
+    _strides_agree,
+    values=Array("float64", (None,), low=_MIN_PRIOR, high=_MAX_PRIOR),
+    word_step=Whole(),
+    topic_step=Whole(),
+    totals=Array("float64", ("n_components",), above=0),
+    gammas=Held(GammaTables),
+)
 class RowPrior(NamedTuple):
     """The shapes of cells without counts: ``values[v * word_step + k * topic_step]``."""
 
@@ -51,6 +72,26 @@ class RowPrior(NamedTuple):
     gammas: GammaTables  # of the commonest value
 
 
+def _rows_agree(rows: LazyRows, sizes: Sizes) -> str | None:
+    if not rows.pool_end[0] <= len(rows.pool_topics) or (rows.start + rows.length > rows.pool_end[0]).any():
+        return "has lists that reach beyond the pool"
+    return "has rows that were read in the future" if (rows.read_time > rows.clock[0]).any() else None
+
+
+@holds(
+    _rows_agree,
+    log_theta=Array("float32", ("n_features", "n_components"), high=_MOST_LOG),
+    read_time=Array("float64", ("n_features",), low=0, nan=True),
+    step=Array("float64", ("n_features",), low=0, infinite=True),
+    start=Array("int64", ("n_features",), low=0, high=MOST_COUNTED),
+    length=Array("int32", ("n_features",), low=0),
+    pool_topics=Array("uint16", ("n_pool",), below="n_components"),
+    pool_counts=Array("float64", ("n_pool",), low=0, high=MOST_COUNTED),
+    pool_end=Array("int64", (1,), low=0),
+    totals=Array("float64", ("n_components",), high=MOST_COUNTED),
+    count_totals=Array("float64", ("n_components",), high=MOST_COUNTED),
+    clock=Array("float64", (1,), low=0),
+)
 class LazyRows(NamedTuple):
     """All that moves. Functions return a new one, and may reuse the arrays of the one they were given."""
 

@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..utils._conditions import FLAG, Array, OrNone
+from ..utils._declared import holds
 from ..utils._random import Purpose
 from ..utils._typing import ArrayLike
 from ..utils._variates import fill_normal
@@ -17,6 +19,11 @@ from ._linear import as_matrices, from_eigen, times
 NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
 
 
+@holds(
+    values=Array("float64", (None, "n_coordinates")),
+    vectors=OrNone(Array("float64", (None, "n_coordinates", "n_coordinates"))),
+    isotropic=FLAG,
+)
 class Covariance(NamedTuple):
     """A covariance V of gradient noise in its eigenbasis, with an axis of chains that may be of length one."""
 

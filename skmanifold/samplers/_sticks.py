@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils._conditions import Array
+from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._random import Purpose, fold_in, subkey
 from ..utils._variates import exponential, log_gamma_variate, open_uniform
@@ -19,6 +21,11 @@ from ..utils._variates import exponential, log_gamma_variate, open_uniform
 _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
 
+MOST_CONCENTRATED = 1e6  # as many sticks weigh anything
+_STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # longer logarithms would take millions of sticks
+
+
+@holds(log_shares=_STICK, log_rests=_STICK)
 class Sticks(NamedTuple):
     """Sticks in the order in which they are broken."""
 

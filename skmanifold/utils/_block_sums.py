@@ -6,9 +6,12 @@ a fixed binary tree. Whatever range of blocks is at hand is kept as the nodes of
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._conditions import Array, ListOf, Sizes, Tuple, Whole, refuse
+from ._declared import Held, holds
 
 BLOCK_ROWS = 1024
 _WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
@@ -17,6 +20,15 @@ Arrays = tuple[np.ndarray, ...]
 Node = tuple[int, int, Arrays]  # its level, its place in the level, and the sums over its 2**level blocks
 
 
+_ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
+
+
+def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
+    shapes = {tuple(array.shape for array in arrays) for _, _, arrays in sums.nodes}
+    return None if len(shapes) == 1 else "has nodes of different shapes, or none"
+
+
+@holds(_agree, nodes=ListOf(Tuple((Whole(low=_WHOLE), Whole(), _ARRAYS)), kind=tuple))
 class BlockSums(NamedTuple):
     """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
 
@@ -70,6 +82,13 @@ def merge(left: BlockSums, right: BlockSums) -> BlockSums:
                 level, index = level + 1, index // 2
         nodes.append((level, index, arrays))
     return BlockSums(tuple(nodes))
+
+
+def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Raise a ValueError unless these are sums of quantities of these shapes, as a file may have had them."""
+    Held(BlockSums)(sums, "sums over rows", {})
+    if any(tuple(array.shape for array in arrays) != shapes for _, _, arrays in sums.nodes):
+        refuse("sums over rows", f"are not of the shapes {shapes}")
 
 
 def _add(left: Arrays, right: Arrays) -> Arrays:

@@ -1,7 +1,11 @@
 """A cluster in this process: what a fit asks of a Dask client, with workers that die when a test says so."""
 
+import asyncio
+import atexit
+import inspect
 import itertools
 import pickle
+import time
 import weakref
 from contextlib import nullcontext
 
@@ -27,6 +31,10 @@ class FakeFuture:
 
     def release(self):
         self.released = True
+
+    def __await__(self):
+        return self.result()
+        yield
 
     def result(self, timeout=None):
         if isinstance(self._answer, Exception):
@@ -57,6 +65,8 @@ class ShardFuture(FakeFuture):
 
 _PROXIES = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
+_LOOP = asyncio.Runner()
+atexit.register(_LOOP.close)
 
 
 def _proxy(key):
@@ -84,8 +94,11 @@ class Proxy:
                 return FakeFuture(OSError("Unable to contact Actor's worker"))
             if cluster.workers[self.address] != self.life:  # another process at the same address
                 return Unanswered()
+            if self.address in cluster.stopped:
+                return Unanswered()
             try:
-                return FakeFuture(by_wire(getattr(self.shard, method)(*by_wire(arguments))))
+                answer = getattr(self.shard, method)(*by_wire(arguments))
+                return FakeFuture(by_wire(_LOOP.run(answer) if inspect.iscoroutine(answer) else answer))
             except Exception as error:
                 return FakeFuture(error)
 
@@ -103,6 +116,9 @@ class FakeClient:
         self.log = []
         self.versions = {}
         self.asked = []  # futures of blocks and shards
+        self.stopped = set()  # workers that neither answer nor report
+        self.seen = {}
+        self.clock = itertools.count(1, 0.001)
 
     def kill(self, address, comes_back):
         """End a worker's process; the next one may have the same address."""
@@ -112,14 +128,16 @@ class FakeClient:
             del self.workers[address]
 
     def scheduler_info(self, n_workers=5):
-        return {"workers": dict.fromkeys(self.workers)}
+        now = next(self.clock)
+        silent = {address: self.seen.get(address, 0) for address in self.stopped}
+        self.seen = {address: silent.get(address, now) for address in self.workers}
+        return {"workers": {address: {"last_seen": seen} for address, seen in self.seen.items()}}
 
-    def wait_for_workers(self, n_workers, timeout):
-        raise TimeoutError(f"Only 0/{n_workers} arrived after {timeout}")
-
-    def run(self, function, *arguments, on_error):
+    def run(self, function, *arguments, workers, on_error):
         assert on_error == "return"
-        return {address: self.versions.get(address, skmanifold.__version__) for address in self.workers}
+        while self.stopped.intersection(workers):
+            time.sleep(0.01)
+        return {address: self.versions.get(address, skmanifold.__version__) for address in workers}
 
     def run_on_scheduler(self, function, *arguments):
         version = self.versions.get("scheduler", skmanifold.__version__)
@@ -131,6 +149,9 @@ class FakeClient:
         return nullcontext()
 
     def scatter(self, blocks, workers, hash):
+        self.before("scatter", *workers)
+        if workers[0] not in self.workers:
+            raise KeyError(workers[0])
         self.asked += map(FakeFuture, blocks)
         return self.asked[-len(blocks) :]
 
@@ -141,6 +162,8 @@ class FakeClient:
         self.before("make", address)
         if address not in self.workers:
             return FakeFuture(OSError("Timed out trying to connect"))
+        if address in self.stopped:
+            return Unanswered()
         try:
             blocks = [by_wire(block.result()) for block in blocks]
             answer = Proxy(self, address, kind(by_wire(builder), blocks))

@@ -9,8 +9,8 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference import _dask_shards
-from skmanifold.inference._dask_shards import DaskShards, tree_rounds
+from skmanifold.inference import _cluster_watch, _dask_shards
+from skmanifold.inference._dask_shards import tree_rounds
 from skmanifold.inference._driver import run_chains
 from skmanifold.inference._schedule import Schedule
 from skmanifold.inference._shards import LostShardError
@@ -27,7 +27,11 @@ KEY = np.uint64(1)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(_dask_shards, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(_cluster_watch, "_LOOK_AFTER", 0.01)
+
+
+def DaskShards(*arguments):
+    return _dask_shards.DaskShards(*arguments, worker_timeout=60, advice="run it again")
 
 
 class Rows:
@@ -153,7 +157,9 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
     assert learned(lda(sampler=sampler).fit(X)) == learned(lda(sampler=sampler, n_jobs=2).fit(X))
 
 
-@pytest.mark.parametrize("method", ["make", "shape", "begin", "hold", "fetch", "run", "absorb", "send", "save"])
+@pytest.mark.parametrize(
+    "method", ["scatter", "make", "shape", "begin", "hash_rows", "hold", "fetch", "run", "absorb", "send", "save"]
+)
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path):
     alone = learned(lda().fit(X))
@@ -278,7 +284,7 @@ def test_answer_that_is_a_timeout_is_an_answer():
         ("tcp://1", "0.0", "worker tcp://1 has skmanifold 0.0, this process"),
         ("scheduler", "0.0", "scheduler has skmanifold 0.0, this process"),
         ("scheduler", ImportError("No module"), "scheduler does not have skmanifold"),
-        ("tcp://1", OSError("cannot map"), "worker tcp://1 does not answer: OSError"),
+        ("tcp://1", OSError("cannot map"), "worker tcp://1 does not answer, OSError"),
     ],
 )
 def test_package_must_be_everywhere(where, version, message):
@@ -289,7 +295,8 @@ def test_package_must_be_everywhere(where, version, message):
     assert client.log == []
 
 
-def test_cluster_without_workers_is_named():
+def test_cluster_without_workers_is_named(monkeypatch):
+    monkeypatch.setattr(_dask_shards, "_PATIENCE", 0.1)
     with distributed(FakeClient(0)), pytest.raises(RuntimeError, match="has no workers"):
         lda().fit(X)
 

@@ -299,7 +299,7 @@ def test_worker_without_the_package_is_named(tmp_path):
 
 
 def test_cluster_without_workers_is_waited_for(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PATIENCE", "100ms")
+    monkeypatch.setattr(_dask_shards, "_PATIENCE", 0.1)
     with (
         dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
         dask_distributed.Client(cluster) as client,

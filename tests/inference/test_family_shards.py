@@ -1,12 +1,15 @@
 """Mixtures and admixtures of every family in shards: the same bytes as in one piece, on clusters that lose workers."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, SphericalAdmixture, distributed
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.emissions import Gaussian
-from skmanifold.inference import _dask_shards
+from skmanifold.inference import _cluster_watch, _dask_shards
+from skmanifold.inference._driver import Chain
 
 from ._fake_cluster import FakeClient
 
@@ -30,7 +33,7 @@ TOKENS = {
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(_dask_shards, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(_cluster_watch, "_LOOK_AFTER", 0.01)
 
 
 def dies_once(method, after):
@@ -90,21 +93,50 @@ def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sam
     assert len({address for address, method in client.log if method == "run"}) == 3
 
 
-def test_fit_goes_on_from_the_checkpoint_of_a_mixture(tmp_path):
-    expected = bytes_of(make_mixture("gaussian", "gibbs").fit(REALS))
-    with distributed(FakeClient(3), checkpoint_dir=tmp_path, checkpoint_every=3):
-        make_mixture("gaussian", "gibbs").fit(REALS)
+def cut_short(mixture, X, client, folder):
+    """Interrupt a fit in pass 8, after the checkpoint of pass 6."""
+    n_passes, run = 0, Chain.advance
+
+    def dying(*arguments):
+        nonlocal n_passes
+        n_passes += 1
+        if n_passes > 7 * mixture.n_chains:
+            raise KeyboardInterrupt
+        run(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch, distributed(client, checkpoint_dir=folder, checkpoint_every=3):
+        patch.setattr(Chain, "advance", dying)
+        with pytest.raises(KeyboardInterrupt):
+            mixture.fit(X)
+
+
+@pytest.mark.parametrize(("emission", "sampler"), [*itertools.product(ROWS, ["esca", "gibbs"]), ("bernoulli", "em")])
+def test_fit_goes_on_from_the_checkpoint_of_a_mixture(emission, sampler, tmp_path):
+    X = ROWS[emission]
+    expected = bytes_of(make_mixture(emission, sampler).fit(X))
+    cut_short(make_mixture(emission, sampler), X, FakeClient(3), tmp_path)
     client = FakeClient(2)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
-        assert bytes_of(make_mixture("gaussian", "gibbs").fit(REALS)) == expected
+        assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
     assert sum(method == "run" for _, method in client.log) == 2 * 2 * 2  # workers, chains, passes after the sixth
 
 
+@pytest.mark.parametrize("emission", ROWS)
+def test_checkpoint_of_other_rows_is_refused(emission, tmp_path):
+    X = ROWS[emission].copy()
+    cut_short(make_mixture(emission, "esca"), X, None, tmp_path)
+    X[[17, 1500]] = X[[1500, 17]]  # of two shards
+    with distributed(FakeClient(2), checkpoint_dir=tmp_path), pytest.raises(ValueError, match="made of other data"):
+        make_mixture(emission, "esca").fit(X)
+
+
 def test_checkpoint_of_another_emission_is_refused_by_name(tmp_path):
-    with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3):
-        make_mixture(Gaussian("full"), "esca").fit(REALS)
-        with pytest.raises(ValueError, match=r"of another run: its emission is 'Gaussian\(\)', not"):
-            make_mixture(Gaussian("diag"), "esca").fit(REALS)
+    cut_short(make_mixture(Gaussian("full"), "esca"), REALS, None, tmp_path)
+    with (
+        distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3),
+        pytest.raises(ValueError, match=r"of another run: its emission is 'Gaussian\(\)', not"),
+    ):
+        make_mixture(Gaussian("diag"), "esca").fit(REALS)
 
 
 def test_estimator_whose_rows_cannot_be_in_shards_says_so():

@@ -1,0 +1,54 @@
+"""What draws of topics, and the traces of their chains, must satisfy in a fitted estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..utils._conditions import Array, Condition, Keyed, Lacking, Real, Whole, index
+
+_TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
+_WEIGHTS = Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1)
+_COMPONENTS = Array("float32", ("n_chains", "n_component_draws", "n_components", "n_features"), low=0, sums_to_one=-1)
+DRAW = Keyed(  # of a stream
+    ("log_likelihood", "topic_weights", "components"),
+    log_likelihood=Real(nan=True, infinite=True),
+    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    components=Array("float32", ("n_components", "n_features"), low=0, sums_to_one=-1),
+)
+
+
+def traces(*names: str, **others: Condition) -> dict[str, Condition]:
+    """Conditions of what a fit by chains leaves.
+
+    Parameters
+    ----------
+    *names : str
+        Of the log densities of draws, one of which is there.
+    **others : condition
+        Of the other draws.
+    """
+    return {
+        "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
+        "n_iter_": Lacking(Whole()),
+        "_posterior": Lacking(Keyed((), **dict.fromkeys(names, _TRACE), **others)),
+        "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
+    }
+
+
+def topic_traces(**others: Condition) -> dict[str, Condition]:
+    """The same of topics of words."""
+    draws: dict[str, Any] = {"topic_weights": _WEIGHTS, "components": _COMPONENTS, **others}
+    return traces("log_likelihood", "log_joint", **draws)
+
+
+def whole_draws_agree(estimator: Any) -> str | None:
+    """Whether the draws that are said to be whole are there."""
+    posterior = vars(estimator).get("_posterior")
+    if posterior is None:
+        return None
+    which = vars(estimator).get("_component_draws")
+    if which is None or (len(which) > 0 and (np.diff(which) <= 0).any()):
+        return "has draws of components that are not in order"
+    return None

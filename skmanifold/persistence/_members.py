@@ -1,0 +1,130 @@
+"""Members of a zip archive read within limits: nothing is believed about sizes before it has been compared."""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+DEFAULT_BYTES = 4 << 30
+_MAX_MEMBERS = 1 << 20
+_DOCUMENT_SHARE = 128  # the document may take this part of what the arrays may: 32 MiB by default
+_MAX_INFLATION = 100  # of a document beyond a mebibyte: ours shrink twentyfold at most
+_NAME = re.compile(r"[\w.\- ]+")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # which are read in bounded pieces
+_HEADERS = {  # of arrays, by the version of numpy's own format
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_PIECE = 1 << 22  # bytes read at a time
+_MAX_DIMENSIONS = 32
+
+
+class Limits(NamedTuple):
+    """The most that may be read, in bytes."""
+
+    arrays: int
+    document: int
+
+    @classmethod
+    def of(cls, n_bytes: int, max_bytes: int | None) -> Limits:
+        """Limits for a file of `n_bytes`."""
+        arrays = max(DEFAULT_BYTES, n_bytes) if max_bytes is None else int(max_bytes)
+        return cls(arrays, arrays // _DOCUMENT_SHARE)
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """The arrays of an archive by their names, each read once, when it is first asked for.
+
+    Parameters
+    ----------
+    archive : ZipFile
+        Open, and checked by `check_members`.
+    limits : Limits
+        What all arrays that are read may take together.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, limits: Limits):
+        self._archive = archive
+        self._members = {
+            info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
+        }
+        self._room = self._limit = limits.arrays
+        self._read: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._read:
+            info = self._members[name]
+            if info.file_size > self._room:
+                raise ValueError(
+                    f"its arrays take more than {self._limit} bytes; give load a larger max_bytes if you trust the file"
+                )
+            self._room -= info.file_size
+            self._read[name] = _read_array(self._archive, info)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def check_members(archive: zipfile.ZipFile, n_bytes: int, limits: Limits) -> None:
+    """Raise a ValueError if the list of members is not one that `write` makes, for a file of `n_bytes`."""
+    members = archive.infolist()
+    if len(members) > _MAX_MEMBERS:
+        raise ValueError(f"it has {len(members)} members, more than {_MAX_MEMBERS}")
+    if len({info.filename for info in members}) < len(members):
+        raise ValueError("two of its members have the same name")
+    for info in members:
+        if not _NAME.fullmatch(info.filename):
+            raise ValueError(f"no member can have the name {info.filename[:60]!r}")
+        if info.compress_type not in _METHODS:
+            raise ValueError(f"{info.filename[:60]} is compressed by a method that is never written")
+    if sum(info.compress_size for info in members) > n_bytes:
+        raise ValueError("its members overlap")
+
+
+def read_document(archive: zipfile.ZipFile, name: str, limits: Limits) -> bytes:
+    """The text of a document, unless it is too long."""
+    info = archive.getinfo(name)
+    if info.file_size > limits.document:
+        raise ValueError(
+            f"{name} takes {info.file_size} bytes, more than {limits.document}; give load a larger max_bytes if you "
+            "trust the file"
+        )
+    if info.file_size > max(1 << 20, _MAX_INFLATION * info.compress_size):
+        raise ValueError(
+            f"{name} grows from {info.compress_size} to {info.file_size} bytes, as no document of ours does"
+        )
+    return archive.read(info)
+
+
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    name = info.filename
+    with archive.open(info) as member:
+        version = np.lib.format.read_magic(member)
+        if version not in _HEADERS:
+            raise ValueError(f"{name} is an array in a format that is never written")
+        shape, transposed, dtype = _HEADERS[version](member)
+        if dtype.hasobject:
+            raise ValueError(f"{name} holds Python objects, which are never read")
+        if dtype.itemsize == 0 or dtype.subdtype or len(shape) > _MAX_DIMENSIONS or min(shape, default=0) < 0:
+            raise ValueError(f"{name} has the shape {shape} and the type {dtype}, which no array of ours has")
+        if member.tell() + math.prod(shape) * dtype.itemsize != info.file_size:  # before room is made
+            raise ValueError(f"{name} is not as long as it says")
+        array = np.empty(shape[::-1] if transposed else shape, dtype)
+        if array.nbytes:
+            room = array.reshape(-1).view(np.uint8).data
+            while len(room):
+                piece = member.read(_PIECE)  # the last one checks the sum of all bytes
+                if not piece:
+                    raise EOFError(f"{name} ends too early")
+                room[: len(piece)] = piece
+                room = room[len(piece) :]
+        return array.T if transposed else array

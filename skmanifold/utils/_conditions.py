@@ -1,0 +1,346 @@
+"""Conditions of numbers, arrays and what holds them: a small vocabulary in which classes declare what they hold.
+
+A condition is called with a value, the words for its place, and the sizes that are known by name so far; it raises
+`Unsatisfied` where the value does not satisfy it. The first array, or number, with a named size sets it; whatever comes
+after has to agree. A size is a number, a name, a name plus a number ("n_words+1"), or None for any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+Sizes: TypeAlias = dict[str, int]
+Size: TypeAlias = int | str | None
+Condition: TypeAlias = Callable[[Any, str, Sizes], None]
+
+MOST_COUNTED = 1e18  # rows, tokens or cells
+_TOLERANCE = 1e-3  # of sums to one: float32 over a million words
+_LARGEST = 2**63
+_CELLS_AT_ONCE = 1 << 20
+
+
+class Unsatisfied(ValueError):
+    """Raised where a value is not as it must be, with the words for its place."""
+
+    def __init__(self, where: str, what: str):
+        super().__init__(f"{where} {what}")
+        self.where = where
+        self.what = what
+
+
+def refuse(where: str, what: str) -> NoReturn:
+    """Raise `Unsatisfied`."""
+    raise Unsatisfied(where, what)
+
+
+def anything(value: Any, where: str, sizes: Sizes) -> None:
+    """The condition of what another condition takes the place of."""
+
+
+# Numbers
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number; `below` may be the name of a size."""
+
+    low: int = 0
+    below: int | str = _LARGEST
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            refuse(where, f"is a {type(value).__name__} and not a whole number")
+        below = measure(self.below, sizes)
+        if value < self.low or value >= (_LARGEST if below is None else below):
+            refuse(where, f"is {_short(value)}, not from {self.low} to {_LARGEST if below is None else below - 1}")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A whole number that is a size: it sets the name, or agrees with it."""
+
+    name: str
+    low: int = 1
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        Whole(self.low)(value, where, sizes)
+        if sizes.setdefault(self.name, int(value)) != value:
+            refuse(where, f"is {value}, where {self.name} is {sizes[self.name]}")
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number, finite unless it is said otherwise; `above` itself is not allowed."""
+
+    _: KW_ONLY
+    low: float = -math.inf
+    above: float = -math.inf
+    high: float = math.inf
+    nan: bool = False
+    infinite: bool = False
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            refuse(where, f"is a {type(value).__name__} and not a number")
+        _check_range(value, value, self, where, "is")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of some values, of the same type."""
+
+    values: tuple
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if not any(type(value) is type(other) and value == other for other in self.values):
+            refuse(where, f"is {_short(value)}, not one of {', '.join(map(repr, self.values))}")
+
+
+FLAG = OneOf((False, True))
+
+
+def key(value: Any, where: str, sizes: Sizes) -> None:
+    """The key of random streams."""
+    if type(value) is not np.uint64:
+        refuse(where, "is no key of random streams")
+
+
+# Arrays
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of numbers.
+
+    Parameters
+    ----------
+    dtype : str
+        Or several, parted by spaces.
+    shape : tuple of sizes, or None for any
+    low, above, high : float
+        Bounds of every number; `above` itself is not allowed.
+    nan, infinite : bool
+        Whether these are allowed.
+    sums_to_one, unit : int, optional
+        Axis along which sums, or lengths of vectors, are one.
+    below : size, optional
+        What every number is less than.
+    """
+
+    dtype: str
+    shape: tuple[Size, ...] | None
+    _: KW_ONLY
+    low: float = -math.inf
+    above: float = -math.inf
+    high: float = math.inf
+    below: Size = None
+    nan: bool = False
+    infinite: bool = False
+    sums_to_one: int | None = None
+    unit: int | None = None
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) is not np.ndarray:
+            refuse(where, f"is a {type(value).__name__} and not an array")
+        if value.dtype not in map(np.dtype, self.dtype.split()):
+            refuse(where, f"has the type {value.dtype}, not {self.dtype.replace(' ', ' or ')}")
+        if self.shape is not None:
+            _check_shape(value.shape, self.shape, where, sizes)
+        if value.size == 0:
+            return
+        if self.nan:
+            low, high = np.fmin.reduce(value, axis=None), np.fmax.reduce(value, axis=None)
+        else:
+            low, high = value.min(), value.max()
+        _check_range(low, high, self, where, "holds")
+        below = measure(self.below, sizes)
+        if below is not None and high >= below:
+            refuse(where, f"holds {_short(high)}, and there are {below}")
+        if self.sums_to_one is not None and not _are_ones(value.sum(axis=self.sums_to_one, dtype=np.float64)):
+            refuse(where, "holds numbers that do not sum to one")
+        if self.unit is not None and not _are_ones(np.square(value).sum(axis=self.unit, dtype=np.float64)):
+            refuse(where, "holds vectors that are not of length one")
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Where lists of entries begin, (n + 1,) int64: it rises from 0 to the number of entries, which it names."""
+
+    n: Size
+    entries: str
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        n = self.n if not isinstance(self.n, str) else f"{self.n}+1"
+        Array("int64", (n,))(value, where, sizes)
+        if len(value) == 0 or value[0] != 0 or (value[1:] < value[:-1]).any():
+            refuse(where, "does not rise from zero")
+        if sizes.setdefault(self.entries, int(value[-1])) != value[-1]:
+            refuse(where, f"ends at {value[-1]}, and there are {sizes[self.entries]} entries")
+
+
+def index(n_entries: Size, below: Size, dtype: str = "int64") -> Array:
+    """Places among `below` others, (n_entries,)."""
+    return Array(dtype, (n_entries,), low=0, below=below)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of features: strings."""
+
+    size: Size
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) is not np.ndarray or not (
+            value.dtype.kind == "U" or all(type(name) is str for name in value.flat)
+        ):
+            refuse(where, "does not hold names")
+        _check_shape(value.shape, (self.size,), where, sizes)
+
+
+# What holds others
+
+
+@dataclass(frozen=True)
+class OrNone:
+    """None, or what satisfies a condition."""
+
+    condition: Condition
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if value is not None:
+            self.condition(value, where, sizes)
+
+
+@dataclass(frozen=True)
+class Lacking(OrNone):
+    """An attribute that need not be there, and is not None."""
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        self.condition(value, where, sizes)
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list, each of its items by itself: names of sizes that an item adds are its own."""
+
+    condition: Condition
+    size: Size = None
+    kind: type[list] | type[tuple] = list
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if not isinstance(value, list | tuple) or type(value) is not self.kind:
+            refuse(where, f"is a {type(value).__name__} and not a {self.kind.__name__}")
+        _check_shape((len(value),), (self.size,), where, sizes)
+        for i, item in enumerate(value):
+            self.condition(item, f"{where}[{i}]", dict(sizes))
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """A tuple of so many values, each with its condition."""
+
+    conditions: tuple[Condition, ...]
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) is not tuple or len(value) != len(self.conditions):
+            refuse(where, f"is not a tuple of {len(self.conditions)}")
+        for i, (condition, item) in enumerate(zip(self.conditions, value, strict=True)):
+            condition(item, f"{where}[{i}]", sizes)
+
+
+class Keyed:
+    """A dict of some of these keys, of all in `needed`."""
+
+    def __init__(self, needed: tuple[str, ...] = (), **conditions: Condition):
+        self._needed = needed
+        self._conditions = conditions
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) is not dict:
+            refuse(where, f"is a {type(value).__name__} and not a dict")
+        for name in self._needed:
+            if name not in value:
+                refuse(where, f"lacks {name!r}")
+        for name in value:
+            if name not in self._conditions:
+                refuse(where, f"has the unknown key {_short(name)}")
+        for name, condition in self._conditions.items():
+            if name in value:
+                condition(value[name], f"{where}[{name!r}]", sizes)
+
+
+class Either:
+    """What satisfies one of some conditions, chosen by a test of the value."""
+
+    def __init__(self, test: Callable[[Any], bool], then: Condition, otherwise: Condition):
+        self._test, self._then, self._otherwise = test, then, otherwise
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        (self._then if self._test(value) else self._otherwise)(value, where, sizes)
+
+
+def measure(size: Size, sizes: Sizes) -> int | None:
+    """A size in numbers; None where any is right, or the name is not known yet."""
+    if not isinstance(size, str):
+        return size
+    name, _, more = size.partition("+")
+    return sizes[name] + int(more or 0) if name in sizes else None
+
+
+def _check_shape(shape: tuple[int, ...], wanted: tuple[Size, ...], where: str, sizes: Sizes) -> None:
+    if len(shape) != len(wanted):
+        refuse(where, f"has {len(shape)} dimensions, not {len(wanted)}")
+    for length, size in zip(shape, wanted, strict=True):
+        known = measure(size, sizes)
+        if known is not None and length != known:
+            told = "" if isinstance(size, int) else f" ({size})"
+            refuse(where, f"has the length {length} where it must have {known}{told}")
+        if known is None and isinstance(size, str):
+            name, _, more = size.partition("+")
+            sizes[name] = length - int(more or 0)
+
+
+def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> None:
+    if math.isnan(low) or math.isnan(high):
+        if bounds.nan:
+            return
+        refuse(where, f"{verb} NaN")
+    if not bounds.infinite and (math.isinf(low) or math.isinf(high)):
+        refuse(where, f"{verb} an infinite number")
+    if low < 0 and bounds.low == 0:
+        refuse(where, f"{verb} a negative number")
+    if low <= 0 and bounds.above == 0:
+        refuse(where, f"{verb} a number that is not positive")
+    if low < bounds.low or low <= bounds.above:
+        refuse(where, f"{verb} {_short(low)}, and {max(bounds.low, bounds.above):g} is the least")
+    if high > bounds.high:
+        refuse(where, f"{verb} {_short(high)}, and {bounds.high:g} is the most")
+
+
+def _are_ones(values: Any) -> bool:
+    return bool(np.all(np.abs(values - 1.0) <= _TOLERANCE))
+
+
+def _short(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float | np.floating) else repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def repeats(indptr: np.ndarray, indices: np.ndarray, n: int) -> bool:
+    """Whether an index below `n` stands twice in one list; lists as `Pointer` and `index` allow them."""
+    if (np.diff(indptr) > n).any():
+        return True
+    n_lists = max(1, _CELLS_AT_ONCE // n)
+    for first in range(0, len(indptr) - 1, n_lists):
+        starts = indptr[first : first + n_lists + 1]
+        seen = np.zeros((len(starts) - 1) * n, bool)
+        of_list = np.repeat(np.arange(0, len(seen), n), np.diff(starts))
+        seen[of_list + indices[starts[0] : starts[-1]]] = True
+        if np.count_nonzero(seen) < starts[-1] - starts[0]:
+            return True
+    return False

@@ -1,0 +1,160 @@
+"""What fitted objects must satisfy, declared beside their classes, and checked when they are saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from sklearn.base import BaseEstimator
+
+from ._conditions import Condition, Lacking, OneOf, Sizes, Unsatisfied, refuse
+from ._sklearn import CALLBACK_STATE
+
+Agreement: TypeAlias = Callable[[Any, Sizes], "str | None"]
+Class = TypeVar("Class", bound=type)
+
+# Callbacks belong to a session, and may hold anything; the rest is there only while an estimator is fitted.
+NOT_KEPT = ("_skl_callbacks", "_pass_report", *CALLBACK_STATE)
+_LARGEST = 2**63  # no whole number that is a parameter reaches it
+_BEFORE_FIT = {"n_features_in_", "feature_names_in_"}  # what validation of X leaves before there is a fit
+_CONFIGURED = "_sklearn_output_config"  # what set_output leaves
+_CONTAINERS = OneOf(("default", "pandas", "polars", None))
+
+
+class Declaration(NamedTuple):
+    """What the attributes of a class must satisfy, in the order in which they are looked at."""
+
+    agree: Agreement | None  # looks at the whole once its parts are right; says what is wrong, or None
+    fields: dict[str, Condition]
+
+
+_DECLARED: dict[type, Declaration] = {}
+
+
+def holds(agree: Agreement | None = None, /, **fields: Condition) -> Callable[[Class], Class]:
+    """Declare what the attributes of a class must satisfy; a class decorator.
+
+    Attributes are looked at in this order, with the sizes that are known where the object stands; names that it adds
+    are its own. Those of an estimator are what it has learned: its parameters have constraints of their own.
+    """
+
+    def declare(cls: Class) -> Class:
+        _DECLARED[cls] = Declaration(agree, fields)
+        return cls
+
+    return declare
+
+
+def declaration(cls: type) -> Declaration:
+    """What a class declares: of settings, such as samplers, no attributes beside their parameters."""
+    if cls not in _DECLARED and not issubclass(cls, BaseEstimator):
+        raise ValueError(f"a {cls.__name__} is nothing that a fitted estimator holds")
+    return _DECLARED.get(cls, Declaration(None, {}))
+
+
+class Held:
+    """An object of one of some classes, with what its class declares; conditions given here take their place."""
+
+    def __init__(self, *classes: type, **fields: Condition):
+        self._classes = classes
+        self._fields = fields
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) not in self._classes:
+            refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
+        declared = declaration(type(value))
+        attributes = value._asdict() if hasattr(value, "_asdict") else vars(value)
+        _check_attributes(value, attributes, {**declared.fields, **self._fields}, declared.agree, where, dict(sizes))
+
+
+class Settings:
+    """An object that holds constructor parameters alone, such as a sampler, of one of some classes or one derived."""
+
+    def __init__(self, *classes: type):
+        self._classes = classes
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if not isinstance(value, self._classes) or not isinstance(value, BaseEstimator):
+            refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
+        _check_parameters(value, where)
+
+
+def check_estimator(estimator: BaseEstimator) -> None:
+    """Raise a ValueError with one sentence if an estimator, fitted or not, holds what its class does not allow.
+
+    Parameters of one that is fitted are validated as `fit` does.
+    """
+    declared = declaration(type(estimator))
+    learned = learned_attributes(estimator)
+    of = type(estimator).__name__
+    try:
+        check_names(type(estimator), learned)
+        if _CONFIGURED in learned:
+            for name, value in learned.pop(_CONFIGURED).items():
+                _CONTAINERS(value, f"the configuration {name!r}", {})
+        learned = {name: value for name, value in learned.items() if name in declared.fields}
+        if learned.keys() <= _BEFORE_FIT:
+            fields = {name: declared.fields[name] for name in learned}
+            _check_attributes(estimator, learned, fields, None, "", {})
+        else:
+            _check_attributes(estimator, learned, declared.fields, declared.agree, "", {})
+            _check_parameters(estimator, "")
+    except Unsatisfied as error:
+        raise ValueError(f"{error.where} of {of} {error.what}" if error.where else f"{of} {error.what}") from None
+
+
+def learned_attributes(estimator: BaseEstimator) -> dict[str, Any]:
+    """Attributes of an estimator that are no parameters, nor there only while it is fitted."""
+    others = {*estimator._get_param_names(), *NOT_KEPT}
+    return {name: value for name, value in vars(estimator).items() if name not in others}
+
+
+def check_names(cls: type, names: Any) -> None:
+    """Refuse attributes that a class does not know, which could stand in the way of its methods.
+
+    What a user has put beside what an estimator learned, under a name like ``note_``, is let through.
+    """
+    declared = declaration(cls).fields
+    for name in names:
+        noted = issubclass(cls, BaseEstimator) and name.endswith("_") and not name.startswith("_")
+        if name in declared or (name == _CONFIGURED and issubclass(cls, BaseEstimator)):
+            continue
+        if not noted or hasattr(cls, name):
+            raise Unsatisfied("", f"has no attribute of the name {name[:60]!r}")
+
+
+def _check_attributes(
+    whole: Any,
+    attributes: dict[str, Any],
+    fields: dict[str, Condition],
+    agree: Agreement | None,
+    where: str,
+    sizes: Sizes,
+) -> None:
+    for name in attributes:
+        if name not in fields:
+            refuse(where, f"has no attribute of the name {name[:60]!r}")
+    for name, condition in fields.items():
+        if name in attributes:
+            condition(attributes[name], f"{where}.{name}" if where else name, sizes)
+        elif not isinstance(condition, Lacking):
+            refuse(where, f"lacks {name}")
+    told = agree(whole, sizes) if agree else None
+    if told:
+        refuse(where, told)
+
+
+def _check_parameters(value: BaseEstimator, where: str) -> None:
+    if learned_attributes(value).keys() - declaration(type(value)).fields.keys() and where:
+        refuse(where, "has attributes beside its parameters")
+    for name, parameter in value.get_params(deep=False).items():
+        if type(parameter) is int and abs(parameter) >= _LARGEST:
+            refuse(f"{where}.{name}" if where else name, "is a whole number of more than 64 bits")
+        if isinstance(parameter, BaseEstimator) and hasattr(parameter, "_parameter_constraints"):
+            _check_parameters(parameter, f"{where}.{name}" if where else name)
+    if hasattr(value, "_parameter_constraints"):
+        value._validate_params()
+
+
+def _names(classes: tuple[type, ...]) -> str:
+    return " or ".join(cls.__name__ for cls in classes)

@@ -1,0 +1,43 @@
+"""Fits that are cut short, and go on from their checkpoints."""
+
+import numpy as np
+
+from skmanifold import StochasticLDA, distributed
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.inference._driver import Chain
+
+K = 4
+X = make_lda_corpus(50, 30, K, mean_length=30, random_state=0).data
+
+
+def lda(sampler="esca", **settings):
+    return StochasticLDA(K, sampler=sampler, **{"max_iter": 10, "thin": 2, "random_state": 3, **settings})
+
+
+def learned(fitted):
+    arrays = [fitted.components_, fitted.log_density_trace_, fitted.topic_word_counts_.data]
+    arrays += [fitted.posterior_[name] for name in fitted.posterior_]
+    return [np.asarray(array).tobytes() for array in arrays]
+
+
+def files_of(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def passes_of(monkeypatch, dies_in=None):
+    """Numbers of the passes that chains make; the process ends in the middle of one."""
+    passes, advance = [], Chain.advance
+
+    def watched(chain, iteration, *arguments):
+        passes.append(iteration)
+        if iteration == dies_in:
+            raise KeyboardInterrupt
+        advance(chain, iteration, *arguments)
+
+    monkeypatch.setattr(Chain, "advance", watched)
+    return passes
+
+
+def resume(folder, data=X, client=None, **settings):
+    with distributed(client, checkpoint_dir=folder, checkpoint_every=3):
+        return lda(**{"n_chains": 2, **settings}).fit(data)
