@@ -157,7 +157,9 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
     assert learned(lda(sampler=sampler).fit(X)) == learned(lda(sampler=sampler, n_jobs=2).fit(X))
 
 
-@pytest.mark.parametrize("method", ["scatter", "make", "shape", "begin", "hold", "fetch", "run", "absorb", "send", "save"])
+@pytest.mark.parametrize(
+    "method", ["scatter", "make", "shape", "begin", "hold", "fetch", "run", "absorb", "send", "save"]
+)
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path):
     alone = learned(lda().fit(X))

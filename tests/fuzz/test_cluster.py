@@ -1,0 +1,13 @@
+"""Faults at random moments of fits on a cluster: the same bytes or one sentence, and never a hang."""
+
+import pytest
+
+from fuzz._cases import failures
+
+pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
+LIMIT = 120.0  # seconds a case: processes start, are waited for and come back
+
+
+@pytest.mark.long
+def test_faults_at_random_moments():
+    assert failures("_cluster_door", range(30), limit=LIMIT) == []
