@@ -180,7 +180,7 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         Raises
         ------
         ValueError
-            If no row has two tokens.
+            If no row has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
         """
         check_is_fitted(self)
         tokens = self._read_again(X)

@@ -159,7 +159,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises
         ------
         ValueError
-            If no document has two tokens.
+            If no document has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
         """
         return self._complete(X).log_likelihood
 

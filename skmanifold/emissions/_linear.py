@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_signs, whole_counts
 from ..utils._declared import holds
 from ..utils._row_hash import hash_counts
 from ..utils._threads import split_range
@@ -159,12 +159,9 @@ def read_counts(
     """A user's non-negative X as whole numbers; NaN, where it may be missing, is a 1 in a column of its own."""
     finite = "allow-nan" if missing else True
     valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
-    csr = sp.csr_array(valid)
-    if np.any(csr.data < 0):
-        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
-    if missing:
-        csr = _with_columns_for_missing(csr)
-    return whole_counts(canonical_csr(csr), key, by_content=by_content)
+    csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
+    check_signs(csr, estimator)
+    return whole_counts(csr, key, by_content=by_content)
 
 
 def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:

@@ -82,9 +82,14 @@ def canonical_csr(X) -> sp.csr_array:
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
     csr = canonical_csr(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES))
-    if csr.nnz and csr.data.min() < 0:
-        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+    check_signs(csr, estimator)
     return csr
+
+
+def check_signs(csr: sp.csr_array, estimator) -> None:
+    """Refuse negative entries."""
+    if csr.data.size and csr.data.min() < 0:
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_row: int = 0) -> Counts:
@@ -97,10 +102,10 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_r
     """
     indptr = csr.indptr.astype(np.int64)
     indices = _writeable(csr.indices)
-    if csr.nnz and csr.data.max() > _INT32_MAX:
+    if csr.data.size and csr.data.max() > _INT32_MAX:
         raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
     counts = _writeable(csr.data.astype(np.int32, copy=False))  # towards zero: the floor
-    if csr.data.dtype == np.float64 and np.any(counts != csr.data):
+    if csr.data.dtype == np.float64 and (counts != csr.data).any():
         data = _writeable(csr.data)
         _round_rows(indptr, indices, data, data.view(np.uint64), key, by_content, first_row, counts)
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
