@@ -280,8 +280,14 @@ def _use(name, estimator, asked, how):
         try:
             _ask(estimator.partial_fit(X), "score", X)
         except (ValueError, NonFiniteError) as error:  # what rows can do to any estimator
-            return None if one_sentence(error) else f"partial_fit: {error}"
+            return None if one_sentence(error) or "feature_names_in_" in how else f"partial_fit: {error}"
         except Exception as error:
+            if (
+                "parameters" in how
+                and isinstance(error, AttributeError)
+                and "has no attribute 'partial_fit'" in str(error)
+            ):
+                return None  # another sampler
             return f"partial_fit: {type(error).__name__}: {error}"
     return None
 
