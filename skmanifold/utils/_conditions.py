@@ -156,7 +156,8 @@ class Array:
         if self.nan:
             low, high = np.fmin.reduce(value, axis=None), np.fmax.reduce(value, axis=None)
         else:
-            low, high = value.min(), value.max()
+            low = 0 if value.dtype.kind == "u" else value.min()
+            high = 1 if self.sums_to_one is not None and self.low == 0 else value.max()  # as the sums will show
         _check_range(low, high, self, where, "holds")
         below = measure(self.below, sizes)
         if below is not None and high >= below:
