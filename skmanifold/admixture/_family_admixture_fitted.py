@@ -43,6 +43,9 @@ def _agree(admixture: ExponentialFamilyAdmixture, sizes: Sizes) -> str | None:
             return "has an estimate of another emission"
         if tokens.n_cells != n_tokens * sizes["n_components"]:
             return "has another number of cells"
+        draws = vars(admixture).get("_posterior", {}).get("components", np.empty((0, 1)))
+        if draws.size and (draws.min() < 0 or not np.allclose(draws.sum(axis=-1), 1.0, rtol=0.0, atol=1e-3)):
+            return "has draws of components that do not sum to one"
         return whole_draws_agree(admixture)
     if isinstance(estimate, TopicWord):
         return "has an estimate of another emission"
@@ -57,7 +60,7 @@ def _draws_are_of_family(admixture: ExponentialFamilyAdmixture) -> str | None:
     posterior = vars(admixture).get("_posterior", {})
     if "components" not in posterior or not posterior["components"].size:
         return None
-    found = tokens_found = admixture._tokens.attributes(admixture._estimate)
+    found = admixture._tokens.attributes(admixture._estimate)
     for name, value in found.items():
         draws = posterior.get(name.removesuffix("_"))
         if draws is None or draws.shape[2:] != value.shape or draws.shape[:2] != posterior["components"].shape[:2]:
@@ -65,7 +68,7 @@ def _draws_are_of_family(admixture: ExponentialFamilyAdmixture) -> str | None:
     covariances = posterior.get("covariances")
     if covariances is not None and covariances.ndim == 5 and np.linalg.eigvalsh(covariances).min() <= 0.0:
         return "has draws of covariances that are singular"
-    return None if tokens_found else "has no estimate"
+    return None
 
 
 fitted_admixture = holds(
@@ -86,7 +89,7 @@ fitted_admixture = holds(
             Array("float64", (*_SHAPE, None), above=0),
         ),
     ),
-    best_chain_=Whole(below="n_chains"),
+    best_chain_=Lacking(Whole(below="n_chains")),
     emission_=Settings(BaseEmission),
     sampler_=Settings(BaseSampler),
     n_batch_iter_=Whole(),

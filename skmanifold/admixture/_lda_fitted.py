@@ -28,6 +28,8 @@ def _agree(lda: StochasticLDA, sizes: Sizes) -> str | None:
     lazy = stream is not None and any(isinstance(state.memory, LazyRows) for state in stream.states)
     if lazy and lda._estimate is None and stream.row_prior is None:
         return "lacks the prior of its stream"
+    if lda._topic_counts is not None and "_n_counted_rows" not in vars(lda):
+        return "lacks the number of rows that it has counted"
     return whole_draws_agree(lda)
 
 
@@ -41,9 +43,9 @@ fitted_topics = holds(
     _topic_counts=OrNone(Held(TopicCounts)),
     _estimate=OrNone(Held(TopicWord)),
     _stream=OrNone(Held(TopicStream)),
-    best_chain_=Whole(below="n_chains"),
+    best_chain_=Lacking(Whole(below="n_chains")),
     sampler_=Settings(BaseSampler),
     n_batch_iter_=Whole(),
-    _n_counted_rows=Whole(low=1),
+    _n_counted_rows=Lacking(Whole(low=1)),
     _key=key,
 )

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..inference._draw_stream import DrawStream, chains_agree, streamed
 from ..models._topic_word import TopicWord, as_topic_word
-from ..samplers import SCIR, ManifoldSampler, State
-from ..samplers._fitted_states import gradient_memory, moving, nothing
+from ..samplers import ManifoldSampler, State
+from ..samplers._fitted_states import gradient_memory, is_of, moving, nothing
 from ..samplers._lazy_rows import LazyRows, RowPrior, expected_rows
 from ..utils._conditions import Either, Lacking, OrNone, Sizes, anything
 from ..utils._declared import Held, holds
@@ -31,10 +31,9 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     if not issubclass(stream.kind, ManifoldSampler):
         return "is not of a sampler that draws topics"
     for state in stream.states:
-        lazy = isinstance(state.memory, LazyRows)
-        if lazy != issubclass(stream.kind, SCIR) or (state.memory is None):
+        if not is_of(stream.kind, state):
             return "has states that are not of its sampler"
-        if not lazy and not np.abs(state.position[0]).sum(axis=0).all():
+        if not isinstance(state.memory, LazyRows) and not np.abs(state.position[0]).sum(axis=0).all():
             return "has a state with a topic of no word"
     return chains_agree(stream, sizes)
 

@@ -11,7 +11,7 @@ from ..utils._conditions import Array, Condition, Counted, Lacking, Names, OrNon
 from ..utils._declared import Held, Settings, holds
 from ._spherical_model import MOST_CONCENTRATED
 from ._spherical_plans import FactorStream, is_variational
-from ._spherical_setup import Setup
+from ._spherical_setup import PRIOR, Setup
 from ._spherical_streams import SphericalStream
 from ._topic_draws import traces, whole_draws_agree
 
@@ -27,7 +27,7 @@ _NAMED: dict[str, Condition] = {
     "feature_names_in_": Lacking(Names("n_features")),
 }
 _TOPICS: dict[str, Condition] = {
-    "doc_topic_prior_": Array("float64", ("n_components",), above=0),
+    "doc_topic_prior_": PRIOR,
     "components_": Array("float64", ("n_components", "n_features"), unit=1),
     "resultant_lengths_": Array("float64", ("n_components",), low=0, high=1 + 1e-6),
     "document_concentration_": _CONCENTRATION,

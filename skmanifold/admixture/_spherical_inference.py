@@ -183,7 +183,8 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         perplexity : float
             ``exp(-score(X) / (n_features - 1))``; 1 is to know nothing.
         """
-        return math.exp(-self.score(X) / (self.components_.shape[1] - 1))
+        with np.errstate(over="ignore"):
+            return float(np.exp(-self.score(X) / (self.components_.shape[1] - 1)))
 
     def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[TopicWords]:
         """The words that speak for each topic, and those that speak against it.

@@ -17,13 +17,14 @@ from ._spherical_adapt import first_tuned, learn_concentration
 from ._spherical_model import Concentrations, SphericalModel
 from ._spherical_start import Start, start_topics
 
+PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # whose squares are numbers
 RADII = Array("float64", ("n_components",), above=0, high=1e100)
 NOISE = Array("float64", ("n_components",), low=0, high=1e100)
 
 
 @holds(
     rows=nothing,
-    alpha=Array("float64", ("n_components",), above=0),
+    alpha=PRIOR,
     mean_direction=Array("float64", ("n_features",), unit=0),
     concentrations=Held(Concentrations),
     learned=Tuple((FLAG, FLAG, FLAG)),

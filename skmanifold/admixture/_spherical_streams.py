@@ -8,7 +8,7 @@ import numpy as np
 
 from ..inference._draw_stream import DrawStream, chains_agree, streamed
 from ..samplers import ManifoldSampler, State
-from ..samplers._fitted_states import moving
+from ..samplers._fitted_states import is_of, moving
 from ..utils._conditions import Array, Keyed, Real, Sizes
 from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
@@ -69,6 +69,8 @@ _DRAW = Keyed(
 def _agree(stream: SphericalStream, sizes: Sizes) -> str | None:
     if not issubclass(stream.kind, ManifoldSampler):
         return "is not of a sampler that draws topics"
+    if not all(is_of(stream.kind, chain.state) for chain in stream.states):
+        return "has states that are not of its sampler"
     return chains_agree(stream, sizes)
 
 

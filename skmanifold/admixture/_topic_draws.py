@@ -19,8 +19,11 @@ DRAW = Keyed(  # of a stream
 )
 
 
+_SMALL = {"topic_weights", "concentration"}
+
+
 def traces(*names: str, **others: Condition) -> dict[str, Condition]:
-    """Conditions of what a fit by chains leaves.
+    """Conditions of what a fit by chains leaves; draws that take no more than a few numbers each are all there.
 
     Parameters
     ----------
@@ -32,7 +35,7 @@ def traces(*names: str, **others: Condition) -> dict[str, Condition]:
     return {
         "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
         "n_iter_": Lacking(Whole()),
-        "_posterior": Lacking(Keyed((), **dict.fromkeys(names, _TRACE), **others)),
+        "_posterior": Lacking(Keyed(_SMALL & others.keys(), **dict.fromkeys(names, _TRACE), **others)),
         "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
     }
 
@@ -43,12 +46,19 @@ def topic_traces(**others: Condition) -> dict[str, Condition]:
     return traces("log_likelihood", "log_joint", **draws)
 
 
-def whole_draws_agree(estimator: Any) -> str | None:
-    """Whether the draws that are said to be whole are there."""
-    posterior = vars(estimator).get("_posterior")
+def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:
+    """Whether the draws that are said to be whole are there, and the chain that is best."""
+    learned = vars(estimator)
+    posterior = learned.get("_posterior")
+    if has_best and (posterior is not None or learned.get("_stream") is not None) and "best_chain_" not in learned:
+        return "lacks best_chain_"
     if posterior is None:
         return None
-    which = vars(estimator).get("_component_draws")
-    if which is None or (len(which) > 0 and (np.diff(which) <= 0).any()):
+    if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
+        return "lacks the log density of its draws"
+    which = learned.get("_component_draws")
+    if which is None or (np.diff(which) <= 0).any():
         return "has draws of components that are not in order"
+    if len(which) and "components" not in posterior:
+        return "lacks the draws of its components"
     return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..admixture._topic_draws import traces, whole_draws_agree
 from ..samplers import BaseSampler, State
-from ..samplers._fitted_states import nothing
+from ..samplers._fitted_states import is_of, nothing
 from ..samplers._sticks import MOST_CONCENTRATED
 from ..utils._conditions import (
     FLAG,
@@ -74,13 +74,29 @@ def _agree(mixture: DPCategoricalMixture, sizes: Sizes) -> str | None:
     stream = mixture._stream
     if stream is None and (not vars(mixture).get("_draws") or "_posterior" not in vars(mixture)):
         return "has no draws"
+    states = (vars(mixture).get("_states") or []) if stream is None else stream.states
+    if not all(_is_of(mixture, state.position) for state in states):
+        return "has states that are not of its sampler"
+    if counts and not len(mixture._row_totals):
+        return "lacks the lengths of rows"
     draws = mixture._draws if stream is None else [*stream.draws(), *stream._last]
     for draw in draws:
         if isinstance(draw, ParameterDraw):
             sums = np.add.reduceat(np.exp(draw.log_components), start[:-1], axis=0)
             if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
                 return "has draws of components that do not sum to one"
-    return whole_draws_agree(mixture)
+    return whole_draws_agree(mixture, has_best=False)
+
+
+def _is_of(mixture: DPCategoricalMixture, blocks: Blocks) -> bool:
+    """Whether blocks were moved by the mixture's samplers, as far as it tells."""
+    kind, weights = type(mixture.sampler_), mixture.weights_sampler
+    if not is_of(kind, blocks.components):
+        return False
+    of_sticks = type(weights)
+    if weights is None or isinstance(weights, str):
+        of_sticks = kind if weights is None else mixture._samplers.get(weights, BaseSampler)
+    return is_of(of_sticks, blocks.sticks)
 
 
 fitted_mixture = holds(

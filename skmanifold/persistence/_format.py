@@ -104,7 +104,9 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
         raise ValueError(f"{what} (it is nested too deeply).") from error
     except Exception as error:  # bad bytes have many ways to be bad
         text = " ".join(str(error).split())
-        reason = text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+        reason = (
+            text if isinstance(error, ValueError) else f"it is not as it is written; {type(error).__name__}: {text}"
+        )
         raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
 
 

@@ -21,9 +21,12 @@ from ..utils._conditions import (
 )
 from ..utils._declared import Held, holds
 from ._base import State
-from ._gradient import GradientMemory
+from ._gradient import GradientMemory, GradientSampler
 from ._kernels import N_COEFFICIENTS
+from ._lazy_rows import LazyRows
 from ._noise import Covariance
+from ._recipe import Recipe
+from ._scir import SCIR
 
 LARGEST = 1e100  # coordinate; its square is a number
 _KEYS = Array("uint64", (1,))
@@ -84,6 +87,16 @@ def gradient_memory(*shape: Size) -> OrNone:
 
 def _running(value: Any, where: str, sizes: Sizes) -> None:
     Array("float64", (1, None, None)[: np.ndim(value)])(value, where, sizes)
+
+
+def is_of(sampler: type, state: State) -> bool:
+    """Whether a state has what steps of a kind of sampler read."""
+    if isinstance(state.memory, LazyRows):
+        return issubclass(sampler, SCIR)
+    if not issubclass(sampler, GradientSampler):
+        return state.memory is None and (state.latents is not None) == issubclass(sampler, SCIR)
+    has = isinstance(state.memory, GradientMemory), state.momentum is not None, state.thermostat is not None
+    return has == (True, sampler._has_momentum, sampler._has_thermostat) or (has[0] and issubclass(sampler, Recipe))
 
 
 def memory_agrees(memory: GradientMemory, sizes: Sizes) -> str | None:

@@ -8,7 +8,7 @@ after has to agree. A size is a number, a name, a name plus a number ("n_words+1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -156,7 +156,8 @@ class Array:
         if self.nan:
             low, high = np.fmin.reduce(value, axis=None), np.fmax.reduce(value, axis=None)
         else:
-            low, high = value.min(), value.max()
+            low = 0 if value.dtype.kind == "u" else value.min()
+            high = 1 if self.sums_to_one is not None and self.low == 0 else value.max()  # as the sums will show
         _check_range(low, high, self, where, "holds")
         below = measure(self.below, sizes)
         if below is not None and high >= below:
@@ -256,7 +257,7 @@ class Tuple:
 class Keyed:
     """A dict of some of these keys, of all in `needed`."""
 
-    def __init__(self, needed: tuple[str, ...] = (), **conditions: Condition):
+    def __init__(self, needed: Collection[str] = (), **conditions: Condition):
         self._needed = needed
         self._conditions = conditions
 
@@ -327,7 +328,9 @@ def _are_ones(values: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float | np.floating) else repr(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 

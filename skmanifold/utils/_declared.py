@@ -120,7 +120,7 @@ def check_names(cls: type, names: Any) -> None:
         if name in declared or (name == _CONFIGURED and issubclass(cls, BaseEstimator)):
             continue
         if not noted or hasattr(cls, name):
-            raise Unsatisfied("", f"has no attribute of the name {name[:60]!r}")
+            raise ValueError(f"{cls.__name__} has no attribute of the name {name[:60]!r}")
 
 
 def _check_attributes(

@@ -1,0 +1,296 @@
+"""Files that somebody altered: what breaks a declared condition, or asks for too much, is refused in one sentence."""
+
+import json
+import tracemalloc
+import zipfile
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from skmanifold import StochasticLDA, VonMisesFisherMixture
+from skmanifold.persistence import SavesItself, load
+from skmanifold.persistence import _members as members
+from skmanifold.persistence._format import UnknownFormatError
+from skmanifold.persistence._registry import _PLACES, class_of
+from skmanifold.utils._declared import declaration
+
+from ._fitted import COUNTS, ROWS, SHORT
+
+
+def arrays_of(document):
+    """The names of the arrays of a document by their places."""
+    found = {}
+
+    def walk(node, place):
+        if isinstance(node, dict) and node.get("type") == "array":
+            found[place.strip(".")] = node["name"]
+        elif isinstance(node, dict):
+            for key, child in node.items():
+                walk(child, place if key in ("state", "fields") else f"{place}.{key}")
+        elif isinstance(node, list):
+            for i, child in enumerate(node):
+                walk(child, f"{place}.{i}")
+
+    walk(document["estimator"], "")
+    return found
+
+
+@pytest.fixture
+def altered(tmp_path):
+    """Save an estimator, let a function change its document and arrays, and write the file again, well-formed."""
+
+    def call(estimator, change, method=zipfile.ZIP_STORED):
+        path = tmp_path / "model.npz"
+        SavesItself.save(estimator, path)
+        with zipfile.ZipFile(path) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        document = json.loads(contents.pop("estimator.json"))
+        arrays = {name[:-4]: np.lib.format.read_array(BytesIO(content)) for name, content in contents.items()}
+        change(document, {place: arrays[name] for place, name in arrays_of(document).items()}, arrays)
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("estimator.json", document if isinstance(document, str) else json.dumps(document))
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array)
+        return path
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def lda():
+    return StochasticLDA(3, **SHORT).fit(COUNTS)
+
+
+def put(place, index, value):
+    def change(document, at, arrays):
+        at[place][index] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (put("_estimate.topics", 0, 65_535), r"topics of StochasticLDA holds 65535, and there are 3"),
+        (put("_estimate.indptr", 2, 10**9), r"indptr of StochasticLDA does not rise from zero"),
+        (put("_estimate.weights", 0, -1.0), r"_estimate\.weights of StochasticLDA holds a negative number"),
+        (put("_estimate.weights", 0, 0.9), r"topics whose words' probabilities do not sum to one"),
+        (put("_topic_counts.counts", 0, np.nan), r"_topic_counts\.counts of StochasticLDA holds NaN"),
+        (put("_topic_counts.totals", 0, 1e9), "has totals that are not the sums of the counts"),
+        (put("doc_topic_prior_", 0, 0.0), "doc_topic_prior_ of StochasticLDA holds a number that is not positive"),
+    ],
+)
+def test_arrays_that_break_a_condition_are_refused_by_their_names(change, told, lda, altered):
+    with pytest.raises(ValueError, match=rf"cannot be loaded \(.*{told}"):
+        load(altered(lda, change))
+
+
+def test_topic_that_stands_twice_in_a_word_is_refused(lda, altered):
+    def change(document, at, arrays):
+        indptr, topics = at["_estimate.indptr"], at["_estimate.topics"]
+        word = int(np.argmax(np.diff(indptr)))
+        topics[indptr[word]] = topics[indptr[word] + 1]
+
+    with pytest.raises(ValueError, match="has a topic twice in the list of a word"):
+        load(altered(lda, change))
+
+
+@pytest.mark.parametrize("name", ["fit", "transform", "components_", "__class__", "_unheard_of"])
+def test_data_take_no_names_of_methods(name, lda, altered):
+    def change(document, at, arrays):
+        document["estimator"]["state"][name] = 1
+
+    with pytest.raises(ValueError, match=f"StochasticLDA has no attribute of the name '{name}'"):
+        load(altered(lda, change))
+
+
+def test_attribute_that_is_missing_is_told(lda, altered):
+    def change(document, at, arrays):
+        del document["estimator"]["state"]["_key"]
+
+    with pytest.raises(ValueError, match="StochasticLDA lacks _key"):
+        load(altered(lda, change))
+
+
+def test_parameters_of_a_fitted_estimator_are_validated(lda, altered):
+    def change(document, at, arrays):
+        document["estimator"]["parameters"]["n_predictive_draws"] = -3
+
+    with pytest.raises(ValueError, match="The 'n_predictive_draws' parameter of StochasticLDA must be"):
+        load(altered(lda, change))
+
+
+def test_what_load_would_refuse_is_not_saved(tmp_path):
+    mixture = VonMisesFisherMixture(2, random_state=0).fit(ROWS)
+    mixture.mean_directions_ = 2.0 * mixture.mean_directions_
+    told = "VonMisesFisherMixture cannot be saved: mean_directions_ of VonMisesFisherMixture holds vectors that are not"
+    with pytest.raises(ValueError, match=told):
+        mixture.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", _PLACES)
+def test_every_class_in_files_declares_what_it_holds(name):
+    declaration(class_of(name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "told"),
+    [
+        ("MT19937", {"pos": 10**8}, r"pos'\] is 100000000, not from 0 to 624"),
+        ("MT19937", {"key": np.zeros(624, np.uint32)}, "gives the same number for ever"),
+        ("MT19937", {"key": np.ones(623, np.uint32)}, "has the length 623"),
+        ("PCG64", {"inc": 2}, "gives the same number for ever"),
+        ("PCG64", {"uinteger": -1}, "is -1"),
+        ("Philox", {"buffer_pos": 9}, "is 9, not from 0 to 4"),
+        ("SFC64", {"has_uint32": 5}, "is 5, not from 0 to 1"),
+    ],
+)
+def test_states_of_generators_are_checked(kind, change, told, altered):
+    random_state = np.random.RandomState(getattr(np.random, kind)(3))
+
+    def alter(document, at, arrays):
+        pairs = document["estimator"]["parameters"]["random_state"]["state"]["pairs"]
+        for of in (pairs, dict(map(tuple, pairs))["state"]["pairs"]):
+            for pair in of:
+                if pair[0] in change:
+                    value = change[pair[0]]
+                    if isinstance(value, np.ndarray):
+                        arrays[pair[1]["name"]] = value
+                    else:
+                        pair[1] = value
+
+    path = altered(StochasticLDA(random_state=random_state), alter)
+    with pytest.raises(ValueError, match=rf"cannot be loaded \(.*{kind}.*{told}"):
+        load(path)
+
+
+# Limits
+
+
+def test_document_that_inflates_is_refused_before_it_is_read(altered):
+    def change(document, at, arrays):
+        document["estimator"]["parameters"]["verbose"] = [0] * 3_000_000
+
+    path = altered(StochasticLDA(), change, zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 50_000
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"estimator\.json grows from \d+ to \d+ bytes"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 21
+    tracemalloc.stop()
+
+
+def test_arrays_beyond_the_limit_are_refused_and_unused_ones_never_read(altered):
+    def change(document, at, arrays):
+        arrays["unused"] = np.zeros(10**7)
+        arrays["array0"] = np.zeros(10**6)
+        document["estimator"]["state"]["note_"] = {"type": "array", "name": "array0"}
+
+    path = altered(StochasticLDA(), change, zipfile.ZIP_DEFLATED)
+    assert len(load(path, max_bytes=2 * 10**7).note_) == 10**6
+    with pytest.raises(ValueError, match="its arrays take more than 1000000 bytes; give load a larger max_bytes"):
+        load(path, max_bytes=10**6)
+
+
+def test_file_larger_than_the_default_limit_is_its_own_limit():
+    assert members.Limits.of(10**11, None).arrays == 10**11
+    assert members.Limits.of(10**5, None).arrays == members.DEFAULT_BYTES
+
+
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_deep_documents_are_refused_in_a_sentence(depth, altered):
+    path = altered(StochasticLDA(), lambda document, at, arrays: None)
+    with zipfile.ZipFile(path) as archive:
+        document = archive.read("estimator.json").decode()
+    document = document.replace('"verbose": 0', f'"verbose": {"[" * depth}{"]" * depth}')
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("estimator.json", document)
+    with pytest.raises(ValueError, match="it is nested too deeply"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("estimator.json", "two of its members have the same name"), ("/etc/x.npy", "no member can")]
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_names_of_members_are_checked(name, told, altered):
+    path = altered(StochasticLDA(), lambda document, at, arrays: None)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, b"{}")
+    with pytest.raises(ValueError, match=told):
+        load(path)
+
+
+def test_members_that_share_their_bytes_are_refused(altered):
+    path = altered(StochasticLDA(), lambda document, at, arrays: arrays.update(big=np.zeros(1000)))
+    with zipfile.ZipFile(path, "a") as archive:
+        for i in range(3):
+            info = zipfile.ZipInfo(f"more{i}.npy")
+            big = archive.getinfo("big.npy")
+            for field in ("header_offset", "compress_size", "file_size", "CRC"):
+                setattr(info, field, getattr(big, field))
+            archive.filelist.append(info)
+            archive._didModify = True
+    with pytest.raises(ValueError, match="its members overlap"):
+        load(path)
+
+
+def test_other_compressions_are_refused(altered):
+    path = altered(StochasticLDA(), lambda document, at, arrays: None, zipfile.ZIP_BZIP2)
+    with pytest.raises(ValueError, match="is compressed by a method that is never written"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }",
+        "{'descr': 'S0', 'fortran_order': False, 'shape': (1000000000000,), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+        f"{{'descr': '<f8', 'fortran_order': False, 'shape': (0, {2**62}, 8), }}",
+        "[" * 3000,
+    ],
+)
+def test_headers_of_arrays_that_lie_are_refused(header, altered):
+    def change(document, at, arrays):
+        document["estimator"]["state"]["note_"] = {"type": "array", "name": "lies"}
+
+    path = altered(StochasticLDA(), change)
+    text = header.encode().ljust(118 + 16 * 200) + b"\n"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("lies.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+    with pytest.raises(ValueError, match=r"cannot be loaded \("):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "objects", "shape": [2**40, 2**40], "items": []},
+        {"type": "objects", "shape": [-1], "items": [1]},
+        {"type": "scalar", "dtype": "O", "hex": "0" * 16},
+        {"type": "scalar", "dtype": "V8", "hex": "0" * 16},
+        {"type": "scalar", "dtype": [["a", "O"]], "hex": "0" * 16},
+        {"type": "dict", "pairs": [[[1], 2]]},
+        {"type": "object", "class": "TopicWord", "state": {}},
+        {"type": "named tuple", "class": "ESCA", "fields": {}},
+        {"type": "object", "class": "DrawStore", "state": {"wants": 1}},
+        {"type": "RandomState", "state": {"type": "dict", "pairs": []}},
+        {"type": "sparse", "format": "csr_array", "shape": [2, 2], "data": 1, "indices": 2, "indptr": 3},
+        {"type": "int", "hex": "zz"},
+        {"type": "nothing"},
+        {},
+    ],
+)
+def test_nodes_that_are_none_are_refused(node, altered):
+    def change(document, at, arrays):
+        document["estimator"]["state"]["note_"] = node
+
+    with pytest.raises(ValueError, match=r"cannot be loaded \(\S+ \S+ \S+") as caught:
+        load(altered(StochasticLDA(), change))
+    assert not isinstance(caught.value, UnknownFormatError)
+    assert "\n" not in str(caught.value)
