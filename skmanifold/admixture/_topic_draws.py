@@ -53,7 +53,7 @@ def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:
     if has_best and (posterior is not None or learned.get("_stream") is not None) and "best_chain_" not in learned:
         return "lacks best_chain_"
     if posterior is None:
-        return None
+        return None if learned.get("n_batch_iter_", 0) else "lacks its draws"
     if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
         return "lacks the log density of its draws"
     which = learned.get("_component_draws")

@@ -60,6 +60,6 @@ fitted_mixture = holds(
     _key=key,
     emission_=Settings(BaseEmission),
     sampler_=Settings(BaseSampler),
-    n_batch_iter_=Lacking(Whole()),
+    n_batch_iter_=Whole(),
     labels_=Lacking(index("n_rows", below="n_components")),
 )

@@ -66,7 +66,7 @@ _ASKED = {
     "credible_intervals": False,
     "to_arviz": False,
 }
-_NOT_PROPORTIONS = ("rates", "SubspaceMixture-gibbs")  # but intensities, and distances
+_NOT_PROPORTIONS = ("rates", "SubspaceMixture", "noise-per-cluster")  # but intensities, and distances
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e18, 1e-300, 0.5, -0.5)
 _VALUES = (
     *_NUMBERS,
@@ -272,7 +272,7 @@ def _use(name, estimator, asked, how):
             if ("parameters" in how or "feature_names_in_" in how) and isinstance(error, ValueError):
                 continue  # as of any estimator with such parameters or names
             return f"{question}: {type(error).__name__}: {error}"
-        of_rows = _ASKED[question] and not (question == "transform" and name in _NOT_PROPORTIONS)
+        of_rows = _ASKED[question] and not (question == "transform" and name.startswith(_NOT_PROPORTIONS))
         wrong = _wrong(answer, of_rows)
         if wrong:
             return f"{question} {wrong}"
