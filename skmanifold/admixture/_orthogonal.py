@@ -23,6 +23,7 @@ from ._orthogonal_setup import OrthogonalSetup, set_up
 from ._orthogonal_uncertainty import FrameUncertainty
 from ._spherical_fitted import fitted_orthogonal_topics
 from ._spherical_inference import SphericalInference
+from ._spherical_model import MOST_CONCENTRATED
 from ._spherical_plans import warn_of_heat
 
 
@@ -174,7 +175,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither")],
-        "document_concentration": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "document_concentration": [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")],
         "n_components_penalty": [Interval(Real, 0, None, closed="left")],
         "max_components": [None, Interval(Integral, 1, None, closed="left")],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],

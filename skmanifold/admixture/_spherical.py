@@ -19,6 +19,7 @@ from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._spherical_fitted import fitted_topics as holds_topics
 from ._spherical_inference import SphericalInference
+from ._spherical_model import MOST_CONCENTRATED
 from ._spherical_passes import add_topics
 from ._spherical_plans import (
     DrawPlan,
@@ -189,7 +190,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "gmc": {"step_size": 0.1, "n_steps": 10},
         "gmc_gibbs": {"step_size": 0.1, "n_steps": 10},
     }
-    _concentration = [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")]  # noqa: RUF012
+    _concentration = [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")]  # noqa: RUF012
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],

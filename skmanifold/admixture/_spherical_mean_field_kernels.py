@@ -225,7 +225,9 @@ def _solve_damped(matrix, factor, out):
     for j in range(n):
         largest = max(largest, abs(matrix[j, j]))
     damping = 0.0
-    while not _factorize(matrix, damping, 1e-10 * largest + 1e-12, factor):
+    while damping < np.inf and not _factorize(
+        matrix, damping, 1e-10 * largest + 1e-12, factor
+    ):  # else it has no numbers
         damping = max(10.0 * damping, 1e-3 * largest, 1e-6)
     for j in range(n - 1, -1, -1):
         out[j] /= factor[j, j]

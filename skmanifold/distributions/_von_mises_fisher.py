@@ -199,6 +199,8 @@ def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: 
     degrees = dim - 1.0
     b = degrees / (2.0 * concentration + np.hypot(2.0 * concentration, degrees))
     start = 2.0 * b / (1.0 + b)  # 1 - x_0 of the paper
+    if not start > 0.0:  # nearer to the mean direction than numbers tell
+        return np.zeros(n_draws)
     out = np.empty(n_draws)
     n_made = 0
     while n_made < n_draws:

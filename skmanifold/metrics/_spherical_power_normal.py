@@ -167,7 +167,7 @@ def _draw_by_rejection(a, mu, key):
     while True:
         x = gamma_variate(fold_in(key, attempt), a) / rate
         excess = x - mean
-        if math.log(open_uniform(key, attempt)) < -0.5 * excess * excess:
+        if math.log(open_uniform(key, attempt)) < -0.5 * excess * excess or math.isnan(excess):
             return x
         attempt += 1
 

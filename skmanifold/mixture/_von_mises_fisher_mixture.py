@@ -494,7 +494,7 @@ def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:
         raise ValueError(f"sample_weight must not be negative; got {weights.min()}.")
     weights = weights * with_direction
     with np.errstate(over="ignore"):
-        total = weights.sum()
-    if not 0.0 < total < np.inf:
-        raise ValueError("sample_weight must have a finite sum, and not be zero for all rows of X with a direction.")
-    return weights
+        if 0.0 < weights.sum() < np.inf:
+            return weights
+    what = "must have a finite sum and must not be zero for all rows of X that have a direction"
+    raise ValueError(f"sample_weight {what}.")

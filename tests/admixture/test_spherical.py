@@ -302,6 +302,7 @@ def test_a_stream_refuses_what_cannot_follow():
         ({"topic_scale": [1, 2, -1]}, np.eye(4), "one for each topic"),
         ({"doc_topic_prior": [1, 1]}, np.eye(4), "doc_topic_prior"),
         ({"document_concentration": -1.0}, np.eye(4), "document_concentration"),
+        ({"document_concentration": 1e200}, np.eye(4), "document_concentration"),  # divisions by zero in kernels
         ({"document_concentration": "big"}, np.eye(4), "document_concentration"),
         ({"burn_in": 6}, np.eye(4), "burn_in=6"),
         ({}, np.vstack([np.eye(4), -np.eye(4)]), "cancel out"),

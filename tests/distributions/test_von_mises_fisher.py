@@ -211,3 +211,10 @@ def test_value_is_frozen_and_picklable():
 def test_bad_input_is_refused_in_a_sentence(call, words):
     with pytest.raises(ValueError, match=words):
         call(VonMisesFisher([0.6, 0.8], 2.0))
+
+
+@pytest.mark.parametrize("concentration", [1e300, 1.7e308])
+def test_the_largest_concentrations_give_the_mean_direction(concentration):
+    mean = np.array([0.6, 0.0, 0.8])
+    draws = VonMisesFisher(mean, concentration).sample(5, random_state=0)  # was an endless loop where 2 kappa overflows
+    np.testing.assert_allclose(draws, np.tile(mean, (5, 1)), atol=1e-12)
