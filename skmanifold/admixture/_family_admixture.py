@@ -395,10 +395,9 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool) -> Counts:
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset, by_content=False)
-        token_start = counts.token_start()
-        if token_start[-1] == 0:
+        if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to it.")
-        check_tokens(token_start)
+        check_tokens(counts)
         return counts
 
     def _begin(self, emission: BaseEmission, counts: Counts) -> dict[str, Any]:

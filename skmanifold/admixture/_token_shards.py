@@ -22,7 +22,7 @@ from ..inference._sources import (
     corpora_of,
     in_dask,
 )
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_tokens, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_token_start, check_tokens, whole_counts
 from ..utils._threads import Workers
 from ..utils._validation import check_array
 from ._streamed_tokens import StreamedTokens
@@ -75,13 +75,13 @@ class TokenShards:
         if isinstance(rows, list):
             before = first_row
             for corpus, start, stop in rows:  # in memory piece by piece: only a row can be too long
-                check_tokens(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
+                check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
         if not isinstance(rows, Counts):
             rows = whole_counts(rows, self.rounding_key, by_content=False, first_row=first_row)
         rows = rows._replace(n_features=n_features)
-        check_tokens(rows.token_start(), first_row=first_row)
+        check_tokens(rows, first_row=first_row)
         return StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:

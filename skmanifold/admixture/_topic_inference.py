@@ -192,10 +192,9 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
         counts = whole_counts(validate_counts(self, X, reset=reset), rounding_key, by_content=False)
-        token_start = counts.token_start()
-        if token_start[-1] == 0:
+        if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
-        check_tokens(token_start)
+        check_tokens(counts)
         return counts
 
     def __sklearn_tags__(self) -> Any:

@@ -213,7 +213,7 @@ def check_counts(
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
     counts = whole_counts(canonical_csr(X), subkey(key, Purpose.ROUNDING), by_content=True)
-    check_tokens(counts.token_start(), most_per_row=most_per_row)
+    check_tokens(counts, most_per_row=most_per_row)
     return counts
 
 

@@ -115,7 +115,13 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_r
     return Counts(indptr, indices, counts, csr.shape[1])
 
 
-def check_tokens(
+def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0) -> None:
+    """`check_token_start` of counts, whose rows are summed only if they could have too many."""
+    if counts.counts.size * int(counts.counts.max(initial=0)) > most_per_row:
+        check_token_start(counts.token_start(), most_per_row=most_per_row, first_row=first_row)
+
+
+def check_token_start(
     token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
 ) -> None:
     """Refuse more tokens, of all rows or of one, than what works token by token can hold.

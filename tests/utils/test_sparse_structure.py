@@ -14,7 +14,7 @@ from skmanifold.datasets import save_corpus
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.inference._sources import _side_by_side
 from skmanifold.metrics import document_completion, left_to_right
-from skmanifold.utils._csr import MAX_TOKENS, canonical_csr, check_tokens, validate_counts
+from skmanifold.utils._csr import MAX_TOKENS, canonical_csr, check_token_start, validate_counts
 from skmanifold.utils._sklearn import take_rows
 from skmanifold.utils._sparse_structure import check_structure
 
@@ -169,12 +169,12 @@ def test_only_one_module_calls_the_checks_of_scikit_learn():
 def test_too_many_tokens_are_refused_with_their_number():
     lengths = [3, 100_000_000, 100_000_001]
     with pytest.raises(ValueError, match="Row 2 of X has 100000001 tokens, more than the 100000000"):
-        check_tokens(np.cumsum([0, *lengths]))
-    check_tokens(np.cumsum([0, *lengths[:2]]))
+        check_token_start(np.cumsum([0, *lengths]))
+    check_token_start(np.cumsum([0, *lengths[:2]]))
     many = np.arange(23, dtype=np.int64) * 100_000_000
     with pytest.raises(ValueError, match="X has 2200000000 tokens, more than the 2147483647 that may be in memory"):
-        check_tokens(many)
-    check_tokens(many, most=2 * MAX_TOKENS)
+        check_token_start(many)
+    check_token_start(many, most=2 * MAX_TOKENS)
 
 
 @pytest.mark.parametrize(
