@@ -79,6 +79,10 @@ def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | Non
         return "has factors that are not those of its covariances"
     if not np.allclose(offsets, log_roots - 0.5 * d * _LOG_2PI, rtol=1e-6, atol=1e-3):
         return "has densities at the means that are not those of its covariances"
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = factors * means**2 if covariances.ndim == 2 else (factors @ means[:, :, None]) ** 2
+        if not np.isfinite(squares.sum()):
+            return "has means so far away that the densities of rows are zero"
     return None
 
 

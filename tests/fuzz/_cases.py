@@ -22,24 +22,29 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from numba.core import event
+
 _TESTS = Path(__file__).parents[1]
 _PREPARE_LIMIT = 300.0  # seconds: kernels may have to be compiled
 _MEMORY = 6 << 30  # bytes of address space: beyond it a case gets a MemoryError, which fails it
-LIMIT = 10.0  # seconds a case
+LIMIT = 10.0  # seconds a case, without those of the compiler
+_COMPILER_LIMIT = 60.0  # seconds more, for types of arrays that no case had before
 
 
-def failures(door: str, seeds: Iterable[int], limit: float = LIMIT) -> list[str]:
+def failures(
+    door: str, seeds: Iterable[int], limit: float = LIMIT, compiler_limit: float = _COMPILER_LIMIT
+) -> list[str]:
     """What went wrong, one sentence for each failed case; every case is tried."""
     left, found = list(seeds), []
     with tempfile.TemporaryDirectory() as folder:
         while left:
-            n_done, failed = _run_child(door, left, limit, folder)
+            n_done, failed = _run_child(door, left, limit, compiler_limit, folder)
             found += failed
             left = left[n_done:]
     return found
 
 
-def _run_child(door: str, seeds: list[int], limit: float, folder: str) -> tuple[int, list[str]]:
+def _run_child(door: str, seeds: list[int], limit: float, compiler_limit: float, folder: str) -> tuple[int, list[str]]:
     """Number of cases that were begun by one child, and the failures among them."""
     command = [sys.executable, "-X", "faulthandler", "-m", f"{__package__}._cases", door, folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_TESTS), *filter(None, sys.path)])}
@@ -62,7 +67,7 @@ def _run_child(door: str, seeds: list[int], limit: float, folder: str) -> tuple[
                 raise RuntimeError(f"{door} could not be prepared ({answer!r}):\n{errors.read()[-4000:]}")
             failed = []
             for n_done, seed in enumerate(seeds):
-                answer = lines.next(limit)
+                answer = lines.next(limit + compiler_limit)
                 if answer is None:
                     child.kill()
                     return n_done + 1, [*failed, f"seed {seed}: no answer within {limit:g} s."]
@@ -70,7 +75,9 @@ def _run_child(door: str, seeds: list[int], limit: float, folder: str) -> tuple[
                     errors.seek(0)
                     told = errors.read()[-1500:]
                     return n_done + 1, [*failed, f"seed {seed}: the process ended with {child.wait()}:\n{told}"]
-                told = json.loads(answer)
+                told, seconds = json.loads(answer)
+                if told is None and seconds > limit:
+                    told = f"an answer took {seconds:.0f} s, more than {limit:g}."
                 if told is not None:
                     failed.append(f"seed {seed}: {told}")
             return len(seeds), failed
@@ -110,12 +117,37 @@ def _main(door: str, folder: str) -> None:
     prepared = module.prepare(Path(folder))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print("ready", file=answers, flush=True)
+    compiler = _Compiler()
+    event.register("numba:compile", compiler)
     for seed in seeds:
+        start, compiler.seconds = time.monotonic(), 0.0
         try:
             told = module.check(prepared, seed)
         except Exception:
             told = traceback.format_exc()[-1500:]
-        print(json.dumps(told), file=answers, flush=True)
+        seconds = time.monotonic() - start - compiler.seconds
+        print(json.dumps([told, seconds]), file=answers, flush=True)
+
+
+class _Compiler(event.Listener):
+    """Seconds that numba's compiler takes, of one function and all that it calls once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._start = 0.0
+
+    def on_start(self, event: event.Event) -> None:
+        """A function, maybe called by another that is being compiled."""
+        if self._depth == 0:
+            self._start = time.monotonic()
+        self._depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        """That function."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.monotonic() - self._start
 
 
 def one_sentence(error: BaseException) -> bool:
