@@ -11,13 +11,13 @@ from ..emissions._base import BaseEmission
 from ..emissions._families import are_of_family
 from ..emissions._gaussian_families import GaussianParameters
 from ..emissions._linear import LinearParameters
+from ..inference._fitted_draws import traces, whole_draws_agree
 from ..models._topic_word import TopicWord
 from ..samplers import BaseSampler
 from ..utils._conditions import Array, Counted, Either, Lacking, Names, Real, Sizes, Whole, key
 from ..utils._declared import Held, Settings, holds
 from ._family_admixture_tokens import DirichletTokens, FamilyTokens
 from ._topic_counts import TopicCounts
-from ._topic_draws import traces, whole_draws_agree
 
 if TYPE_CHECKING:  # that module needs this one
     from ._family_admixture import ExponentialFamilyAdmixture

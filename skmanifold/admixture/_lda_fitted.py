@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inference._fitted_draws import whole_draws_agree
 from ..models._topic_word import TopicWord
 from ..samplers import BaseSampler
 from ..samplers._lazy_rows import LazyRows
@@ -11,7 +12,7 @@ from ..utils._conditions import Array, Counted, Lacking, Names, OrNone, Sizes, W
 from ..utils._declared import Held, Settings, holds
 from ._lda_streams import TopicStream
 from ._topic_counts import TopicCounts, topic_word_prior
-from ._topic_draws import topic_traces, whole_draws_agree
+from ._topic_draws import topic_traces
 
 if TYPE_CHECKING:  # that module needs this one
     from ._lda import StochasticLDA

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..inference._fitted_draws import traces, whole_draws_agree
 from ..samplers import BaseSampler
 from ..utils._conditions import Array, Condition, Counted, Lacking, Names, OrNone, Real, Sizes, Whole, key
 from ..utils._declared import Held, Settings, holds
@@ -13,7 +14,6 @@ from ._spherical_model import MOST_CONCENTRATED
 from ._spherical_plans import FactorStream, is_variational
 from ._spherical_setup import PRIOR, Setup
 from ._spherical_streams import SphericalStream
-from ._topic_draws import traces, whole_draws_agree
 
 if TYPE_CHECKING:  # those modules need this one
     from ._orthogonal import OrthogonalSphericalAdmixture

@@ -1,14 +1,12 @@
-"""What draws of topics, and the traces of their chains, must satisfy in a fitted estimator."""
+"""What draws of topics of words must satisfy in a fitted estimator."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from ..inference._fitted_draws import traces
+from ..utils._conditions import Array, Condition, Keyed, Real
 
-from ..utils._conditions import Array, Condition, Keyed, Lacking, Real, Whole, index
-
-_TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
 _WEIGHTS = Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1)
 _COMPONENTS = Array("float32", ("n_chains", "n_component_draws", "n_components", "n_features"), low=0, sums_to_one=-1)
 DRAW = Keyed(  # of a stream
@@ -19,46 +17,7 @@ DRAW = Keyed(  # of a stream
 )
 
 
-_SMALL = {"topic_weights", "concentration"}
-
-
-def traces(*names: str, **others: Condition) -> dict[str, Condition]:
-    """Conditions of what a fit by chains leaves; draws that take no more than a few numbers each are all there.
-
-    Parameters
-    ----------
-    *names : str
-        Of the log densities of draws, one of which is there.
-    **others : condition
-        Of the other draws.
-    """
-    return {
-        "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
-        "n_iter_": Lacking(Whole()),
-        "_posterior": Lacking(Keyed(_SMALL & others.keys(), **dict.fromkeys(names, _TRACE), **others)),
-        "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
-    }
-
-
 def topic_traces(**others: Condition) -> dict[str, Condition]:
-    """The same of topics of words."""
+    """Conditions of what a fit by chains leaves, for topics of words."""
     draws: dict[str, Any] = {"topic_weights": _WEIGHTS, "components": _COMPONENTS, **others}
     return traces("log_likelihood", "log_joint", **draws)
-
-
-def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:
-    """Whether the draws that are said to be whole are there, and the chain that is best."""
-    learned = vars(estimator)
-    posterior = learned.get("_posterior")
-    if has_best and (posterior is not None or learned.get("_stream") is not None) and "best_chain_" not in learned:
-        return "lacks best_chain_"
-    if posterior is None:
-        return None if learned.get("n_batch_iter_", 0) else "lacks its draws"
-    if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
-        return "lacks the log density of its draws"
-    which = learned.get("_component_draws")
-    if which is None or (np.diff(which) <= 0).any():
-        return "has draws of components that are not in order"
-    if len(which) and "components" not in posterior:
-        return "lacks the draws of its components"
-    return None

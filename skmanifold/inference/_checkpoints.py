@@ -75,7 +75,7 @@ class Checkpoints:
         with clear_if_unwritable(what, self.folder, "; the one before, if any, is untouched"):
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # what is left of one that was removed
-            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # which nobody else may open
+            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # which no other user may open
             try:
                 header = {
                     "format": _FORMAT,

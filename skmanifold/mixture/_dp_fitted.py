@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..admixture._topic_draws import traces, whole_draws_agree
+from ..inference._fitted_draws import traces, whole_draws_agree
 from ..samplers import BaseSampler, State
 from ..samplers._fitted_states import is_of, nothing
 from ..samplers._sticks import MOST_CONCENTRATED

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..admixture._topic_draws import traces, whole_draws_agree
 from ..emissions._base import BaseEmission
 from ..emissions._families import FAMILY, are_of_family
+from ..inference._fitted_draws import traces, whole_draws_agree
 from ..samplers import BaseSampler
 from ..utils._block_sums import BlockSums
 from ..utils._conditions import FLAG, Array, Counted, Lacking, ListOf, Names, Real, Sizes, Whole, index, key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..admixture._topic_draws import traces
+from ..inference._fitted_draws import traces
 from ..samplers import BaseSampler
 from ..utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
 from ..utils._declared import Held, Settings, holds

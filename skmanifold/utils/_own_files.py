@@ -12,7 +12,7 @@ class ForeignFileError(ValueError):
 
 
 def check_own(path: Path, is_folder: bool = False) -> int:
-    """Raise a ForeignFileError unless this user owns a plain file, or a folder, and nobody else may write to it.
+    """Raise a ForeignFileError unless this user owns a plain file, or a folder, and no other user may write to it.
 
     Returns
     -------
