@@ -8,7 +8,7 @@ import numpy as np
 
 from ..inference._fitted_draws import traces, whole_draws_agree
 from ..samplers import BaseSampler, State
-from ..samplers._fitted_states import is_of, nothing
+from ..samplers._fitted_states import is_of
 from ..samplers._sticks import MOST_CONCENTRATED
 from ..utils._conditions import (
     FLAG,
@@ -28,7 +28,7 @@ from ..utils._conditions import (
     key,
 )
 from ..utils._declared import Held, Settings, holds
-from ._dp_stream import MOST_COMPONENTS, MixtureStream
+from ._dp_stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 from ._mixture_counts import MixtureCounts
 from ._mixture_draws import CountedDraw, ParameterDraw
 from ._stochastic_slice import Blocks
@@ -47,18 +47,7 @@ def _state(value: Any, where: str, sizes: Sizes) -> None:
     _STATE(value, where, sizes)
 
 
-_STATE = Held(
-    State,
-    position=Held(Blocks),
-    key=key,
-    n_steps=Whole(),
-    log_density=Real(nan=True, infinite=True),
-    momentum=nothing,
-    thermostat=nothing,
-    statistics=Held(MixtureCounts),
-    latents=index("n_rows", below="n_clusters", dtype="int32"),
-    memory=nothing,
-)
+_STATE = state_of_blocks(Held(MixtureCounts), latents=index("n_rows", below="n_clusters", dtype="int32"))
 
 
 def _agree(mixture: DPCategoricalMixture, sizes: Sizes) -> str | None:

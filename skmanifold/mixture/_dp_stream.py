@@ -12,7 +12,7 @@ from ..inference._draw_store import DrawStore, stores
 from ..inference._draw_stream import chains_agree
 from ..samplers import State
 from ..samplers._fitted_states import nothing
-from ..utils._conditions import ListOf, Real, Sizes, Tuple, Whole, key
+from ..utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ..utils._declared import Held, holds
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
@@ -27,6 +27,22 @@ _LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is e
 MOST_COMPONENTS = 1 << 24  # that draws may tell of
 
 
+def state_of_blocks(statistics: Condition, latents: Condition = nothing, memory: Condition = nothing) -> Held:
+    """Condition of a chain of the mixture's blocks."""
+    return Held(
+        State,
+        position=Held(Blocks),
+        key=key,
+        n_steps=Whole(),
+        log_density=Real(nan=True, infinite=True),
+        momentum=nothing,
+        thermostat=nothing,
+        statistics=statistics,
+        latents=latents,
+        memory=memory,
+    )
+
+
 def _state(value: Any, where: str, sizes: Sizes) -> None:
     """Of blocks, sums and components that are as many."""
     if isinstance(value, State) and isinstance(value.statistics, Sums):
@@ -34,18 +50,7 @@ def _state(value: Any, where: str, sizes: Sizes) -> None:
     _STATE(value, where, sizes)
 
 
-_STATE = Held(
-    State,
-    position=Held(Blocks),
-    key=key,
-    n_steps=Whole(),
-    log_density=Real(nan=True, infinite=True),
-    momentum=nothing,
-    thermostat=nothing,
-    statistics=Held(Sums),
-    latents=nothing,
-    memory=Held(Instantiated),
-)
+_STATE = state_of_blocks(Held(Sums), memory=Held(Instantiated))
 
 
 def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
