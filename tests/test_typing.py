@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib
 import inspect
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -241,11 +243,14 @@ def check(tmp_path_factory) -> Callable[..., list[tuple[int, str]]]:
     # of its own, as options differ, and kept: the first run reads the types of the whole package
     cache = Path(tempfile.gettempdir()) / f"skmanifold-mypy-{os.getuid()}"
 
-    def run(program: str, installed: Path = PACKAGE.parent, *options: str) -> list[tuple[int, str]]:
+    def run(program: str, installed: Path | None = PACKAGE.parent, *options: str) -> list[tuple[int, str]]:
         source = folder / "program.py"
         source.write_text(program)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MYPY")}
-        environment["PYTHONPATH"] = str(installed)  # where mypy looks for packages as in site-packages
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MYPY", "PYTHONPATH"))
+        }
+        if installed is not None:  # elsewhere than in the environment
+            environment["PYTHONPATH"] = str(installed)  # where mypy looks for packages as in site-packages
         shared = ("--strict", "--config-file=", f"--cache-dir={cache}", "--no-error-summary", "--hide-error-context")
         command = [sys.executable, "-m", "mypy", *shared, *options, source.name]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -267,6 +272,18 @@ def test_every_mistake_of_a_program_is_found(check):
     first = lines.index("", 1) + 2  # after the imports
     errors = check(MISTAKES)
     assert {number for number, _ in errors} == set(range(first, len(lines) + 1))
+
+
+def test_type_checkers_see_the_package_as_the_readme_installs_it(check):
+    """Import hooks of editable installs are code, which no type checker runs: the install must be a path or a copy."""
+    try:
+        installed = distribution("skmanifold")
+    except PackageNotFoundError:
+        pytest.skip("skmanifold is not installed, but imported from a path")
+    origin = json.loads(installed.read_text("direct_url.json") or "{}").get("url")
+    if origin is not None and origin != PACKAGE.parent.as_uri():
+        pytest.skip(f"another copy of skmanifold is installed: {origin}")
+    assert check("import skmanifold\n\nskmanifold.StochasticLDA(3).fits\n", None)[0][1].startswith('"StochasticLDA" has')
 
 
 def test_types_are_read_because_the_package_says_that_it_has_them(check, tmp_path):
