@@ -1,5 +1,6 @@
 """How the site is built: `sphinx-build -W --keep-going -b html doc doc/_build/html`, from the repository's root."""
 
+import functools
 import importlib
 import inspect
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 os.environ.setdefault("MPLBACKEND", "Agg")
 sys.path.insert(0, str(Path(__file__).parent))
 
+from numpydoc.docscrape import ClassDoc
 from sphinx.util import logging
 
 import skmanifold
@@ -70,7 +72,30 @@ def members_of(module: str, name: str, members: list[str]) -> tuple[list[str], l
     return own, inherited
 
 
-autosummary_context = {"members_of": members_of}
+def properties_of(module: str, name: str) -> list[str]:
+    """Public properties of a class, but for those that its docstring lists among its attributes."""
+    cls = getattr(importlib.import_module(module), name)
+    listed = {
+        name.strip()
+        for entry in ClassDoc(cls, config={"show_class_members": False})["Attributes"]
+        for name in entry.name.split(",")
+    }
+    found: dict[str, None] = {}
+    for owner in cls.__mro__:
+        if owner.__module__.startswith("skmanifold"):
+            for member, value in vars(owner).items():
+                if isinstance(value, (property, functools.cached_property)) and not member.startswith("_"):
+                    found.setdefault(member)
+    return [member for member in found if member not in listed]
+
+
+def escape_initials(app, what, name, obj, options, lines) -> None:
+    """Keep "A. Author" and "m.", at the beginning of a line or a reference, from becoming the first item of a list."""
+    initial = re.compile(r"^(\s*(?:\.\. \[[^]]+\] )?[A-Za-z])\.(?= |$)")
+    lines[:] = [initial.sub(r"\1\\.", line) for line in lines]
+
+
+autosummary_context = {"members_of": members_of, "properties_of": properties_of}
 
 
 def check_names(app) -> None:
@@ -191,3 +216,4 @@ def setup(app) -> None:
     app.connect("source-read", point_into_site)
     app.connect("autodoc-process-docstring", describe_data)
     app.connect("autodoc-process-docstring", escape_shapes, priority=900)  # after numpydoc
+    app.connect("autodoc-process-docstring", escape_initials, priority=900)

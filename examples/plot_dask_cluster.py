@@ -9,7 +9,7 @@ compare.
 
 The cluster is a small one within this process, as the page is to run everywhere; `LocalCluster` without
 ``processes=False`` starts processes, and other kinds of clusters take other machines. It needs Dask: ``pip install
-distributed``. Without it the page says so and ends.
+"dask[distributed]"``. Without it the page says so and ends.
 """
 
 # %%

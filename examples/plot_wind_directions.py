@@ -102,7 +102,7 @@ print(
 # The pictures
 # ------------
 # A rose shows where the wind comes from: bars for the hours of two years, a black line for the mixture, and a coloured
-# one for each of its winds. Next to it the criterion, and the hours of the day at which each wind blows in July and in
+# one for each of its winds. Next to it the BIC (those of one and two winds lie above the frame), and the hours of the day at which each wind blows in July and in
 # January.
 
 purple, green, orange, blue = "#7d5ba6", "#3a8f4d", "#e08214", "#1b6ca8"
@@ -131,7 +131,7 @@ ax.plot(numbers, criterion - criterion.min(), "o-", color="#08519c")
 ax.plot(len(order), 0, "o", color="#cb6a5d", markersize=9)
 ax.set(
     xlabel="number of winds",
-    ylabel="above the lowest (one and two: far beyond)",
+    ylabel="BIC minus its lowest value",
     title="how many winds?",
     xticks=numbers,
 )

@@ -79,7 +79,7 @@ class FrameUncertainty(TopicUncertainty):
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         check_is_fitted(self)
         if not self._has_sizes:

@@ -58,7 +58,7 @@ def to_pyldavis(
     try:
         import pyLDAvis
     except ImportError as error:
-        raise ImportError("to_pyldavis needs pyLDAvis: pip install skmanifold[pyldavis].") from error
+        raise ImportError('to_pyldavis needs pyLDAvis: pip install "skmanifold[pyldavis]".') from error
     if max_features is not None:
         check_scalar(max_features, "max_features", Integral, min_val=1)
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)

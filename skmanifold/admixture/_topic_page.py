@@ -58,7 +58,7 @@ class TopicPage:
         Raises
         ------
         ImportError
-            Where pyLDAvis is not installed (``pip install skmanifold[pyldavis]``).
+            Where pyLDAvis is not installed (``pip install "skmanifold[pyldavis]"``).
         ValueError
             If X has no tokens, or names do not fit its columns.
         """

@@ -287,7 +287,7 @@ def _diagnose(name, values):
     try:
         from arviz_stats.base import array_stats
     except ImportError as error:
-        raise ImportError(f"The {name} of topics needs arviz-stats: pip install skmanifold[arviz].") from error
+        raise ImportError(f'The {name} of topics needs arviz-stats: pip install "skmanifold[arviz]".') from error
     if values.shape[1] < _MIN_DRAWS or (name == "rhat" and len(values) < 2):
         return np.full(values.shape[2:], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move

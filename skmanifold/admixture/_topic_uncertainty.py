@@ -108,7 +108,7 @@ class TopicUncertainty:
         AttributeError
             If the sampler does not draw the topics.
         ImportError
-            Where arviz-stats is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-stats is not installed (``pip install "skmanifold[arviz]"``).
         """
         draws = self._draws_of_topics()
         match = match_chains(draws, self.best_chain_)
@@ -130,7 +130,7 @@ class TopicUncertainty:
         AttributeError
             If the sampler does not draw the topics.
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
         kept = self._component_draws if hasattr(self, "_posterior") else None  # a stream keeps whole draws alone

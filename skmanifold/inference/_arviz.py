@@ -49,7 +49,7 @@ def to_tree(
     try:
         from arviz_base import from_dict
     except ImportError as error:
-        raise ImportError("to_arviz needs arviz-base: pip install skmanifold[arviz].") from error
+        raise ImportError('to_arviz needs arviz-base: pip install "skmanifold[arviz]".') from error
     n_draws = max(np.shape(values)[1] for values in draws.values())
     if n_draws == 0:
         raise ValueError("No draws were kept: raise max_draws_bytes, or lower burn_in or thin.")

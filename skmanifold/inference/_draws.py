@@ -99,7 +99,7 @@ class Draws:
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         draws = {"position": self.position, **self.stats}
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)
@@ -108,7 +108,7 @@ class Draws:
         try:
             from arviz_stats.base import array_stats
         except ImportError as error:
-            raise ImportError(f"{name} needs arviz-stats: pip install skmanifold[arviz].") from error
+            raise ImportError(f'{name} needs arviz-stats: pip install "skmanifold[arviz]".') from error
         return np.asarray(getattr(array_stats, name)(self.position, chain_axis=0, draw_axis=1, **options))
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ def pyplot(caller: str) -> Any:
     try:
         import matplotlib.pyplot
     except ImportError as error:
-        raise ImportError(f"{caller} needs matplotlib: pip install skmanifold[demo].") from error
+        raise ImportError(f'{caller} needs matplotlib: pip install "skmanifold[demo]".') from error
     return matplotlib.pyplot
 
 

@@ -250,7 +250,7 @@ class MixtureInference:
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
             If there are no draws yet.
         """

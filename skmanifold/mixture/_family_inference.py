@@ -90,7 +90,7 @@ class FamilyInference:
         AttributeError
             If the sampler does not draw the parameters.
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
             If no draws of the components were kept.
         """

@@ -217,7 +217,7 @@ class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, Bas
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
             If the fit of a class was stopped before there was a draw.
         """

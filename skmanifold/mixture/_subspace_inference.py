@@ -253,7 +253,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install skmanifold[arviz]``).
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
             If the fit was stopped before there was a draw.
         """

@@ -164,5 +164,5 @@ def test_families_without_words_are_not(emission):
 
 def test_without_pyldavis_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyLDAvis", None)
-    with pytest.raises(ImportError, match=r"^to_pyldavis needs pyLDAvis: pip install skmanifold\[pyldavis\]\.$"):
+    with pytest.raises(ImportError, match=r'^to_pyldavis needs pyLDAvis: pip install "skmanifold\[pyldavis\]"\.$'):
         topics_of().to_pyldavis(corpus())

@@ -285,9 +285,9 @@ def test_without_arviz_a_sentence_says_what_to_install(monkeypatch):
     _, weights, _, _ = _make_chains(2, 4)
     for module in ("arviz_stats.base", "arviz_base"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"needs arviz-stats: pip install skmanifold\[arviz\]"):
+    with pytest.raises(ImportError, match=r'needs arviz-stats: pip install "skmanifold\[arviz\]"'):
         diagnose_topics(None, weights, _one_order(2, 5))
-    with pytest.raises(ImportError, match=r"needs arviz-base: pip install skmanifold\[arviz\]"):
+    with pytest.raises(ImportError, match=r'needs arviz-base: pip install "skmanifold\[arviz\]"'):
         to_arviz({"topic_weights": weights})
 
 

@@ -340,7 +340,7 @@ def test_without_draws_there_is_one_clear_sentence():
 @pytest.mark.parametrize("name", ["subspaces gibbs", "classifier", "dp slice", "mixture gaussian", "lda gibbs"])
 def test_without_arviz_a_sentence_says_what_to_install(monkeypatch, name):
     monkeypatch.setitem(sys.modules, "arviz_base", None)
-    with pytest.raises(ImportError, match=r"^to_arviz needs arviz-base: pip install skmanifold\[arviz\]\.$"):
+    with pytest.raises(ImportError, match=r'^to_arviz needs arviz-base: pip install "skmanifold\[arviz\]"\.$'):
         fitted(name).to_arviz()
 
 

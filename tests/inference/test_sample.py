@@ -135,7 +135,7 @@ def test_draws_convert_to_arviz():
 @pytest.mark.parametrize(("method", "module"), [("ess", "arviz_stats.base"), ("to_arviz", "arviz_base")])
 def test_without_arviz_a_sentence_says_what_to_install(monkeypatch, method, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"needs arviz-\w+: pip install skmanifold\[arviz\]"):
+    with pytest.raises(ImportError, match=r'needs arviz-\w+: pip install "skmanifold\[arviz\]"'):
         getattr(draw(), method)()
 
 

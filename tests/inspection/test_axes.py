@@ -37,7 +37,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(name, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError) as caught:
         _PLOTS[name]()
-    assert str(caught.value) == f"{name} needs matplotlib: pip install skmanifold[demo]."
+    assert str(caught.value) == f'{name} needs matplotlib: pip install "skmanifold[demo]".'
 
 
 @pytest.mark.parametrize("name", [name for name in _PLOTS if name.endswith(".plot")])
