@@ -75,11 +75,8 @@ def members_of(module: str, name: str, members: list[str]) -> tuple[list[str], l
 def properties_of(module: str, name: str) -> list[str]:
     """Public properties of a class, but for those that its docstring lists among its attributes."""
     cls = getattr(importlib.import_module(module), name)
-    listed = {
-        name.strip()
-        for entry in ClassDoc(cls, config={"show_class_members": False})["Attributes"]
-        for name in entry.name.split(",")
-    }
+    described = ClassDoc(cls, config={"show_class_members": False})["Attributes"]
+    listed = {name.strip() for entry in described for name in entry.name.split(",")}
     found: dict[str, None] = {}
     for owner in cls.__mro__:
         if owner.__module__.startswith("skmanifold"):

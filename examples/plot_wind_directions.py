@@ -102,8 +102,8 @@ print(
 # The pictures
 # ------------
 # A rose shows where the wind comes from: bars for the hours of two years, a black line for the mixture, and a coloured
-# one for each of its winds. Next to it the BIC (those of one and two winds lie above the frame), and the hours of the day at which each wind blows in July and in
-# January.
+# one for each of its winds. Next to it the BIC (those of one and two winds lie above the frame), and the hours of the
+# day at which each wind blows in July and in January.
 
 purple, green, orange, blue = "#7d5ba6", "#3a8f4d", "#e08214", "#1b6ca8"
 colours = [purple, green, orange, blue, "#b03a48", "#8c6d46", "0.5", "0.2"][: len(order)]
