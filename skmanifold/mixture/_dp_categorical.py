@@ -114,10 +114,13 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: of all partitions the one (as far as the search finds) with the least expected variation
-        of information to the draws [3]_. Components are numbered from the largest. Not set by `partial_fit`.
+        The point partition: of the partitions with no more components than a draw has, the one (as far as the search
+        finds) with the least expected variation of information to the draws [3]_. Without that limit a row that no
+        other row is with in half of the draws would be a component by itself. Components are numbered from the
+        largest. Not set by `partial_fit`.
     n_components_ : int
-        Number of components of the point partition. Of a stream, those expected to have at least half a row.
+        Number of components of the point partition, at most the largest of any draw; ``n_components_posterior_`` shows
+        how certain it is. Of a stream, the components expected to have at least half a row.
     weights_ : ndarray of shape (n_components_,)
         Shares of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1: the rest is for
         components that no fitted row has.
