@@ -123,8 +123,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     concentration_ : float
         Posterior mean of the concentration, or as given.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows. See the notes: it overestimates a number that is
-        finite.
+        Posterior probabilities of 0, 1, 2, ... components with rows; an overestimate of a finite number, see the notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and for as many as `max_draws_bytes` allows ``"weights"`` and ``"components"`` (padded
@@ -153,9 +152,9 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     Notes
     -----
-    If the rows come from a finite mixture, the number of components with rows is overestimated: its posterior does not
-    concentrate at the true number as rows are added [4]_. Small superfluous components are typical. Read the number as
-    how many components this model uses, and judge the fit by `score` on held-out rows.
+    If the rows come from a finite mixture, the number of its components is overestimated: with a fixed concentration
+    the posterior does not concentrate at the true number however many rows there are [4]_. Superfluous components are
+    small. Judge a fit by `score` on held-out rows.
 
     Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out, as in all scores
     of the library.
