@@ -55,7 +55,8 @@ print(f"{train.sum() / train.shape[0]:.1f} visits each")
 # By default a chain begins with a hundred clusters of visitors, dealt out at random, and is left with those that it
 # needs. It can also begin with one, and split it. With so many rows, clusters are split and merged only now and then:
 # if the two disagree, they have not forgotten where they began, and the number is known but roughly. Visitors who were
-# held out tell whom to believe.
+# held out tell whom to believe. If there is a true, finite number, a Dirichlet process overestimates it (Miller and
+# Harrison, 2013).
 
 mixture = DPCategoricalMixture(n_chains=2, max_iter=250, random_state=0, n_jobs=2).fit(train)
 from_one = DPCategoricalMixture(init=1, max_iter=250, random_state=0).fit(train)

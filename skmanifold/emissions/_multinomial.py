@@ -6,7 +6,7 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
 from ..utils._conditions import Array
@@ -33,8 +33,10 @@ from ._linear_kernels import fill_multinomial
 class Multinomial(BaseEmission):
     r"""Counts of features, multinomial given the component and the row's total: documents and their words.
 
-    .. math:: p(x_i \mid z_i = k) = \frac{(\sum_v x_{iv})!}{\prod_v x_{iv}!} \prod_v \phi_{kv}^{x_{iv}}, \qquad
-        \phi_k \sim \mathrm{Dir}(\beta).
+    .. math:: p(x_i \mid z_i = k) = \prod_v \phi_{kv}^{x_{iv}}, \qquad \phi_k \sim \mathrm{Dir}(\beta).
+
+    This is the probability of the row's tokens in one given order. The multinomial coefficient, the number of such
+    orders, is left out here and in all scores of the library: no parameter changes it.
 
     The statistics of a component are its numbers of tokens :math:`s_{kv}`; the mode in the natural (softmax)
     parameters is
@@ -69,9 +71,7 @@ class Multinomial(BaseEmission):
     ) -> LinearRows:
         """A user's X of counts."""
         counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=False)
-        totals = sums_of_rows(counts, counts.counts)
-        log_base = gammaln(totals + 1.0) - sums_of_rows(counts, gammaln(counts.counts + 1.0))
-        return LinearRows(*counts, log_base)
+        return LinearRows(*counts, None)
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """The family of rows; it remembers how many tokens they have, for rows like them."""

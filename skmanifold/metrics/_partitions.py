@@ -161,7 +161,9 @@ def point_partition(
     to be the least of all; it is never worse than the draw that the first search started from, or than one cluster.
 
     Where draws are so unsure of single rows that two of them share little, one cluster may be nearer to all of them
-    than any partition that looks like them: such is this distance, and its minimum is no count of clusters.
+    than any partition that looks like them. Where they are sure of most rows, a row that no other row is with in half
+    of the draws is best left by itself, so that the minimum may have more clusters than any draw: `max_components`
+    limits them. The minimum of this distance is no estimate of the number of clusters.
 
     That draw is the best of all, if that takes reading no more than some 10^9 labels (draws squared times distinct
     rows); of more draws the best of as many of them, evenly spaced, as this allows.

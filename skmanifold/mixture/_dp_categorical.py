@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from functools import partial
 from numbers import Integral, Real
@@ -14,29 +13,23 @@ from sklearn.base import DensityMixin
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import labels_of_all, rows_to_fit
-from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
-from ..metrics._partitions import compact_labels
 from ..models import IncompatibleError, check_compatible
 from ..samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
 from ..samplers._resolve import resolve_sampler
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
-from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ._dp_fitted import fitted_mixture
 from ._dp_inference import MixtureInference
 from ._dp_model import DPModel
 from ._dp_posterior import estimate_mixture, point_estimate, record_mixture, summarise
+from ._dp_setup import build_model, draw_store, initial_labels
 from ._dp_stream import MixtureStream
 from ._encoding import category_table, count_table, fit_categories, validate_codes
 from ._stochastic_slice import StochasticSlice
 from ._table import Table
-
-_AUTO_CLUSTERS = 100
-_MAX_TABLE_BYTES = 4 << 30  # of category probabilities
-_EXPECTED_COMPONENTS = 50  # for how much memory a draw may take
 
 
 @fitted_mixture
@@ -114,10 +107,13 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: of all partitions the one (as far as the search finds) with the least expected variation
-        of information to the draws [3]_. Components are numbered from the largest. Not set by `partial_fit`.
+        The point partition: of the partitions with no more components than the median of the draws, the one (as far
+        as the search finds) with the least expected variation of information to the draws [3]_. Without that limit a
+        row that no other row is with in half of the draws would be a component by itself. Components are numbered from
+        the largest. Not set by `partial_fit`.
     n_components_ : int
-        Number of components of the point partition. Of a stream, those expected to have at least half a row.
+        Number of components of the point partition, at most the median of the draws; ``n_components_posterior_`` shows
+        how certain it is. Of a stream, the components expected to have at least half a row.
     weights_ : ndarray of shape (n_components_,)
         Shares of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1: the rest is for
         components that no fitted row has.
@@ -127,7 +123,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     concentration_ : float
         Posterior mean of the concentration, or as given.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows.
+        Posterior probabilities of 0, 1, 2, ... components with rows; an overestimate of a finite number, see the notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and for as many as `max_draws_bytes` allows ``"weights"`` and ``"components"`` (padded
@@ -151,11 +147,17 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     See Also
     --------
+    ExponentialFamilyMixture : A given number of components; its score of counts has the same convention.
     sklearn.mixture.BayesianGaussianMixture : Variational mixture of Gaussians, truncated.
 
     Notes
     -----
-    Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out everywhere.
+    If the rows come from a finite mixture, the number of its components is overestimated: with a fixed concentration
+    the posterior does not concentrate at the true number however many rows there are [4]_. Superfluous components are
+    small. Judge a fit by `score` on held-out rows.
+
+    Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out, as in all scores
+    of the library.
     Fractional counts are rounded at random, up with the probability of their fraction, from a stream keyed by row and
     column in `fit` and by the row's content elsewhere.
 
@@ -167,6 +169,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
        American Statistical Association 104, 2009.
     .. [3] S. Wade and Z. Ghahramani, "Bayesian cluster analysis: point estimation and credible balls", Bayesian
        Analysis 13, 2018.
+    .. [4] J. W. Miller and M. T. Harrison, "A simple example of Dirichlet process mixture inconsistency for the number
+       of components", NeurIPS 2013.
 
     Examples
     --------
@@ -178,6 +182,11 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     3
     >>> mixture.predict(X[:5]).shape
     (5,)
+
+    Membership probabilities are features for the next step of a pipeline:
+
+    >>> mixture.set_output(transform="pandas").transform(X[:5]).columns.tolist()
+    ['dpcategoricalmixture0', 'dpcategoricalmixture1', 'dpcategoricalmixture2']
     """
 
     _blocks = ("sampler", "weights_sampler")
@@ -295,11 +304,11 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
         key = root_key(self.random_state)
         table = self._fitted_table(X, subkey(key, Purpose.ROUNDING), begins=True)
-        init = self._initial_labels(table.n_rows)
+        init = initial_labels(self.init, table.n_rows)
         common = {**self._inference(key, table, X), "sampler_": sampler}
-        stride = max(1, -(-schedule.n_draws // max(1, self._draw_store(table).max_draws)))
+        stride = max(1, -(-schedule.n_draws // max(1, draw_store(self, table).max_draws)))
         with self._open_workers() as (chain_workers, kernel_workers):
-            model = self._model(table, init, kernel_workers)
+            model = build_model(self, table, init, kernel_workers)
             if mover is sampler:  # others are asked what they need of sticks and components when they begin
                 check_compatible(sampler, model, self._samplers.values())
             fitted = self._run_chains(
@@ -362,12 +371,13 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         scale = self.total_samples / table.n_rows
         rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
         with self._open_workers() as (chain_workers, kernel_workers):
-            model = self._model(table, self._initial_labels(table.n_rows) if begins else 1, kernel_workers)
+            init = initial_labels(self.init, table.n_rows) if begins else 1
+            model = build_model(self, table, init, kernel_workers)
             if not isinstance(mover, StochasticSlice):
                 check_compatible(mover, model, self._samplers.values())
                 raise IncompatibleError(f"{type(mover).__name__} needs all rows at once: partial_fit has minibatches.")
             if begins:
-                store = self._draw_store(table)
+                store = draw_store(self, table)
                 stream = MixtureStream.begin(mover, model, key, self.n_chains, scale, store, chain_workers)
             else:
                 stream = self._stream or self._leave_rows(mover, model)
@@ -382,7 +392,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     def _leave_rows(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
         """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
         states = [mover.leave_rows(model, state, self.total_samples / len(self.labels_)) for state in self._states]
-        return MixtureStream(states, self._draw_store(model.table))
+        return MixtureStream(states, draw_store(self, model.table))
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the point partition.
@@ -431,48 +441,6 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         start = fit_categories(self, codes, self.min_categories) if begins else self._column_start
         return category_table(self, codes, start, handle_unknown=self.handle_unknown)
 
-    def _initial_labels(self, n_rows: int) -> int | np.ndarray:
-        """Number of labels to deal out at random, or the user's own labels, compact."""
-        if isinstance(self.init, str):
-            return min(_AUTO_CLUSTERS, n_rows)
-        if isinstance(self.init, Integral):
-            return min(int(self.init), n_rows)
-        labels = np.asarray(self.init)
-        if labels.shape != (n_rows,) or labels.dtype.kind not in "iu" or labels.min() < 0:
-            raise ValueError(
-                f"init must be 'auto', a number of clusters or {n_rows} labels that are whole numbers from 0, one for "
-                f"each row; got an array of shape {labels.shape} and type {labels.dtype}."
-            )
-        return compact_labels(labels)
-
-    def _draw_store(self, table: Table) -> DrawStore:
-        """A store for as many whole draws of a chain as fit into `max_draws_bytes`, about."""
-        draw_bytes = 4 * table.n_rows + 24 * table.n_categories * _EXPECTED_COMPONENTS
-        return DrawStore.within(self.max_draws_bytes, draw_bytes * self.n_chains, self.thin)
-
-    def _model(self, table: Table, init: int | np.ndarray, workers: Workers) -> DPModel:
-        prior = np.asarray(self.concentration_prior)
-        if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):
-            raise ValueError(
-                "concentration_prior must be two positive numbers, shape and rate of a gamma distribution; got "
-                f"{self.concentration_prior!r}."
-            )
-        n_components = (self.concentration or 0.0) * math.log(1e3 * table.n_rows)  # above the least slice, about
-        if 8 * n_components * table.n_categories > _MAX_TABLE_BYTES:
-            raise ValueError(
-                f"concentration={self.concentration:g} would need tables of {n_components:.1g} components, more than "
-                f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: lower it."
-            )
-        return DPModel(
-            table,
-            float(self.category_prior),
-            self.concentration,
-            (float(prior[0]), float(prior[1])),
-            init=init,
-            batch_size=_batch_size(table) if self.batch_size == "auto" else self.batch_size,
-            workers=workers,
-        )
-
     def _inference(self, key: np.uint64, table: Table, X) -> dict[str, Any]:
         """What inference needs of the data."""
         fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
@@ -484,9 +452,3 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")
-
-
-def _batch_size(table: Table) -> int:
-    """Rows that take four times as long as drawing the components, or a hundredth of all if these are more."""
-    tokens_of_row = len(table.indices) / table.n_rows
-    return max(int(240 * table.n_categories / (tokens_of_row + 12)), table.n_rows // 100, 1)

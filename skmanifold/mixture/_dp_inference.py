@@ -20,6 +20,7 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import Ignored, MatrixLike, RandomStateLike
 from ._dp_stream import MixtureStream
 from ._encoding import category_table, count_table, validate_codes
+from ._membership import MembershipTransformer
 from ._mixture_draws import CountedDraw, ParameterDraw, log_predictive
 from ._table import Table
 
@@ -27,7 +28,7 @@ _MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs
 _CELLS_AT_ONCE = 1_000_000  # of rows drawn
 
 
-class MixtureInference:
+class MixtureInference(MembershipTransformer):
     """Methods of an estimator with a fitted mixture; not public.
 
     It has the constructor parameters named here, and when fitted what is declared below.
@@ -274,7 +275,7 @@ class MixtureInference:
         return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.emission == "multinomial"
         tags.input_tags.categorical = self.emission == "categorical"
         tags.input_tags.allow_nan = self.emission == "categorical"

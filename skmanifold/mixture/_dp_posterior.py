@@ -1,4 +1,4 @@
-"""From the chains of a mixture to what is told of them: draws, the partition nearest to all, sizes."""
+"""From the chains of a mixture to its fitted attributes: draws, the partition nearest to all, sizes."""
 
 from __future__ import annotations
 
@@ -49,14 +49,19 @@ def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-    """The partition nearest to all draws, where there are any, and what belongs to it."""
+    """The partition nearest to all draws, where there are any, and what belongs to it.
+
+    It has no more components than the median of the draws: the free optimum leaves each row alone that no other row is
+    with in half of the draws, and may so have more components than any draw.
+    """
     posterior = fitted["_posterior"]
     draws = posterior.get("labels")
     if draws is None or draws.shape[1] == 0:
         return {}
     labels = draws.reshape(-1, model.n_rows)
     evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
-    nearest = point_partition(labels[np.unique(evenly)], n_jobs=workers.n_workers)
+    most = int(np.median(posterior["n_components"]))
+    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
     given = model.concentration
     return _partition(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
 

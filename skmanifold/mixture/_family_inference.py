@@ -23,6 +23,7 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import Ignored, MatrixLike, RandomStateLike, available_if
 from ._family_kernels import fill_shares
 from ._family_model import Position, fill_log_terms
+from ._membership import MembershipTransformer
 
 _ROWS_OF_TASK = 2048
 _TO_UNIT = 2.0**-64
@@ -40,7 +41,7 @@ def _is_at_a_mode(estimator) -> bool:
     return True
 
 
-class FamilyInference:
+class FamilyInference(MembershipTransformer):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     It has the constructor parameters named here, and when fitted what is declared below.
@@ -164,7 +165,8 @@ class FamilyInference:
 
         With samplers that draw the parameters ("gibbs") the density is averaged over `n_predictive_draws` draws, before
         the logarithm is taken, whatever order the components stand in; with the others it is that of the estimate.
-        Counts have their multinomial coefficients and factorials; of missing cells nothing is said.
+        Multinomial rows are scored as their tokens in one given order, without multinomial coefficients, as in
+        `DPCategoricalMixture` and `StochasticLDA`; Poisson counts have their factorials. Missing cells are left out.
 
         Parameters
         ----------
@@ -197,7 +199,7 @@ class FamilyInference:
         Returns
         -------
         score : float
-            In nats a row.
+            In nats per row; of multinomial rows without multinomial coefficients.
         """
         return float(self.score_samples(X).mean())
 
@@ -213,7 +215,7 @@ class FamilyInference:
         Returns
         -------
         aic : float
-            Of the log likelihood at the estimate.
+            Of the log likelihood at the estimate, with densities as in `score_samples`.
         """
         return 2.0 * self._n_parameters() - 2.0 * self._log_likelihood(X)[0]
 
@@ -229,7 +231,7 @@ class FamilyInference:
         Returns
         -------
         bic : float
-            Of the log likelihood at the estimate.
+            Of the log likelihood at the estimate, with densities as in `score_samples`.
         """
         log_likelihood, n_rows = self._log_likelihood(X)
         return math.log(n_rows) * self._n_parameters() - 2.0 * log_likelihood
@@ -283,7 +285,7 @@ class FamilyInference:
         return self._family.n_parameters() + len(self.weights_) - 1
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         emission = self._emissions.get(self.emission) if isinstance(self.emission, str) else self.emission
         tags.input_tags.sparse = getattr(emission, "allows_sparse", False)
         tags.input_tags.allow_nan = getattr(emission, "allows_missing", False)

@@ -157,6 +157,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     >>> mixture = ExponentialFamilyMixture(2, random_state=0).fit(X)
     >>> sorted(mixture.weights_.round(2).tolist())
     [0.25, 0.75]
+    >>> mixture.transform(X[:5]).shape  # membership probabilities, for the next step of a pipeline
+    (5, 2)
     >>> counts = rng.poisson(np.where(rng.random((200, 1)) < 0.5, [[1.0, 9.0]], [[9.0, 1.0]]))
     >>> clusters = ExponentialFamilyMixture(2, emission="poisson", sampler="em", random_state=0).fit(counts)
     >>> bool(clusters.converged_)

@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
+from skmanifold.metrics import expected_variation_of_information, point_partition
 from skmanifold.samplers import SCIR, Slice
 from skmanifold.utils._threads import Workers
 
@@ -105,6 +106,19 @@ def test_point_estimates_are_those_of_the_point_partition(emission):
     terms = slow_log_terms(tokens, start, sizes, counts - 0.5, mixture.concentration_, 0.5)[:, :-1]
     expected = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
     np.testing.assert_allclose(mixture.predict_proba(X), expected, rtol=1e-9)
+
+
+def test_the_point_partition_has_no_more_components_than_the_median_draw():
+    X = make_categorical_mixture(200, 10, 8, category_prior=0.6, random_state=2).data  # rows of uncertain labels
+    mixture = DPCategoricalMixture("categorical", init=20, max_iter=60, random_state=0).fit(X)
+    draws = mixture.posterior_["labels"][0]
+    n_components = mixture.posterior_["n_components"]
+    free = point_partition(draws)
+    assert free.max() + 1 > n_components.max() + 5  # rows that are in no draw alone
+    assert n_components.min() <= mixture.n_components_ <= np.median(n_components)
+    loss, of_draws = (expected_variation_of_information(labels, draws) for labels in (mixture.labels_, draws))
+    assert loss < of_draws.min()
+    assert loss < 1.1 * expected_variation_of_information(free, draws)
 
 
 @each_emission

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.mixture import _von_mises_fisher_em as em_module
-from skmanifold.mixture import _von_mises_fisher_mixture as module
+from skmanifold.mixture import _von_mises_fisher_inference as module
 from skmanifold.mixture._von_mises_fisher_em import VonMisesFisherEM
 from skmanifold.mixture._von_mises_fisher_mixture import VonMisesFisherMixture
 from skmanifold.utils._directions import as_directions

@@ -1,0 +1,116 @@
+"""Mixtures in the middle of a pipeline: rows become membership probabilities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture, load
+
+from ._mixtures import small_counts, small_table
+
+
+def dense_counts():
+    counts = small_counts().toarray()
+    return counts[counts.any(axis=1)][:, counts.any(axis=0)]
+
+
+CASES = {
+    "dp-codes": (DPCategoricalMixture("categorical", init=5, max_iter=12, random_state=0), small_table),
+    "dp-counts": (DPCategoricalMixture(init=5, max_iter=12, random_state=0), small_counts),
+    "dp-scir": (DPCategoricalMixture(init=5, sampler="scir", max_iter=12, random_state=0), small_counts),
+    "gaussian": (ExponentialFamilyMixture(3, max_iter=12, random_state=0), dense_counts),
+    "multinomial": (ExponentialFamilyMixture(3, emission="multinomial", max_iter=12, random_state=0), small_counts),
+    "bernoulli": (
+        ExponentialFamilyMixture(2, emission="bernoulli", sampler="gibbs", max_iter=12, random_state=0),
+        lambda: np.minimum(dense_counts(), 1),
+    ),
+    "directions": (VonMisesFisherMixture(3, random_state=0), dense_counts),
+    "sparse directions": (VonMisesFisherMixture(3, assignment="hard", random_state=0), small_counts),
+}
+each_case = pytest.mark.parametrize(("mixture", "rows"), CASES.values(), ids=CASES)
+
+
+@each_case
+def test_rows_become_their_membership_probabilities(mixture, rows):
+    X = rows()
+    fitted = clone(mixture).fit(X)
+    memberships = fitted.transform(X)
+    assert memberships.shape == (X.shape[0], len(fitted.weights_))
+    np.testing.assert_allclose(memberships.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(memberships, fitted.predict_proba(X))
+    np.testing.assert_array_equal(memberships.argmax(axis=1), fitted.predict(X))
+    np.testing.assert_array_equal(clone(mixture).fit_transform(X), memberships)
+    np.testing.assert_array_equal(fitted.transform(X[[7]]), memberships[[7]])  # whatever the other rows
+
+
+@each_case
+def test_columns_have_names(mixture, rows):
+    with pytest.raises(NotFittedError):
+        clone(mixture).get_feature_names_out()
+    with pytest.raises(NotFittedError):
+        clone(mixture).transform(rows())
+    fitted = clone(mixture).set_output(transform="pandas")
+    frame = fitted.fit_transform(rows())
+    names = [f"{type(mixture).__name__.lower()}{k}" for k in range(len(fitted.weights_))]
+    assert frame.columns.tolist() == fitted.get_feature_names_out().tolist() == names
+    np.testing.assert_array_equal(frame, fitted.predict_proba(rows()))
+
+
+@each_case
+def test_a_fit_from_a_file_transforms_alike(mixture, rows, tmp_path):
+    fitted = clone(mixture).set_output(transform="pandas").fit(rows())
+    fitted.save(tmp_path / "mixture.skm")
+    pd.testing.assert_frame_equal(load(tmp_path / "mixture.skm").transform(rows()), fitted.transform(rows()))
+
+
+@each_case
+def test_a_classifier_follows_in_a_pipeline(mixture, rows):
+    X = rows()
+    y = clone(mixture).fit(X).labels_ == 0
+    pipeline = make_pipeline(clone(mixture), LogisticRegression(C=100.0)).fit(X, y)
+    assert pipeline.score(X, y) > 0.9
+    assert pipeline[:-1].get_feature_names_out().tolist() == pipeline[0].get_feature_names_out().tolist()
+
+
+def test_names_of_categories_and_a_search_go_through_a_pipeline_with_a_mixture_within():
+    answers = pd.DataFrame(np.array([*"abc", np.nan], object)[np.nan_to_num(small_table(), nan=3).astype(int)])
+    answers.columns = [f"q{j}" for j in range(answers.shape[1])]
+    y = np.random.default_rng(0).random(len(answers)) < 0.5
+    mixture = DPCategoricalMixture("categorical", init=5, max_iter=8, handle_unknown="ignore", random_state=0)
+    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+    pipeline = make_pipeline(encoder, mixture, LogisticRegression()).set_output(transform="pandas")
+    grid = {"dpcategoricalmixture__category_prior": [0.2, 2.0]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(answers, y)
+    assert search.predict_proba(answers).shape == (len(answers), 2)
+    fitted = search.best_estimator_
+    assert fitted[-1].feature_names_in_.tolist() == fitted[1].get_feature_names_out().tolist()
+
+
+def test_memberships_of_several_mixtures_stand_side_by_side():
+    X = dense_counts()
+    union = FeatureUnion([("a", CASES["gaussian"][0]), ("b", CASES["directions"][0])]).fit(X)
+    assert union.transform(X).shape == (len(X), 6)
+    assert union.get_feature_names_out()[3] == "b__vonmisesfishermixture0"
+
+
+def test_a_stream_has_the_columns_of_the_components_that_it_has_now():
+    X = sp.csr_array(small_counts())
+    mixture = DPCategoricalMixture(sampler="scir", init=5, max_iter=8, total_samples=100, random_state=0)
+    for first in (0, 25):
+        mixture.partial_fit(X[first : first + 25])
+        assert mixture.transform(X).shape[1] == len(mixture.get_feature_names_out()) == mixture.n_components_
+
+
+def test_weights_of_rows_go_to_the_fit_alone():
+    X = dense_counts()
+    weights = np.arange(len(X)) % 3.0
+    mixture = VonMisesFisherMixture(2, random_state=0)
+    fitted = clone(mixture).fit(X, sample_weight=weights)
+    np.testing.assert_array_equal(mixture.fit_transform(X, sample_weight=weights), fitted.transform(X))
