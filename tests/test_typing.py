@@ -286,12 +286,12 @@ def test_type_checkers_see_the_package_as_the_readme_installs_it(check):
 
 
 def test_types_are_read_because_the_package_says_that_it_has_them(check, tmp_path):
-    package = tmp_path / "skmanifold"
+    package = tmp_path / "copied"  # a name that no other place has
     package.mkdir()
     for name in ("__init__.py", "__init__.pyi", "_version.py"):
         shutil.copy(PACKAGE / name, package)
     (package / "__init__.pyi").write_text("from ._version import __version__ as __version__\n")
-    program = "import skmanifold\n\nprint(skmanifold.__version__)\n"
+    program = "import copied\n\nprint(copied.__version__)\n"
     ((line, said),) = check(program, tmp_path, "--no-incremental")
     assert line == 1
     assert "py.typed" in said
