@@ -82,8 +82,8 @@ def _check_connected(sampler: ManifoldSampler, manifold: Any) -> None:
         _check_connected(sampler, factor)
     if offers(manifold, GeodesicFlow) and manifold.dim == 0:
         raise ValueError(
-            f"{type(sampler).__name__} cannot move on {manifold!r}, whose dimension is 0: it consists of isolated points, "
-            "whose probabilities can be computed from the log density at each of them."
+            f"{type(sampler).__name__} cannot move on {manifold!r}, whose dimension is 0: it consists of isolated "
+            "points, whose probabilities can be computed from the log density at each of them."
         )
 
 
