@@ -19,6 +19,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
+from ._temperature import n_independent_coordinates, warn_of_heat
 
 _BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
 
@@ -74,6 +75,12 @@ def sample(
     NonFiniteError
         If a gradient is not finite. It carries the ``state``, and the ``draws`` until then.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, is not 1 by more than
+        20% and what chance explains: noise of minibatches that is not compensated for, or steps that are too large.
+
     Examples
     --------
     >>> import numpy as np
@@ -120,6 +127,10 @@ def sample(
         except NonFiniteError as error:
             error.draws = run.draws()
             raise
+    temperature, dim = run.stats.get("temperature"), target.manifold.dim
+    if temperature is not None:
+        n_coordinates = n_independent_coordinates(temperature, dim)
+        warn_of_heat(temperature, n_coordinates, "step_size", "target", stacklevel=3)
     return run.draws()
 
 

@@ -28,7 +28,8 @@ class Density(MinibatchTarget):
         Where it lives; a point is an array of ``manifold.shape``.
     grad_log_density : callable, optional
         ``f(x)``, the Euclidean gradient of the log density in the coordinates of `x`, shaped like `x`. (What points
-        off the manifold is projected away by the samplers.) All functions get read-only arrays: `x` is the chain itself.
+        off the manifold is projected away by the samplers.) All functions get read-only arrays, since `x` is the
+        chain itself.
     log_density : callable, optional
         ``g(x)``, the log density up to a constant, with respect to the manifold's base measure: Lebesgue on flat spaces
         and on simplexes (without the last coordinate of a row), surface measure on spheres and Stiefel manifolds.

@@ -47,7 +47,7 @@ def test_functions_with_rows_and_priors_and_counts_that_write_are_stopped():
         target = Density(Euclidean(2), **{**options, name: overwrites})
         with pytest.raises(ValueError, match=f"^{name} writes to a read-only array"):
             sample(target, SGLD(), n_draws=2, batch_size=2, random_state=0)
-    with pytest.raises(ValueError, match="^expected_counts writes to a read-only array"):
+    with pytest.raises(ValueError, match=r"^expected_counts writes to a read-only array"):
         sample(Density(PositiveOrthant(2), expected_counts=overwrites), SCIR(), n_draws=2, random_state=0)
 
 

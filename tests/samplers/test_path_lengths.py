@@ -13,9 +13,7 @@ from ._evidence import assert_agrees, expectations
 
 
 def uniform_on_sphere(d):
-    return Density(
-        Sphere(d), grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True
-    )
+    return Density(Sphere(d), grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True)
 
 
 def effective_draws_of_squares(target, sampler):
