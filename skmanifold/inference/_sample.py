@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
+from ..samplers._boundary import check_boundary
 from ..samplers._manifold_sampler import checked_position
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
@@ -71,7 +72,8 @@ def sample(
     Raises
     ------
     IncompatibleError
-        If the sampler asks what the target or its manifold does not offer.
+        If the sampler asks what the target or its manifold does not offer, or if its steps are wrong at a boundary
+        where the gradient is unbounded, as that of a Dirichlet density of small concentrations in `SquareRoot`.
     NonFiniteError
         If a gradient is not finite. It carries the ``state``, and the ``draws`` until then.
 
@@ -103,6 +105,7 @@ def sample(
     if not isinstance(getattr(target, "manifold", None), Manifold):
         raise TypeError(f"target must be a Density, a chart or another target on a manifold; got {target!r}.")
     check_compatible(mover, target, ON_DENSITIES, CHARTS)
+    check_boundary(mover, target)
     if batch_size is not None:
         if mover.batching == "full":
             raise ValueError(f"{type(mover).__name__} needs all data at every step: leave batch_size at None.")
