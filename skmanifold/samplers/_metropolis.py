@@ -30,8 +30,8 @@ class GMC(GradientSampler):
         v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
 
     and accepts the end with probability min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2` ([1]_). Exact for every
-    step size; a trajectory that diverges is a proposal that is not accepted. The lengths of the paths vary, as `jitter`
-    says, whatever the state, so that every transition leaves the density invariant.
+    step size; a trajectory that diverges is a proposal that is not accepted. The lengths of the paths vary
+    (`jitter`), but not with the state, so that every transition leaves the density invariant.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ class GMC(GradientSampler):
     n_steps : int, default=10
         L, steps of a trajectory, without jitter.
     jitter : float, default=0.5
-        Each transition draws the length of its path uniformly between (1 - jitter) and (1 + jitter) times n_steps h,
-        from its number in the chain alone, and goes it in the fewest equal steps that are no longer than h. A fixed
-        length resonates: where it is half a period of the dynamics, the square of a coordinate hardly changes. 0 makes
-        all paths equally long. The length is the same in all chains.
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------
@@ -130,10 +130,10 @@ class BlockwiseGMC(GMC):
     n_steps : int, default=10
         L, steps of a trajectory, without jitter.
     jitter : float, default=0.5
-        Each transition draws the length of its path uniformly between (1 - jitter) and (1 + jitter) times n_steps h,
-        from its number in the chain alone, and goes it in the fewest equal steps that are no longer than h. A fixed
-        length resonates: where it is half a period of the dynamics, the square of a coordinate hardly changes. 0 makes
-        all paths equally long. The length is the same in all chains.
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------
@@ -157,10 +157,10 @@ class HMC(GMC):
     n_steps : int, default=10
         L, leapfrog steps of a trajectory, without jitter.
     jitter : float, default=0.5
-        Each transition draws the length of its path uniformly between (1 - jitter) and (1 + jitter) times n_steps h,
-        from its number in the chain alone, and goes it in the fewest equal steps that are no longer than h. A fixed
-        length resonates: where it is half a period of the dynamics, the square of a coordinate hardly changes. 0 makes
-        all paths equally long. The length is the same in all chains.
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------
