@@ -79,6 +79,8 @@ def sample(
 
     Warns
     -----
+    UserWarning
+        If `SGRLD` or `SGRHMC` is given a density of gamma shapes or Dirichlet concentrations below 1/2.
     ConvergenceWarning
         If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, is not 1 by more than
         20% and what chance explains: noise of minibatches that is not compensated for, or steps that are too large.

@@ -69,8 +69,9 @@ ACCEPTED = {
     "softmax": (SGGMC(), Softmax(dirichlet(SPARSE))),
     "logarithms": (SGLD(), Log(gamma(SPARSE))),
     "expanded mean": (SGGMC(), ExpandedMean(dirichlet([1.0, 2.0]))),
-    "metric": (SGRHMC(), ExpandedMean(dirichlet(SPARSE))),
-    "own metric": (SGRLD(), gamma(SPARSE)),
+    "metric": (SGRHMC(), ExpandedMean(dirichlet([0.5, 3.0]))),
+    "metric, gammas": (SGRLD(), gamma([0.5, 1.0])),
+    "own metric": (SGRLD(inverse_metric=lambda x: x), gamma(SPARSE)),
     "exact": (SCIR(), dirichlet(SPARSE)),
     "no power": (SGGMC(), log_normal(1.0)),
     "wide, no power": (SGGMC(), log_normal(30.0)),
@@ -82,6 +83,17 @@ ACCEPTED = {
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_other_pairs_are_not_refused(name):
     check_boundary(*ACCEPTED[name])
+
+
+@pytest.mark.parametrize("sampler", [SGRLD(), SGRHMC()], ids=repr)
+def test_the_metric_of_an_orthant_is_not_enough_below_one_half(sampler):
+    for target, word in ((ExpandedMean(dirichlet(SPARSE)), "concentrations"), (gamma(SPARSE), "shapes")):
+        name = type(sampler).__name__
+        with pytest.warns(
+            UserWarning, match=f"^{name} does not draw .* {word} are below 1/2, .* is 0.2: .*SCIR"
+        ) as told:
+            sample(target, sampler, n_draws=2, random_state=0)
+        assert told[0].filename == __file__
 
 
 def first_moments(sampler, target, n_steps, chart=None, **options):
