@@ -83,8 +83,8 @@ class SGRLD(GradientSampler):
     mirrored at the boundary of the space (eq. 14 of [2]_ with the correction's sign put right). D = G^{-1}, Q = 0,
     H = -log p.
 
-    On a positive orthant with G = diag(1/x) the reflection adds a bias near zero, which falls with h for gamma shapes of
-    1/2 and more. Below that the draws are wrong at step sizes of use: a mean of .33 instead of .2 at h = .02. See `SCIR`.
+    On a positive orthant with G = diag(1/x) the reflection adds a bias near zero, which falls with h for gamma shapes
+    of 1/2 and more. Below, draws are wrong at practical step sizes: a mean of .33 instead of .2 at h = .02. See `SCIR`.
 
     Parameters
     ----------
