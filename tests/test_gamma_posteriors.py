@@ -81,6 +81,7 @@ def test_small_gamma_shapes_are_beyond_all_but_scir(sampler):
 
 # --- sparse and dense Dirichlet --------------------------------------------------------------------------
 
+WARNED = "ignore:SGRLD does not draw from a density whose .* are below 1/2:UserWarning"
 POSTERIORS = {"sparse": sparse_dirichlet(), "dense": dense_dirichlet()}
 
 
@@ -109,6 +110,7 @@ def test_scir_with_exact_counts_draws_as_independent_draws_do(name, h):
     assert np.median(ks_distances(POSTERIORS[name], SCIR(h), name)) < bound
 
 
+@pytest.mark.filterwarnings(WARNED)
 def test_scir_beats_langevin_on_the_sparse_dirichlet():
     simplex, gammas, expanded = on_counts("sparse")
     scir = best_distance(SCIR, simplex, "sparse", [0.1, 0.05])
@@ -125,6 +127,7 @@ def test_scir_and_langevin_are_even_on_the_dense_dirichlet():
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings(WARNED)
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_dirichlet_over_the_whole_grid_of_step_sizes(name):
     simplex, gammas, expanded = on_counts(name)

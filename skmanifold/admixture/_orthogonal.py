@@ -12,6 +12,7 @@ from ..base import BaseSampledEstimator, all_or_nothing
 from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
+from ..inference._temperature import warn_of_heat
 from ..models import check_compatible
 from ..samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
 from ..utils._directions import validate_directions
@@ -24,7 +25,6 @@ from ._orthogonal_uncertainty import FrameUncertainty
 from ._spherical_fitted import fitted_orthogonal_topics
 from ._spherical_inference import SphericalInference
 from ._spherical_model import MOST_CONCENTRATED
-from ._spherical_plans import warn_of_heat
 
 
 @fitted_orthogonal_topics

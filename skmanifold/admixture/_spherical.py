@@ -11,6 +11,7 @@ from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
+from ..inference._temperature import warn_of_heat
 from ..models import check_compatible
 from ..samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
 from ..utils._directions import validate_directions
@@ -30,7 +31,6 @@ from ._spherical_plans import (
     is_variational,
     mean_field_model,
     mean_topics,
-    warn_of_heat,
 )
 from ._spherical_setup import Setup, check_enough, set_up, without_metric
 from ._spherical_streams import SphericalStream, StreamSettings

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainccinv, gammaincinv
-from sklearn.exceptions import ConvergenceWarning
 
 from ..distributions import bessel_ratio
 from ..inference._driver import Chain, best_chain
@@ -22,9 +19,6 @@ from ._spherical_passes import BlockwisePasses, SphericalMinibatchPasses, record
 from ._spherical_setup import Setup
 from ._spherical_streams import STREAM_WAIT, SphericalStream
 from ._spherical_targets import ConditionalSAM, MinibatchSAM
-
-_HEAT = 0.2  # of the logarithm of the temperature, beyond chance, of which a fit warns
-_RARE = 1e-6  # a probability
 
 
 class DrawPlan:
@@ -190,20 +184,3 @@ def fitted_priors(model: Any, concentrations: Concentrations) -> dict[str, Any]:
         "mean_concentration_": mean,
         "mean_direction_": model.mean_direction,
     }
-
-
-def warn_of_heat(temperature: np.ndarray | None, n_coordinates: int) -> None:
-    """Warn if a sampler with a velocity has not kept the temperature, by more than chance can explain."""
-    if temperature is None or not np.isfinite(temperature).any():
-        return
-    mean = float(np.nanmean(temperature))
-    # Those of a run are not independent: what a single velocity may have by chance.
-    half = 0.5 * n_coordinates
-    low, high = gammaincinv(half, _RARE) / half, gammainccinv(half, _RARE) / half
-    if not low * np.exp(-_HEAT) <= mean <= high * np.exp(_HEAT):
-        warnings.warn(
-            f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the posterior. Take "
-            "smaller steps (sampler__step_size), larger minibatches, or a longer burn_in.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
+from ..samplers._boundary import check_boundary
 from ..samplers._manifold_sampler import checked_position
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
@@ -19,6 +20,7 @@ from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
+from ._temperature import n_independent_coordinates, warn_of_heat
 
 _BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
 
@@ -70,9 +72,18 @@ def sample(
     Raises
     ------
     IncompatibleError
-        If the sampler asks what the target or its manifold does not offer.
+        If the sampler asks what the target or its manifold does not offer, or if its steps are wrong at a boundary
+        where the gradient is unbounded, as that of a Dirichlet density of small concentrations in `SquareRoot`.
     NonFiniteError
         If a gradient is not finite. It carries the ``state``, and the ``draws`` until then.
+
+    Warns
+    -----
+    UserWarning
+        If `SGRLD` or `SGRHMC` is given a density of gamma shapes or Dirichlet concentrations below 1/2.
+    ConvergenceWarning
+        If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, is not 1 by more than
+        20% and what chance explains: noise of minibatches that is not compensated for, or steps that are too large.
 
     Examples
     --------
@@ -96,6 +107,7 @@ def sample(
     if not isinstance(getattr(target, "manifold", None), Manifold):
         raise TypeError(f"target must be a Density, a chart or another target on a manifold; got {target!r}.")
     check_compatible(mover, target, ON_DENSITIES, CHARTS)
+    check_boundary(mover, target)
     if batch_size is not None:
         if mover.batching == "full":
             raise ValueError(f"{type(mover).__name__} needs all data at every step: leave batch_size at None.")
@@ -120,6 +132,10 @@ def sample(
         except NonFiniteError as error:
             error.draws = run.draws()
             raise
+    temperature, dim = run.stats.get("temperature"), target.manifold.dim
+    if temperature is not None:
+        n_coordinates = n_independent_coordinates(temperature, dim)
+        warn_of_heat(temperature, n_coordinates, "step_size", "target", stacklevel=3)
     return run.draws()
 
 

@@ -33,7 +33,8 @@ class Sphere(RowsOfVectors):
     Parameters
     ----------
     d : int
-        Dimension of the surrounding space, at least 1; d = 1 is the two points -1 and 1.
+        Dimension of the surrounding space, at least 1; d = 1 is the two points -1 and 1, between which samplers
+        cannot move: they refuse it.
     n_points : int, default=None
         Shape ``(n_points, d)``, every row a point on the sphere; None: shape ``(d,)``, one point.
     radius : float or array-like of shape (n_points,), default=1.0

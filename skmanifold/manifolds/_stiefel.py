@@ -25,7 +25,8 @@ class Stiefel(Manifold):
 
     the curves of Edelman, Arias and Smith (1998, section 2.2.2) in an orthonormal basis (Zimmermann and Hueper, 2022).
     The cost of a step is O(n p^2 + p^3): R is a square root of a p x p matrix. The base measure is the Hausdorff
-    measure; random frames are uniform (Haar). ``Stiefel(n, 1)`` is the sphere, ``Stiefel(n, n)`` the orthogonal group.
+    measure; random frames are uniform (Haar). ``Stiefel(n, 1)`` is the sphere, ``Stiefel(n, n)`` the orthogonal group,
+    whose matrices of determinant 1 and -1 no geodesic connects: a chain keeps the sign of its start.
 
     With columns of length r these are the geodesics of X / r and V / r, times r; tangent projection is
     :math:`V - X\,\mathrm{sym}(X^\top V) / r^2`.

@@ -138,6 +138,10 @@ class ExpandedMean(Chart):
     for each row. A Dirichlet of concentrations alpha, with `total` their sum, becomes independent Ga(alpha_i, 1): the
     prior of Patterson and Teh. The law of x is right whatever `total` is.
 
+    Its gradient (alpha - 1) / theta is too large at the boundary for steps of any size where alpha is below 2 and not
+    1: `sample` refuses `SGGMC` and `GSGNHT` there. `SGRLD` and `SGRHMC` have a metric that vanishes at the boundary,
+    and hold from alpha = 1/2 on.
+
     It offers no expected counts, even where the target does: its coordinates are independent gammas given the counts
     only if `total` is the sum of prior and counts. SCIR takes the target on the simplex itself.
 
@@ -244,7 +248,9 @@ class SquareRoot(Chart):
 
     The density on the whole sphere, :math:`\pi(u^2) \prod_i |u_i|`, is the same in each of its orthants; a Dirichlet's
     exponents alpha - 1 become 2 alpha - 1 (and Dirichlet(1/2, ..., 1/2) is uniform). Below alpha = 1/2 it is singular
-    where a coordinate vanishes: choose `Softmax` or SCIR there.
+    where a coordinate vanishes, and below 1, but for 1/2, the gradient (2 alpha - 1) / u is too large there for steps
+    of any size: `sample` refuses samplers without a Metropolis test. Choose `Softmax` or SCIR there. For alpha of 1 and
+    little more the bias of `SGGMC` and `GSGNHT` falls slowly with the step size.
 
     Of all Euclidean gradients, which differ by what points off the sphere, it gives the tangent one.
 
@@ -323,6 +329,9 @@ class Mirror(Chart):
     The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on a flat
     space that crosses a wall of an orthant does what one that is mirrored at the wall would do: the position is
     reflected and, where there is a momentum, that coordinate of it turns round.
+
+    Gradients of gammas, (shape - 1) / x, are too large at the boundary for steps of any size where the shape is below 2
+    and not 1: `sample` refuses samplers without a Metropolis test there. Choose `Log`.
 
     Parameters
     ----------

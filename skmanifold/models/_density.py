@@ -28,7 +28,8 @@ class Density(MinibatchTarget):
         Where it lives; a point is an array of ``manifold.shape``.
     grad_log_density : callable, optional
         ``f(x)``, the Euclidean gradient of the log density in the coordinates of `x`, shaped like `x`. (What points
-        off the manifold is projected away by the samplers.) It must not write to `x`: that is the chain itself.
+        off the manifold is projected away by the samplers.) All functions get read-only arrays, since `x` is the
+        chain itself.
     log_density : callable, optional
         ``g(x)``, the log density up to a constant, with respect to the manifold's base measure: Lebesgue on flat spaces
         and on simplexes (without the last coordinate of a row), surface measure on spheres and Stiefel manifolds.
@@ -161,7 +162,7 @@ class Density(MinibatchTarget):
         return rows
 
     def _call(self, function: Any, name: str, position: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        values = call_at_all(function, self.vectorized, *((position,) if rows is None else (position, rows)))
+        values = call_at_all(function, name, self.vectorized, *((position,) if rows is None else (position, rows)))
         try:
             values = np.array(values) if isinstance(values, list) else np.asarray(values)
         except ValueError as error:

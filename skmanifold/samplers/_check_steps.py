@@ -27,6 +27,10 @@ _WEIGHTS = np.array([-4 / 3, 3 / 4, -1 / 24])  # the noise, h^(1/2), and the bia
 _LARGEST_TIME = 5e-4  # of a displacement, in units of the time in which the drift changes
 _DRIFT_BIAS = 2e-3  # what the extrapolation may leave, relative to the terms of the drift
 _N_INNER = 4  # steps over which gradient noise is followed
+_N_LONG = 128  # steps of a trajectory, in which nothing may happen now and then
+_N_LONG_CHAINS = 256
+_NEAR_WALL = (1e-5, 1e-1)  # where chains begin that a step of 1e-3 may carry through a wall
+_MOST_TIES = 3  # chains that may have the same coordinate after a step, by rounding
 
 
 class _TrueGradient:
@@ -50,9 +54,14 @@ class _TrueGradient:
 
 def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
     """How far steps of size h take all chains from one point z, ``(n_chains, nz)``."""
+    return _moved(keys, sampler, model, z, h, n_calls) - z
+
+
+def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
+    """Where steps of size h take all chains from a point z, ``(nz,)`` or one each, ``(n_chains, nz)``."""
     manifold, n_chains = model.manifold, len(keys)
     sampler = clone(sampler).set_params(step_size=h)
-    start = np.tile(z, (n_chains, 1))
+    start = np.array(np.broadcast_to(z, (n_chains, z.shape[-1])))
     state = sampler.init(model, keys, start[:, : manifold.size].reshape(n_chains, *manifold.shape))
     rest = start[:, manifold.size :]
     if state.thermostat is not None:
@@ -61,7 +70,7 @@ def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_
         state = state._replace(momentum=rest.reshape(state.momentum.shape).copy())
     for _ in range(n_calls):
         state = sampler.step(model, state)
-    return joint_state(state) - z
+    return joint_state(state)
 
 
 def _time_at(case: Case, k: int) -> float:
@@ -103,6 +112,27 @@ def check_steps(case: Case) -> dict[str, float]:
         right = 2 * case.recipe._matrices(z[None])[0][0]
         score = compare_moment(case, k, moment, right, "step", "2 D, per unit of time,")
         worst["step_covariance"] = max(worst["step_covariance"], score)
+    return worst
+
+
+def check_trajectory(case: Case) -> float | None:
+    """As many steps as make a trajectory, within a time that is as short as that of one: what happens now and then."""
+    if type(case.sampler) is Recipe:
+        return None  # it has one step for all times, and its functions are slow
+    sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
+    n_steps = getattr(sampler, "n_steps", 1)
+    n_calls = max(2, _N_LONG // n_steps)
+    drift, terms = case.drift(case.z), drift_terms(case, case.z)
+    for k, z in enumerate(case.z[:2]):
+        time = _time_at(case, k)
+        keys = fold(case.keys[:_N_LONG_CHAINS], k)
+        moves = _displacements(keys, sampler, model, z, time / (n_steps * n_calls), n_calls)
+        mean, error = moves.mean(axis=0) / time, moves.std(axis=0) / np.sqrt(len(moves)) / time
+        allowed = 10 * _DRIFT_BIAS * (terms[k] + np.abs(drift[k])) + 1e-6 * (1 + terms[k].max())
+        what = (
+            f"trajectory of {n_steps * n_calls} steps does not move as declared: the mean, per unit of time, of entry"
+        )
+        worst = max(worst, compare_mean(case, k, mean, error, drift[k], allowed, what, "-(D + Q) grad H + Gamma"))
     return worst
 
 
@@ -176,7 +206,7 @@ def check_reflection(case: Case) -> float | None:
                 break
         else:
             continue  # the momentum does not move this coordinate
-        after = (z + _displacements(case.keys[:16], sampler, model, z, h))[:, size + i] / -z[size + i]
+        after = _moved(case.keys[:16], sampler, model, z, h)[:, size + i] / -z[size + i]
         if not after.mean() > 0.5:
             raise InvalidRecipeError(
                 f"{case.name}'s step does not turn the momentum round at the wall: {z[size + i]:.4g}, which carries "
@@ -184,3 +214,27 @@ def check_reflection(case: Case) -> float | None:
             )
         worst = float(after.mean()) if worst is None else min(worst, float(after.mean()))
     return worst
+
+
+def check_wall(case: Case) -> float | None:
+    """Chains that begin close to each wall, each elsewhere: a step that clips them leaves many at the same place."""
+    size = case.target.manifold.size
+    if not case.positive.any() or HasGradient not in case.sampler.requires:
+        return None  # exact processes may come so near that all are rounded to zero
+    sampler, model = _plain(case.sampler, n_steps=1), _TrueGradient(case.target)
+    rng, n_chains = np.random.default_rng(int(case.keys[2])), len(case.keys)
+    low, high = np.log(_NEAR_WALL)
+    for i in np.flatnonzero(case.positive):
+        z = np.tile(case.z[0], (n_chains, 1))
+        z[:, i] = np.exp(rng.uniform(low, high, n_chains))
+        if case.recipe.n_auxiliary >= size:
+            z[:, size + i] = -20 * np.abs(rng.standard_normal(n_chains))
+        after = _moved(case.keys, sampler, model, z, 1e-3)[:, i]
+        values, numbers = np.unique(after, return_counts=True)
+        most = int(np.argmax(numbers))
+        if numbers[most] > _MOST_TIES:
+            raise InvalidRecipeError(
+                f"{case.name}'s step does not mirror the position at the wall: from different places near coordinate "
+                f"{i} = 0 it takes {numbers[most]} of {n_chains} chains to the same value {values[most]:.4g}."
+            )
+    return 0.0

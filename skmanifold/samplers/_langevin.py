@@ -83,6 +83,9 @@ class SGRLD(GradientSampler):
     mirrored at the boundary of the space (eq. 14 of [2]_ with the correction's sign put right). D = G^{-1}, Q = 0,
     H = -log p.
 
+    On a positive orthant with G = diag(1/x) the reflection adds a bias near zero, which falls with h for gamma shapes
+    of 1/2 and more. Below, draws are wrong at practical step sizes: a mean of .33 instead of .2 at h = .02. See `SCIR`.
+
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01

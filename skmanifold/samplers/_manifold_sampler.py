@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..manifolds import GeodesicFlow
+from ..utils._offers import offers
 from ..utils._random import Purpose, fold_in
 from ..utils._typing import ArrayLike
 from ..utils._variates import fold_keys
@@ -50,10 +52,16 @@ class ManifoldSampler(BaseSampler):
             One key for each chain.
         position : ndarray of shape (n_chains, *shape), optional
             Where to begin; by default at random points of the manifold.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, a position is not on the manifold, or the manifold consists of isolated points.
         """
         self._validate_params()
         keys = np.atleast_1d(np.asarray(key, dtype=np.uint64))
         manifold = model.manifold
+        _check_connected(self, manifold)
         if position is None:
             seeds = (int(fold_in(key, Purpose.START)) for key in keys)
             points = [manifold.random_point(np.random.default_rng(seed)) for seed in seeds]
@@ -67,6 +75,16 @@ class ManifoldSampler(BaseSampler):
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:
         """The first state of chains with these keys at these positions, which it may keep and write to."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")
+
+
+def _check_connected(sampler: ManifoldSampler, manifold: Any) -> None:
+    for factor in getattr(manifold, "factors", ()):
+        _check_connected(sampler, factor)
+    if offers(manifold, GeodesicFlow) and manifold.dim == 0:
+        raise ValueError(
+            f"{type(sampler).__name__} cannot move on {manifold!r}, whose dimension is 0: it consists of isolated "
+            "points, whose probabilities can be computed from the log density at each of them."
+        )
 
 
 def checked_position(manifold: Any, n_chains: int, position: Any) -> np.ndarray:

@@ -31,7 +31,7 @@ def metric_at(
         metric = metric.reshape(len(position), -1)
         return np.sqrt(metric) if root else metric
     if callable(sampler.inverse_metric):
-        metric = _call(sampler.inverse_metric, model, position, _own_rows(sampler, model, keys, len(position)))
+        metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
     else:
         constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
         metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
@@ -50,7 +50,7 @@ def divergence_at(
         return np.zeros((len(position), model.manifold.size))
     rows = _own_rows(sampler, model, keys, len(position))
     if sampler.divergence is not None:
-        return _call(sampler.divergence, model, position, rows).reshape(len(position), -1)
+        return _call("divergence", sampler, model, position, rows).reshape(len(position), -1)
     if sampler.inverse_metric is None:
         divergence = np.empty_like(position)
         model.manifold.divergence(position, divergence)
@@ -59,7 +59,7 @@ def divergence_at(
         return divergence if root is None else divergence / (2 * root)
 
     def field(x: np.ndarray) -> np.ndarray:
-        metric = _call(sampler.inverse_metric, model, x.reshape(-1, *model.manifold.shape), rows)
+        metric = _call("inverse_metric", sampler, model, x.reshape(-1, *model.manifold.shape), rows)
         return metric if root is None else symmetric_root(metric)
 
     return divergence_of(field, position.reshape(len(position), -1), positive_part(model.manifold, model.manifold.size))
@@ -95,10 +95,10 @@ def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndar
     return rows
 
 
-def _call(function: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+def _call(name: str, sampler: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """A user's function at all chains, as diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
     arguments = (x,) if rows is None else (x, rows)
-    values = call_at_all(function, getattr(model, "vectorized", False), *arguments)
+    values = call_at_all(getattr(sampler, name), name, getattr(model, "vectorized", False), *arguments)
     return _as_metric(np.asarray(values, dtype=np.float64), model)
 
 

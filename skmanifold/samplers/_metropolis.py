@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..manifolds import Flat, GeodesicFlow
 from ..models import HasGradient, HasLogDensity
-from ..utils._random import Purpose
+from ..utils._random import Purpose, uniform
+from ..utils._sklearn import Interval
 from ..utils._variates import fill_normal, fold_keys
 from ._base import State
 from ._gradient import GradientSampler, stop_at_gradient
 from ._kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
 from ._schedule import StepSize, step_size_at
+
+_PATHS = np.uint64(0x9A7B5)  # the stream of the lengths of paths
 
 
 class GMC(GradientSampler):
@@ -25,14 +30,20 @@ class GMC(GradientSampler):
         v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
 
     and accepts the end with probability min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2` ([1]_). Exact for every
-    step size; a trajectory that diverges is a proposal that is not accepted.
+    step size; a trajectory that diverges is a proposal that is not accepted. The lengths of the paths vary
+    (`jitter`), but not with the state, so that every transition leaves the density invariant.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.1
         h, time of one flow.
     n_steps : int, default=10
-        L, steps of a trajectory.
+        L, steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------
@@ -43,10 +54,15 @@ class GMC(GradientSampler):
     requires: ClassVar[tuple[type, ...]] = (HasGradient, HasLogDensity)
     requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
     batching = "full"
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        "jitter": [Interval(Real, 0, 1, closed="left")],
+    }
 
-    def __init__(self, step_size: StepSize = 0.1, n_steps: int = 10) -> None:
+    def __init__(self, step_size: StepSize = 0.1, n_steps: int = 10, jitter: float = 0.5) -> None:
         self.step_size = step_size
         self.n_steps = n_steps
+        self.jitter = jitter
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         state = super()._begin(model, keys, position)
@@ -60,7 +76,7 @@ class GMC(GradientSampler):
 
     def step(self, model: Any, state: State) -> State:
         """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
-        h, manifold, memory = step_size_at(self.step_size, state.n_steps), model.manifold, state.memory
+        (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
         n_chains = len(state.key)
         fold_keys(state.key, state.n_steps, memory.keys)
         v = memory.noise
@@ -71,7 +87,7 @@ class GMC(GradientSampler):
         x, start = state.position.copy(), gradient.copy()
         add_scaled(v, h / 2, gradient)
         manifold.project(x, v)
-        for left in reversed(range(self.n_steps)):
+        for left in reversed(range(n_steps)):
             manifold.flow(x, v, h)
             model.grad_log_density(x, None, gradient)
             add_scaled(v, h if left else h / 2, gradient)  # half of this step and half of the next are one
@@ -85,6 +101,15 @@ class GMC(GradientSampler):
             stop_at_gradient(self, state, state.n_steps)
         log_density = np.where(accepted, log_density, state.log_density)
         return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
+
+    def _path(self, t: int) -> tuple[float, int]:
+        """Step size and number of steps of transition t, of all chains."""
+        h = step_size_at(self.step_size, t)
+        if self.jitter == 0:
+            return h, self.n_steps
+        length = self.n_steps * (1 + self.jitter * (2 * uniform(_PATHS, np.uint64(t)) - 1))
+        n_steps = math.ceil(length)
+        return h * length / n_steps, n_steps
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
         """The ``log_density``, and whether the last proposal was ``accepted``."""
@@ -103,7 +128,12 @@ class BlockwiseGMC(GMC):
     step_size : float or PolynomialDecay, default=0.1
         h, time of one flow.
     n_steps : int, default=10
-        L, steps of a trajectory.
+        L, steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------
@@ -125,7 +155,12 @@ class HMC(GMC):
     step_size : float or PolynomialDecay, default=0.1
         h, time of one leapfrog step.
     n_steps : int, default=10
-        L, leapfrog steps of a trajectory.
+        L, leapfrog steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
 
     References
     ----------

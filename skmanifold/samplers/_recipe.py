@@ -286,10 +286,10 @@ class Recipe(GradientSampler):
             values = np.asarray(function, dtype=np.float64)[None]
         elif not self.vectorized and len(z) > 1 and all((each == each[0]).all() for each in (z, *more)):
             # all begin at one point: ask once
-            values = np.asarray(function(z[0], *(each[0] for each in more)))
-            values = np.repeat(values[None], len(z), axis=0)
+            first = call_at_all(function, name, False, *(each[:1] for each in (z, *more)))
+            values = np.repeat(np.asarray(first), len(z), axis=0)
         else:
-            values = np.asarray(call_at_all(function, self.vectorized, z, *more))
+            values = np.asarray(call_at_all(function, name, self.vectorized, z, *more))
         if values.dtype != np.complex128:
             values = values.astype(np.float64, copy=False)
         if values.shape[1:] != shape or len(values) not in (1, len(z)):

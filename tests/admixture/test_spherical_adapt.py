@@ -10,10 +10,10 @@ from skmanifold import SphericalAdmixture
 from skmanifold.admixture._spherical_adapt import adapter, first_tuned, learn_concentration
 from skmanifold.admixture._spherical_model import Concentrations
 from skmanifold.admixture._spherical_passes import SphericalMinibatchPasses
-from skmanifold.admixture._spherical_plans import warn_of_heat
 from skmanifold.admixture._spherical_targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
+from skmanifold.inference._temperature import warn_of_heat
 from skmanifold.samplers import GSGNHT, SGGMC
 from skmanifold.utils._random import subkey
 

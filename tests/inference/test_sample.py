@@ -6,11 +6,24 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import Draws, sample
 from skmanifold.manifolds import Euclidean, Sphere
 from skmanifold.models import Density, NoisyGradient, Softmax, circle, dirichlet, standard_normal
-from skmanifold.samplers import GMC, HMC, SCIR, SGGMC, SGLD, SGNHT, BaseSampler, NonFiniteError, PolynomialDecay
+from skmanifold.samplers import (
+    GMC,
+    GSGNHT,
+    HMC,
+    SCIR,
+    SGGMC,
+    SGHMC,
+    SGLD,
+    SGNHT,
+    BaseSampler,
+    NonFiniteError,
+    PolynomialDecay,
+)
 
 
 def draw(target=None, sampler=None, **options):
@@ -83,7 +96,9 @@ def test_momenta_and_thermostats_are_reported():
     assert draws.stats["temperature"].shape == draws.stats["thermostat"].shape == (3, 200)
     assert draws.stats["temperature"].mean() == pytest.approx(1, abs=0.05)
     assert draws.stats["thermostat"].std() > 0
-    hot = draw(NoisyGradient(circle(), 1000.0), SGGMC(0.01, 10.0, noise_covariance=None), n_draws=300, n_chains=30)
+    overheated = SGGMC(0.01, 10.0, noise_covariance=None)
+    with pytest.warns(ConvergenceWarning, match="temperature"):
+        hot = draw(NoisyGradient(circle(), 1000.0), overheated, n_draws=300, n_chains=30)
     assert hot.stats["temperature"].mean() == pytest.approx(1.5, abs=0.15)
 
 
@@ -230,3 +245,24 @@ def test_a_sampler_that_does_not_say_how_to_begin_or_move():
         draw(sampler=Idle())
     with pytest.raises(TypeError, match="does not say how to move"):
         BaseSampler().step(None, None)
+
+
+@pytest.mark.parametrize("n_chains", [1, 4])
+def test_noise_that_heats_is_told(n_chains):
+    options = {"n_draws": 1000, "burn_in": 100, "n_chains": n_chains, "random_state": 0}
+    target = NoisyGradient(standard_normal(2), 4.0)
+    message = r"^The mean kinetic temperature is [2-4]\.?\d*, not 1: the draws are not .* the target.*\(step_size\)"
+    with pytest.warns(ConvergenceWarning, match=message) as caught:
+        sample(target, SGHMC(0.5, friction=0.5, noise_covariance=None), **options)
+    assert caught[0].filename == __file__
+    for sound in (SGHMC(0.3, friction=1.0), SGHMC(0.02, noise_covariance=None), SGLD(0.1)):
+        sample(target, sound, **options)
+
+
+def test_warnings_of_heat_do_not_come_by_chance():
+    for seed in range(20):
+        options = {"n_chains": 1 + seed % 3, "random_state": seed}
+        sample(standard_normal(1), SGHMC(0.05, friction=0.2), n_draws=100, **options)
+        sample(standard_normal(5), SGNHT(0.1), n_draws=100, **options)
+        sample(circle(), GSGNHT(0.05), n_draws=20, **options)
+        sample(circle(), SGGMC(0.05, n_steps=1), n_draws=200, **options)

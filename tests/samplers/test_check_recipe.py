@@ -144,6 +144,45 @@ class Billiard(PositiveOrthant):
         super().reflect(x)
 
 
+class ZeroedMomentum(SGHMC):
+    """Its momentum is lost now and then."""
+
+    period = 10
+
+    def _move(self, model, state, h, t):
+        state = super()._move(model, state, h, t)
+        if t % self.period == self.period - 1:
+            state.momentum[...] = 0
+        return state
+
+
+class RarelyZeroedMomentum(ZeroedMomentum):
+    period = 100
+
+
+class CappedVelocity(SGHMC):
+    """Velocities are kept below five."""
+
+    def _move(self, model, state, h, t):
+        state = super()._move(model, state, h, t)
+        np.clip(state.momentum, -5, 5, out=state.momentum)
+        return state
+
+
+class ClippedWalls(PositiveOrthant):
+    """Positions are clipped into the space, and momenta turn round."""
+
+    def reflect(self, x, momentum=None):
+        if momentum is not None:
+            momentum[x < 0] *= -1
+        np.maximum(x, 1e-12, out=x)
+
+
+def on_clipped_walls(shape):
+    target = gamma(shape)
+    return Density(ClippedWalls(target.manifold.shape), target._gradient, target._value, vectorized=True)
+
+
 def on_billiard(shape):
     target = gamma(shape)
     return Density(Billiard(target.manifold.shape), target._gradient, target._value, vectorized=True)
@@ -259,6 +298,20 @@ WRONG = {
         f"{NOISE}: .* adds [34][.].* times .* 1 is due",
     ),
     "the same noise always": (OneKey(), banana(), "step is not as noisy as declared: .* per unit of time over 4 steps"),
+    "momentum lost every tenth step": (
+        ZeroedMomentum(),
+        double_well(),
+        "trajectory of 128 steps does not move as",
+    ),
+    "momentum lost every 100th step": (RarelyZeroedMomentum(), banana(), "trajectory of 128 steps does not move as"),
+    "capped velocity": (CappedVelocity(), double_well(), "step does not move as declared: the mean.* of entry 1"),
+    "clipped wall": (SGRLD(), on_clipped_walls([0.7, 2.0]), "step does not mirror the position .* coordinate 0 = 0"),
+    "clipped wall, momentum": (SGRHMC(scheme="euler"), on_clipped_walls([2.0]), "step does not mirror the position at"),
+    "clipped wall, recipe": (
+        Recipe(np.eye(1), np.zeros((1, 1))),
+        on_clipped_walls([2.0]),
+        "step does not mirror the position at the wall: .* chains to the same value 1e-12",
+    ),
     "no flip (1-E9)": (SGRHMC(), on_billiard([0.5, 2.0]), "does not turn the momentum round at the wall"),
     "no flip, Euler (1-E9)": (SGRHMC(scheme="euler"), on_billiard([2.0]), "does not turn the momentum round"),
     "flip=False": (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skmanifold.manifolds import Euclidean, Sphere, Stiefel
+from skmanifold.manifolds import ConwaySphere, Euclidean, Product, Sphere, Stiefel
 from skmanifold.models import Density, circle
 from skmanifold.samplers import GMC, GSGNHT, HMC, SGGMC, SGHMC, SGNHT
 
@@ -251,3 +251,19 @@ def test_chains_must_begin_where_the_density_is_positive():
     target = Density(Euclidean(1), lambda x: -x, lambda x: np.where(x[:, 0] > 0, 0, -np.inf), vectorized=True)
     with pytest.raises(ValueError, match="log density must be finite where the chains begin"):
         GMC().init(target, chain_keys(2), -np.ones((2, 1)))
+
+
+ISOLATED = [
+    Sphere(1),
+    Sphere(1, n_points=2),
+    Stiefel(1, 1),
+    ConwaySphere(1),
+    Product(Euclidean(2), Sphere(1)),
+]
+
+
+@pytest.mark.parametrize("manifold", ISOLATED, ids=repr)
+@pytest.mark.parametrize("sampler", [SGGMC(), GSGNHT(), GMC()], ids=repr)
+def test_isolated_points_are_refused(sampler, manifold):
+    with pytest.raises(ValueError, match=r"^(S|G).* cannot move .* isolated points, .*\.$"):
+        sampler.init(uniform(manifold), chain_keys(2))

@@ -40,6 +40,8 @@ from skmanifold.samplers import (
 from ._evidence import assert_agrees, assert_disagrees, chain_keys, expectations, summarize, walk
 from ._flat_targets import Noisy
 
+pytestmark = pytest.mark.filterwarnings("ignore:The mean kinetic temperature")  # not the point here
+
 N, BATCH = 7, 3
 CENTRES = np.random.default_rng(2).standard_normal((N, 2)) * [1.0, 3.0]
 
