@@ -14,7 +14,14 @@ from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
 from ..models._topic_word import TopicWord, as_topic_word
 from ..samplers import BaseSampler, ManifoldSampler
-from ..utils._csr import Counts, check_tokens, validate_counts, whole_counts
+from ..utils._csr import (
+    USE_COUNTS_OF_WORDS,
+    Counts,
+    as_counts,
+    check_tokens,
+    counts_to_fit,
+    validate_counts,
+)
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike
@@ -109,8 +116,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _infer(self, X, average_draws):
         check_is_fitted(self)
-        rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        counts = whole_counts(validate_counts(self, X, reset=False), rounding_key, by_content=True)
+        counts = as_counts(validate_counts(self, X, reset=False))
         with Workers(self.n_jobs) as workers:
             if average_draws:
                 return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
@@ -191,7 +197,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
-        counts = whole_counts(validate_counts(self, X, reset=reset), rounding_key, by_content=False)
+        csr = validate_counts(self, X, reset=reset)
+        counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=5)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         check_tokens(counts)

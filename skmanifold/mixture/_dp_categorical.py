@@ -156,8 +156,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     Notes
     -----
     Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out everywhere.
-    Fractional counts are rounded at random, up with the probability of their fraction, from a stream keyed by row and
-    column in `fit` and by the row's content elsewhere.
+    To be fitted, fractional counts are rounded at random, up with the probability of their fraction, from a stream
+    keyed by row and column, with a warning if this changes more than 5% of their sum. All other methods take them as
+    they are: weights, with gamma functions in place of factorials.
+
+    If X is dense and each of its columns holds a few small whole numbers, the highest of them often, `fit` for
+    "multinomial" warns that they may be codes of categories. It never does for zeros and ones alone, or a sparse X.
 
     References
     ----------
@@ -426,7 +430,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
         """The rows to learn from; the first ones say which categories there are."""
         if self.emission == "multinomial":
-            return count_table(self, X, rounding_key, reset=begins, by_content=False)
+            return count_table(self, X, rounding_key, reset=begins)
         codes = validate_codes(self, X, reset=begins)
         start = fit_categories(self, codes, self.min_categories) if begins else self._column_start
         return category_table(self, codes, start, handle_unknown=self.handle_unknown)

@@ -359,7 +359,7 @@ def test_given_labels_are_where_it_begins():
     X, *_ = make_rows("bernoulli", 60)
     labels = np.arange(60) % 3
     mixture = ExponentialFamilyMixture(3, emission=Bernoulli(), sampler="em", init=labels, max_iter=1, burn_in=0).fit(X)
-    rows = Bernoulli().read(Anyone(), X, np.uint64(0), reset=True, by_content=False)
+    rows = Bernoulli().read(Anyone(), X, reset=True)
     family = Bernoulli().bind(rows, 3)
     shares = np.eye(3)[labels]
     first = family.mode(family.sum_shares(rows, 0, 60, 0, shares).total())
