@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -15,8 +16,10 @@ from ._table import Table
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows: a code above is a date or an identifier
-_HIGHEST_CODE = 12  # of tables that may be codes: with more, as of pixels, they are rather counts
-_LEAST_SHARE, _LEAST_ROWS = 0.05, 3  # of the highest code, in half of the columns that have more than two
+_HIGHEST_CODE = 30  # of tables that may be codes
+_MOST_SCATTER = 0.95  # variance over mean of codes, in half of the columns; of counts it is 1 or more
+_LEAST_SHARE, _LEAST_ROWS = 0.05, 3  # of the highest code, in half of the columns
+_HIGHEST_OFTEN = 12  # counts that end at a higher number are rather cut off there, as pixels are
 _WEIGH_FRACTIONS = "pass whole counts, or use ExponentialFamilyMixture, which takes fractions as weights"
 _MAY_BE_CODES = (
     "Each column of X holds a few small whole numbers, as codes of categories do, but emission='multinomial' takes "
@@ -41,18 +44,26 @@ def count_table(estimator, X, rounding_key: np.uint64 | None, *, reset: bool) ->
 
 
 def _look_like_codes(csr: sp.csr_array) -> bool:
-    """Whether dense counts are rather numbers of categories: few in each column, and the highest is no rare one.
+    """Whether dense counts are rather numbers of categories, by the columns with more than zeros and ones.
 
-    Of counts the highest are the rarest, and rows with equal sums are those of a multinomial. Zeros and ones alone may
-    be either, and are taken for counts.
+    Counts of events scatter at least as Poisson variables, unless the sums of rows are fixed, and their highest are
+    rare. Codes have smaller variances than means if categories are few, and often the highest code.
     """
     n_rows, n_columns = csr.shape
     highest = csr.max(axis=0).toarray()
-    if not 2 <= highest.max(initial=0) <= _HIGHEST_CODE or np.ptp(csr.sum(axis=1)) == 0 or (csr.data % 1).any():
+    several = highest >= 2
+    if not several.any() or highest.max() > _HIGHEST_CODE or (csr.data % 1).any():
         return False
+    means = np.asarray(csr.mean(axis=0))
+    variances = np.asarray(csr.multiply(csr).mean(axis=0)) - means**2
+    if csr.sum(axis=1).var() < 0.5 * variances.sum():
+        return False
+    scatter = np.median(variances[several] / means[several])
+    if scatter < min(_MOST_SCATTER, 1.0 - 4.0 * math.sqrt(2.0 / (n_rows * several.sum()))):
+        return True
     at_highest = np.bincount(csr.indices, weights=csr.data == highest[csr.indices], minlength=n_columns)
-    often = at_highest[highest >= 2] >= max(_LEAST_ROWS, _LEAST_SHARE * n_rows)
-    return bool(often.mean() >= 0.5)
+    often = at_highest[several] >= max(_LEAST_ROWS, _LEAST_SHARE * n_rows)
+    return bool(often.mean() >= 0.5 and highest.max() <= _HIGHEST_OFTEN)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
