@@ -41,10 +41,11 @@ class Poisson(BaseEmission):
 
     .. math:: \lambda_{kj} = \frac{a_j + s_{kj}}{b_j + n_{kj}}.
 
-    Cells with NaN are missing, and missing at random: they are left out of density and statistics.
+    In a mixture, cells with NaN are missing, and missing at random: they are left out of density and statistics.
 
     In an admixture this is the gamma-Poisson model: tokens of a row fall to its components in proportion to
-    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`.
+    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`. It refuses NaN: the model
+    is fitted given the rows' totals, which are unknown where a cell is missing.
 
     Parameters
     ----------
