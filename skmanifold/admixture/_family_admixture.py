@@ -148,7 +148,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     X is dense or sparse. For "bernoulli" it has zeros, ones and NaN, a missing cell, which is no token; zeros of a
     sparse X are observed, so that memory and time are those of a dense one: four bytes and more for each cell. The
     others take counts, and refuse NaN. To be fitted, fractions are rounded at random, up with the probability of the
-    fraction, from a stream keyed by row and column, with a warning if this changes more than 5% of their sum;
+    fraction, from a stream keyed by row and column, with a warning if this moves more than 5% of their sum;
     `transform`, `predict`, `score` and `perplexity` take fractions as they are. Rows without tokens are allowed; their
     proportions are the prior's mean.
 

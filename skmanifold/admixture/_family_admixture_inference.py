@@ -167,7 +167,8 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`; those under two tokens are left out.
+            Rows, as in `fit`; those under two tokens are left out. A count of 2.3 is three tokens, with the weights 1,
+            1 and 0.3.
         y : None
             Ignored.
 

@@ -171,7 +171,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     Notes
     -----
     X holds counts: a document a row, a word a column, dense or sparse. `fit` and `partial_fit` round fractions at
-    random, keyed by row and column, and warn if this changes over 5% of the sum; other methods take them as weights.
+    random, keyed by row and column, and warn if this moves over 5% of the sum; other methods take them as weights.
     Empty documents are allowed; their proportions are the prior's mean.
 
     `transform` solves for each document the fixed point of

@@ -87,7 +87,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+            Counts of words in documents; fractions are weights.
         average_draws : bool, default=False
             Average the proportions over the topics' draws that `score` uses, instead of those of ``components_``: for
             samplers that draw the topics. The time is as many times as long.
@@ -105,7 +105,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+            Counts of words in documents; fractions are weights.
 
         Returns
         -------
@@ -153,7 +153,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; documents under two tokens are left out.
+            Counts of words in documents; documents under two tokens are left out. A count of 2.3 is three tokens, with
+            the weights 1, 1 and 0.3.
         y : None
             Ignored.
 

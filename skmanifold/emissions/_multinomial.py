@@ -49,8 +49,8 @@ class Multinomial(BaseEmission):
     -----
     Fractional counts are weights: a mixture takes them as they are, with gamma functions in place of factorials. An
     admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
-    and with a warning if this changes much; its `transform` and `score` take them as they are. Rows without tokens are
-    allowed, and tell nothing.
+    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are. Rows
+    without tokens are allowed, and tell nothing.
 
     Examples
     --------

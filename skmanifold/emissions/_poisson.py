@@ -59,7 +59,7 @@ class Poisson(BaseEmission):
     -----
     Fractional counts are weights: a mixture takes them as they are, with a gamma function in place of the factorial. An
     admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
-    and with a warning if this changes much; its `transform` and `score` take them as they are.
+    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are.
 
     Examples
     --------

@@ -157,7 +157,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     -----
     Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out everywhere.
     To be fitted, fractional counts are rounded at random, up with the probability of their fraction, from a stream
-    keyed by row and column, with a warning if this changes more than 5% of their sum. All other methods take them as
+    keyed by row and column, with a warning if this moves more than 5% of their sum. All other methods take them as
     they are: weights, with gamma functions in place of factorials.
 
     If X is dense and each of its columns holds a few small whole numbers, the highest of them often, `fit` for
@@ -283,6 +283,11 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         Returns
         -------
         self : DPCategoricalMixture
+
+        Warns
+        -----
+        UserWarning
+            If counts have many fractions, or look like codes of categories (see Notes).
 
         Raises
         ------

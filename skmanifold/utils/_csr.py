@@ -182,18 +182,18 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Co
 
 
 def moved_by_rounding(csr: sp.csr_array) -> float:
-    """The sum of what `whole_counts` is expected to change: of a value with the fraction f, 2 f (1 - f)."""
+    """What `whole_counts` is expected to take away, and to add elsewhere: of a value with the fraction f, f (1 - f)."""
     if csr.data.dtype != np.float64:
         return 0.0
     fractions = csr.data - np.floor(csr.data)
-    return 2.0 * float((fractions * (1.0 - fractions)).sum())
+    return float((fractions * (1.0 - fractions)).sum())
 
 
 def warn_of_fractions(moved: float, total: float, cure: str, *, stacklevel: int) -> None:
     """Warn if rounding moves more than a twentieth of the sum of X; `cure` ends the sentence."""
     if moved > _MOST_MOVED * total:
         warnings.warn(
-            f"X has fractional counts, which fit rounds at random: this changes {moved / total:.0%} of their sum; "
+            f"X has fractional counts, which fit rounds at random: this moves {moved / total:.0%} of their sum; "
             f"{cure}.",
             stacklevel=stacklevel + 1,
         )

@@ -327,7 +327,7 @@ COUNTS[[0, 20]] = 0
 def test_counts_are_one_column_rounded_by_the_key_or_as_they_are(kind):
     counts = whole_counts(canonical_csr(COUNTS), KEY)
     mixture = Mixture()
-    with pytest.warns(UserWarning, match="which fit rounds at random: this changes .* use ExponentialFamilyMixture"):
+    with pytest.warns(UserWarning, match="which fit rounds at random: this moves .* use ExponentialFamilyMixture"):
         table = count_table(mixture, kind(COUNTS), KEY, reset=True)
     assert_same_table(table, Table(*counts[:3], np.array([0, 6])))
     assert mixture.n_features_in_ == 6
