@@ -157,11 +157,9 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     -----
     Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out everywhere.
     To be fitted, fractional counts are rounded at random, up with the probability of their fraction, from a stream
-    keyed by row and column, with a warning if this moves more than 5% of their sum. All other methods take them as
-    they are: weights, with gamma functions in place of factorials.
-
-    If X is dense and each of its columns holds a few small whole numbers, the highest of them often, `fit` for
-    "multinomial" warns that they may be codes of categories. It never does for zeros and ones alone, or a sparse X.
+    keyed by row and column; `fit` warns if this moves more than 5% of their sum. All other methods take them as they
+    are: weights. `fit` for "multinomial" also warns if a dense X may be codes of categories: each column holds a few
+    small whole numbers, not only 0 and 1, that vary less than counts do or often are the highest.
 
     References
     ----------
