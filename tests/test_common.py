@@ -50,6 +50,11 @@ allow_warning_of_small_priors = pytest.mark.filterwarnings(
     "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
 )
 
+# What the checks' X, of any numbers, makes fits say that count tokens
+allow_warning_of_fractions = pytest.mark.filterwarnings(
+    "ignore:X has fractional counts, which fit rounds at random:UserWarning"
+)
+
 
 def asks_what_only_classifiers_have(estimator):
     """Checks of sparse X that look up, for any estimator with `predict_proba`, the tags of a classifier."""
@@ -61,6 +66,7 @@ def asks_what_only_classifiers_have(estimator):
 
 
 @allow_warning_of_small_priors
+@allow_warning_of_fractions
 @parametrize_with_checks(
     [estimator(sampler=name, **SMALL[estimator]) for estimator in ESTIMATORS for name in estimator._samplers]
     + [estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS]
@@ -93,6 +99,7 @@ def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):
     check(estimator)
 
 
+@allow_warning_of_fractions
 @parametrize_with_checks(
     [
         ExponentialFamilyAdmixture(emission="poisson", sampler=name, **SMALL[ExponentialFamilyAdmixture])

@@ -147,9 +147,10 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     -----
     X is dense or sparse. For "bernoulli" it has zeros, ones and NaN, a missing cell, which is no token; zeros of a
     sparse X are observed, so that memory and time are those of a dense one: four bytes and more for each cell. The
-    others take counts. Fractions are rounded at random, up with the probability of the fraction, from a stream keyed by
-    row and column in `fit` and by the row's content elsewhere. Rows without tokens are allowed; their proportions are
-    the prior's mean.
+    others take counts, and refuse NaN. To be fitted, fractions are rounded at random, up with the probability of the
+    fraction, from a stream keyed by row and column, with a warning if this moves more than 5% of their sum;
+    `transform`, `predict`, `score` and `perplexity` take fractions as they are. Rows without tokens are allowed; their
+    proportions are the prior's mean.
 
     For "bernoulli" and "gaussian" a table of all tokens' densities given all components is made in each pass; for
     "multinomial" and "poisson" memory is that of non-zero counts.
@@ -394,7 +395,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool) -> Counts:
         """Rows to fit."""
-        counts = emission.read_tokens(self, X, key, reset=reset, by_content=False)
+        counts = emission.read_tokens(self, X, key, reset=reset)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to it.")
         check_tokens(counts)

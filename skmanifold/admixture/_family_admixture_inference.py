@@ -131,8 +131,7 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
                 estimate = self._tokens.of_estimate(self._estimate).words
                 proportions = infer_proportions(estimate, tokens, alpha, workers=workers)
         if self.emission_.has_random_totals:
-            n_tokens = np.diff(tokens.token_start())
-            proportions *= ((n_tokens + alpha.sum()) / (self.intensity_rate_ + 1.0))[:, np.newaxis]
+            proportions *= ((tokens.row_sums() + alpha.sum()) / (self.intensity_rate_ + 1.0))[:, np.newaxis]
         return proportions
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
@@ -168,7 +167,8 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`; those under two tokens are left out.
+            Rows, as in `fit`; those under two tokens are left out. A count of 2.3 is three tokens, with the weights 1,
+            1 and 0.3.
         y : None
             Ignored.
 
@@ -249,9 +249,8 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         return {**axes, "components": ["topic", "dimension"], "covariances": shape}, None
 
     def _read_again(self, X) -> Counts:
-        """Rows after `fit`: fractions are rounded by the row's content."""
-        key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        return self.emission_.read_tokens(self, X, key, reset=False, by_content=True)
+        """Rows after `fit`, fractions as they are."""
+        return self.emission_.read_tokens(self, X, None, reset=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

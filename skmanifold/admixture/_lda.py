@@ -170,9 +170,9 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     Notes
     -----
-    X holds counts: a document a row, a word a column, dense or sparse. Fractional counts are rounded at random, up with
-    the probability of their fraction, from a stream keyed by row and column in `fit` and by the row's content
-    elsewhere. Empty documents are allowed; their proportions are the prior's mean.
+    X holds counts: a document a row, a word a column, dense or sparse. `fit` and `partial_fit` round fractions at
+    random, keyed by row and column, and warn if this moves over 5% of the sum; other methods take them as weights.
+    Empty documents are allowed; their proportions are the prior's mean.
 
     `transform` solves for each document the fixed point of
 

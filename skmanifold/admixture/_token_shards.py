@@ -22,7 +22,17 @@ from ..inference._sources import (
     corpora_of,
     in_dask,
 )
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_token_start, check_tokens, whole_counts
+from ..utils._csr import (
+    COUNT_TYPES,
+    USE_COUNTS_OF_WORDS,
+    Counts,
+    canonical_csr,
+    check_token_start,
+    check_tokens,
+    moved_by_rounding,
+    warn_of_fractions,
+    whole_counts,
+)
 from ..utils._threads import Workers
 from ..utils._validation import check_array
 from ._streamed_tokens import StreamedTokens
@@ -78,11 +88,15 @@ class TokenShards:
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
+        moved = 0.0
         if not isinstance(rows, Counts):
-            rows = whole_counts(rows, self.rounding_key, by_content=False, first_row=first_row)
+            moved = moved_by_rounding(rows)
+            rows = whole_counts(rows, self.rounding_key, first_row=first_row)
         rows = rows._replace(n_features=n_features)
         check_tokens(rows, first_row=first_row)
-        return StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
+        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
+        model.moved_by_rounding = moved
+        return model
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
         """Sum of counts: lists stand as the rows meet them."""
@@ -132,4 +146,8 @@ def shard_tokens(
     shards = open_shards(builder, source, workers)
     if not shards.total("n_tokens"):
         raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+    if in_dask(X):
+        warn_of_fractions(
+            shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
+        )
     return ShardedModel(make_head(shards.n_features), shards)

@@ -18,6 +18,8 @@ ReadRows = Callable[[int, int], RowLatents]
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
 
+    moved_by_rounding: float = 0.0  # what was changed of fractional counts
+
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
         counts = self.counts

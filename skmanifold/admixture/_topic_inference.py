@@ -14,7 +14,14 @@ from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
 from ..models._topic_word import TopicWord, as_topic_word
 from ..samplers import BaseSampler, ManifoldSampler
-from ..utils._csr import Counts, check_tokens, validate_counts, whole_counts
+from ..utils._csr import (
+    USE_COUNTS_OF_WORDS,
+    Counts,
+    as_counts,
+    check_tokens,
+    counts_to_fit,
+    validate_counts,
+)
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike
@@ -80,7 +87,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+            Counts of words in documents; fractions are weights.
         average_draws : bool, default=False
             Average the proportions over the topics' draws that `score` uses, instead of those of ``components_``: for
             samplers that draw the topics. The time is as many times as long.
@@ -98,7 +105,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+            Counts of words in documents; fractions are weights.
 
         Returns
         -------
@@ -109,8 +116,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _infer(self, X, average_draws):
         check_is_fitted(self)
-        rounding_key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        counts = whole_counts(validate_counts(self, X, reset=False), rounding_key, by_content=True)
+        counts = as_counts(validate_counts(self, X, reset=False))
         with Workers(self.n_jobs) as workers:
             if average_draws:
                 return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
@@ -147,7 +153,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; documents under two tokens are left out.
+            Counts of words in documents; documents under two tokens are left out. A count of 2.3 is three tokens, with
+            the weights 1, 1 and 0.3.
         y : None
             Ignored.
 
@@ -191,7 +198,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
-        counts = whole_counts(validate_counts(self, X, reset=reset), rounding_key, by_content=False)
+        csr = validate_counts(self, X, reset=reset)
+        counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=5)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         check_tokens(counts)

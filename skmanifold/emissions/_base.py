@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._conditions import Array
-from ..utils._csr import Counts, validate_counts, whole_counts
+from ..utils._csr import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
 
@@ -50,22 +50,24 @@ class BaseEmission(BaseEstimator):
     has_random_totals: ClassVar[bool] = False  # how many tokens a row has is random: rows have intensities
     _parameter_constraints: ClassVar[dict] = {}
 
-    def read(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool) -> Any:
-        """A user's X as the rows of this emission, validated as scikit-learn does.
-
-        Fractions are rounded at random, keyed by row and column, or by the row's content.
-        """
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Any:
+        """A user's X as the rows of this emission, validated as scikit-learn does."""
         raise NotImplementedError
 
     def bind(self, rows: Any, n_components: int) -> Family:
         """The family of rows, with hyperparameters that depend on the data resolved."""
         raise NotImplementedError
 
-    def read_tokens(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> Counts:
-        """A user's X as counts of tokens, for an admixture."""
-        return whole_counts(validate_counts(estimator, X, reset=reset), key, by_content=by_content)
+    def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
+        """A user's X as counts of tokens, for an admixture.
+
+        They are whole to be fitted, fractions rounded at random with this key; for inference it is None, and they are
+        as X has them.
+        """
+        csr = validate_counts(estimator, X, reset=reset)
+        if key is None:
+            return as_counts(csr)
+        return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=6)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Family:
         """The family of tokens, with hyperparameters that depend on the data resolved."""

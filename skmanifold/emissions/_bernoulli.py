@@ -6,13 +6,16 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
-from ..utils._csr import Counts
+from ..utils._csr import Counts, sums_of_rows, whole_counts
 from ..utils._declared import holds
 from ..utils._random import subkey
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._validation import column_name
 from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
 from ._linear import PRIOR, LinearFamily, LinearParameters, LinearRows, linear_family, read_counts, statistics_agree
@@ -30,7 +33,8 @@ class Bernoulli(BaseEmission):
 
     .. math:: p_{kj} = \frac{s_{kj} + a_j}{n_{kj} + a_j + b_j}.
 
-    Cells with NaN are missing, and missing at random: they are left out of density and statistics.
+    Cells with NaN are missing, and missing at random: they are left out of density and statistics. All others are 0 or
+    1, unless `allow_probabilities` is set.
 
     Parameters
     ----------
@@ -38,10 +42,10 @@ class Bernoulli(BaseEmission):
         Positive pseudo-counts :math:`a_j` of ones and :math:`b_j` of zeros. With 1 and 1, Laplace's rule, the prior is
         uniform and no probability is ever 0 or 1; where ones are rare, as those of words in documents, smaller numbers
         are better, and a smaller one for ones.
-
-    Notes
-    -----
-    Values between 0 and 1 are rounded at random, up with the probability that they are.
+    allow_probabilities : bool, default=False
+        Whether a cell may be any number from 0 to 1, the probability :math:`x_{ij}` of a one. A mixture weighs both
+        values by it: the formulas above hold as they stand. An admixture is fitted to cells that are drawn once, one
+        with that probability; its `transform` and `score` weigh both values. False refuses such cells.
 
     Examples
     --------
@@ -56,33 +60,41 @@ class Bernoulli(BaseEmission):
     _parameter_constraints: ClassVar[dict] = {
         "ones_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "allow_probabilities": ["boolean"],
     }
 
-    def __init__(self, ones_prior: float | ArrayLike = 1.0, zeros_prior: float | ArrayLike = 1.0) -> None:
+    def __init__(
+        self,
+        ones_prior: float | ArrayLike = 1.0,
+        zeros_prior: float | ArrayLike = 1.0,
+        allow_probabilities: bool = False,
+    ) -> None:
         self.ones_prior = ones_prior
         self.zeros_prior = zeros_prior
+        self.allow_probabilities = allow_probabilities
 
-    def read(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> LinearRows:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of zeros, ones and NaN."""
-        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
-        if len(counts.counts) and counts.counts.max() > 1:
-            raise ValueError(
-                f"emission='bernoulli' takes values from 0 to 1 (NaN where missing); X has {counts.counts.max()}."
-            )
+        counts = read_counts(estimator, X, reset=reset, missing=True)
+        self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
         """The family of rows."""
         return self._bind(rows.n_features, n_components)
 
-    def read_tokens(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> Counts:
-        """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
-        rows = self.read(estimator, X, key, reset=reset, by_content=by_content)
+    def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
+        """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
+
+        A probability is drawn once with this key, and if it is None both tokens, weighed by it.
+        """
+        rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
+        if rows.counts.dtype.kind == "f":
+            if key is None:
+                return _weigh_tokens(rows)
+            drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
+            rows = LinearRows(*drawn[:3], m, None)
         kinds = np.zeros((n, m), np.int8)
         of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
         kinds[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
@@ -95,10 +107,38 @@ class Bernoulli(BaseEmission):
         """The family of tokens."""
         return self._bind(tokens.n_features // 2, n_components)
 
+    def _check_events(self, estimator: BaseEstimator, counts: Counts) -> None:
+        """Refuse what is no cell of events, with the first of them and its place."""
+        values = counts.counts
+        wrong = values > 1 if self.allow_probabilities else values != 1
+        if not wrong.any():
+            return
+        entry = int(wrong.argmax())
+        row = int(np.searchsorted(counts.indptr, entry, side="right")) - 1
+        takes = "numbers from 0 to 1" if self.allow_probabilities else "0 and 1"
+        place = f"row {row}, column {column_name(estimator, int(counts.indices[entry]))}"
+        cure = " (for probabilities of a one: Bernoulli(allow_probabilities=True))" if values[entry] < 1 else ""
+        raise ValueError(
+            f"emission='bernoulli' takes {takes}, and NaN where a cell is missing, but X has {values[entry]} in "
+            f"{place}{cure}."
+        )
+
     def _bind(self, n_features: int, n_components: int) -> BernoulliFamily:
         ones = positive_prior(self.ones_prior, n_features, "ones_prior")
         zeros = positive_prior(self.zeros_prior, n_features, "zeros_prior")
         return BernoulliFamily(ones, zeros, n_components)
+
+
+def _weigh_tokens(rows: LinearRows) -> Counts:
+    """Both values of each observed cell with their probabilities, as far as these are positive."""
+    n, m = rows.n_rows, rows.n_features
+    ones = np.zeros((n, m))
+    of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
+    ones[of_row, rows.indices % m] = np.where(rows.indices < m, rows.counts, np.nan)
+    weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
+    of_row, indices = np.nonzero(weights > 0)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
+    return Counts(indptr, indices.astype(np.int32), weights[of_row, indices], 2 * m)
 
 
 @holds(
@@ -149,8 +189,9 @@ class BernoulliFamily(LinearFamily):
         return float((self.ones[:, None] * log_one + self.zeros[:, None] * log_zero).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Zero, of probabilities that are 0 and 1."""
-        return np.zeros(rows.n_rows)
+        """Of probabilities that are the row's cells: zero, where these are 0 and 1."""
+        cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
+        return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
     def n_parameters(self) -> int:
         """One for each feature of each component."""

@@ -108,9 +108,7 @@ class Gaussian(BaseEmission):
         self.covariance_prior = covariance_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
-    def read(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> DenseRows:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
         """A user's X of finite numbers."""
         X = validate_data(estimator, X, reset=reset, dtype=np.float64)
         return DenseRows(np.require(X, requirements=["C", "W"]))

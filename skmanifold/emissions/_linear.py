@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 
 from ..utils._block_sums import BLOCK_ROWS, BlockSums
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
-from ..utils._csr import COUNT_TYPES, Counts, canonical_csr, check_signs, whole_counts
+from ..utils._csr import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
+from ..utils._csr import sums_of_rows as sums_of_rows  # public, for emissions of users
 from ..utils._declared import holds
 from ..utils._row_hash import hash_counts
 from ..utils._threads import split_range
@@ -30,7 +31,7 @@ class LinearRows(NamedTuple):
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
     n_features: int
     log_base: np.ndarray | None  # (n_rows,)
 
@@ -88,11 +89,21 @@ class LinearFamily(Family):
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of statistics by label, exact."""
+        """Sizes and sums of statistics by label, exact where they are whole."""
+        if rows.counts.dtype.kind == "f":
+            return self._sum_fractions(rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
         add_labelled(first, stop, *rows[:3], labels, sizes, totals)
         return BlockSums.whole((sizes, totals))
+
+    def _sum_fractions(self, rows, first, stop, first_block, labels) -> BlockSums:
+        def add(start, stop, sizes, totals):
+            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
+                of_block = labels[start + a : start + b]
+                add_labelled(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
+
+        return self.sum_blocks(stop - first, first_block, add)
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sums of shares and of statistics by share."""
@@ -153,15 +164,14 @@ def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | N
     return agree
 
 
-def read_counts(
-    estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool, missing: bool
-) -> Counts:
-    """A user's non-negative X as whole numbers; NaN, where it may be missing, is a 1 in a column of its own."""
+def read_counts(estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool) -> Counts:
+    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own."""
     finite = "allow-nan" if missing else True
+    refuse_texts(estimator, X)
     valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
     csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
     check_signs(csr, estimator)
-    return whole_counts(csr, key, by_content=by_content)
+    return as_counts(csr)
 
 
 def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
@@ -176,21 +186,3 @@ def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
     wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
     wider.sort_indices()
     return wider
-
-
-def sums_of_rows(counts: Counts | LinearRows, values: np.ndarray) -> np.ndarray:
-    """Sums of a value for each entry over the entries of each row.
-
-    Parameters
-    ----------
-    counts : Counts or LinearRows
-        Rows of entries.
-    values : ndarray of shape (nnz,)
-        A value for each entry, row after row.
-
-    Returns
-    -------
-    sums : ndarray of shape (n_rows,)
-    """
-    rows = np.repeat(np.arange(counts.n_rows), np.diff(counts.indptr))
-    return np.bincount(rows, weights=values, minlength=counts.n_rows)

@@ -10,7 +10,7 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
 from ..utils._conditions import Array
-from ..utils._csr import Counts
+from ..utils._csr import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._random import fold_in_each, subkey
 from ..utils._sklearn import Interval
@@ -25,7 +25,6 @@ from ._linear import (
     linear_family,
     read_counts,
     statistics_agree,
-    sums_of_rows,
 )
 from ._linear_kernels import fill_multinomial
 
@@ -50,8 +49,10 @@ class Multinomial(BaseEmission):
 
     Notes
     -----
-    Fractional counts are rounded at random, up with the probability of their fraction. Rows without tokens are
-    allowed, and tell nothing.
+    Fractional counts are weights: a mixture takes them as they are, with gamma functions in place of factorials. An
+    admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
+    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are. Rows
+    without tokens are allowed, and tell nothing.
 
     Examples
     --------
@@ -66,16 +67,13 @@ class Multinomial(BaseEmission):
     def __init__(self, prior: float | ArrayLike = 0.1) -> None:
         self.prior = prior
 
-    def read(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> LinearRows:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of counts."""
-        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=False)
-        return LinearRows(*counts, None)
+        return LinearRows(*read_counts(estimator, X, reset=reset, missing=False), None)
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """The family of rows; it remembers how many tokens they have, for rows like them."""
-        lengths = np.diff(np.concatenate(([0], np.cumsum(rows.counts, dtype=np.int64)))[rows.indptr])
+        lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
         return MultinomialFamily(positive_prior(self.prior, rows.n_features, "prior"), n_components, lengths)
 
     def bind_tokens(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 from sklearn.base import BaseEstimator
 
-from ..utils._csr import Counts
+from ..utils._csr import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
@@ -23,7 +23,6 @@ from ._linear import (
     linear_family,
     read_counts,
     statistics_agree,
-    sums_of_rows,
 )
 from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
@@ -42,10 +41,11 @@ class Poisson(BaseEmission):
 
     .. math:: \lambda_{kj} = \frac{a_j + s_{kj}}{b_j + n_{kj}}.
 
-    Cells with NaN are missing, and missing at random: they are left out of density and statistics.
+    In a mixture, cells with NaN are missing, and missing at random: they are left out of density and statistics.
 
     In an admixture this is the gamma-Poisson model: tokens of a row fall to its components in proportion to
-    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`.
+    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`. It refuses NaN: the model
+    is fitted given the rows' totals, which are unknown where a cell is missing.
 
     Parameters
     ----------
@@ -57,7 +57,9 @@ class Poisson(BaseEmission):
 
     Notes
     -----
-    Fractional counts are rounded at random, up with the probability of their fraction.
+    Fractional counts are weights: a mixture takes them as they are, with a gamma function in place of the factorial. An
+    admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
+    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are.
 
     Examples
     --------
@@ -78,11 +80,9 @@ class Poisson(BaseEmission):
         self.shape_prior = shape_prior
         self.rate_prior = rate_prior
 
-    def read(
-        self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64, *, reset: bool, by_content: bool
-    ) -> LinearRows:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of counts and NaN."""
-        counts = read_counts(estimator, X, key, reset=reset, by_content=by_content, missing=True)
+        counts = read_counts(estimator, X, reset=reset, missing=True)
         n_features = counts.n_features // 2
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))

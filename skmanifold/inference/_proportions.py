@@ -42,7 +42,7 @@ def infer_proportions(
     topics : TopicWord
         The topics, K of them over V words.
     counts : Counts
-        Documents, with V columns.
+        Documents, with V columns. Fractions are weights :math:`c_v`, taken as they are.
     doc_topic_prior : ndarray of shape (K,)
         The prior's parameters :math:`\alpha`; positive.
     max_iter : int, default=1000
@@ -75,7 +75,14 @@ def infer_proportions(
     if max_iter < 1 or not tol > 0:
         raise ValueError(f"max_iter and tol must be positive; got max_iter={max_iter} and tol={tol}.")
     out = np.empty((counts.n_rows, topics.n_components))
-    arrays = (*counts[:3], *(np.require(array, requirements=["C", "W"]) for array in topics), prior)
+    values = counts.counts.astype(np.float64)
+    arrays = (
+        counts.indptr,
+        counts.indices,
+        values,
+        *(np.require(array, requirements=["C", "W"]) for array in topics),
+        prior,
+    )
     (workers or Workers(1)).run(
         _infer_rows,
         [(start, stop, *arrays, max_iter, tol, out) for start, stop in split_range(counts.n_rows, _BLOCK_ROWS)],
@@ -118,13 +125,13 @@ def _infer_rows(
     prior_sum = prior.sum()
     for row in range(first, last):
         document = (indices[indptr[row] : indptr[row + 1]], counts[indptr[row] : indptr[row + 1]])
-        n_tokens = 0
+        n_tokens = 0.0
         for j in range(len(document[0])):
             v = document[0][j]
             if word_indptr[v + 1] > word_indptr[v] or base[v] > 0.0:
                 n_tokens += document[1][j]
         total = n_tokens + prior_sum
-        if n_tokens == 0:
+        if n_tokens == 0.0:
             for k in range(n_components):
                 out[row, k] = prior[k] / total
             continue

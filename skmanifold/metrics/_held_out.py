@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_non_negative
 
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
 from ..models._topic_word import TopicWord, as_topic_word
-from ..utils._csr import COUNT_TYPES, MAX_ROW_TOKENS, Counts, canonical_csr, check_tokens, whole_counts
+from ..utils._csr import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
 from ..utils._njit import njit
 from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
@@ -31,7 +31,7 @@ class PerDocument(NamedTuple):
     log_likelihood : ndarray of shape (n_rows,)
         Summed over the document's scored tokens, in nats.
     n_tokens : ndarray of shape (n_rows,), int64
-        Scored tokens.
+        Scored tokens; of fractional counts their sum, float64.
     """
 
     log_likelihood: np.ndarray
@@ -52,7 +52,7 @@ class HeldOutScore:
         and r = `log_likelihood`. NaN for a single document or an infinite likelihood. To compare two models, take the
         differences of their `per_document` sums instead: much of this error is common to both.
     n_tokens : int
-        Number of scored tokens.
+        Number of scored tokens; of fractional counts their sum, a float.
     n_documents : int
         Number of scored documents.
     per_document : PerDocument
@@ -94,6 +94,9 @@ def document_completion(
     model is asked to predict the same tokens. Documents under two tokens are left out. This is the document
     completion of [1]_, section 5, with tokens drawn at random in place of a first and a second half.
 
+    Fractional counts are weights. A count of 2.3 is three tokens with the weights 1, 1 and 0.3: half of the tokens are
+    observed, and the weights of the others are the :math:`h_v`. Nothing is rounded.
+
     Of S draws of the topics, each has its own proportions :math:`\theta_s` from the same observed half, and a held-out
     token's probability is the mean over draws:
 
@@ -112,12 +115,12 @@ def document_completion(
         The topics :math:`\phi`. Rows of an array are divided by their sums. One row is a unigram model. Draws of the
         topics are a list or tuple of such matrices, or an array of shape (n_draws, n_components, n_features).
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Non-negative counts; fractions are rounded at random, right on average and by the row's content.
+        Non-negative counts; fractions are weights.
     doc_topic_prior : array-like of shape (n_components,)
         Parameters :math:`\alpha` of the proportions' prior; with draws of the topics, one vector for all or a sequence
         of vectors, one a draw.
     random_state : None, int or RandomState, default=0
-        Seed of the split and the rounding.
+        Seed of the split.
     max_iter, tol
         As in `infer_proportions`.
     n_jobs : int or None
@@ -148,11 +151,11 @@ def document_completion(
     """
     draws = pair_draws(topic_word, doc_topic_prior)
     key = root_key(random_state)
-    counts = check_counts(X, draws[0][0].n_features, key, "document_completion")
+    counts = check_counts(X, draws[0][0].n_features, "document_completion")
     log_likelihood = np.zeros(counts.n_rows)
     with Workers(n_jobs) as workers:
         observed, held_out = split_tokens(counts, key, workers)
-        n_tokens = _row_sums(held_out)
+        n_tokens = held_out.row_sums()
         if not n_tokens.any():
             raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
         probability = np.zeros(len(held_out.counts))
@@ -172,7 +175,7 @@ def document_completion(
                     ],
                 )
         probability /= len(draws)
-        arrays = (held_out.indptr, held_out.counts, probability, log_likelihood)
+        arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
         workers.run(_sum_logs, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return HeldOutScore(**summarise(log_likelihood, n_tokens))
 
@@ -204,15 +207,13 @@ def _take_apart(value: Any, ndim: int) -> list[Any] | None:
     return list(value) if isinstance(value[0], TopicWord) or np.ndim(value[0]) == ndim else None
 
 
-def check_counts(
-    X: MatrixLike, n_features: int, key: np.uint64, whom: str, most_per_row: int = MAX_ROW_TOKENS
-) -> Counts:
-    """Whole counts of `X`, rounded by content; `whom` names the caller in errors."""
+def check_counts(X: MatrixLike, n_features: int, whom: str, most_per_row: int = MAX_ROW_TOKENS) -> Counts:
+    """Counts of `X` as they are; `whom` names the caller in errors."""
     X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
     check_non_negative(X, whom)
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
-    counts = whole_counts(canonical_csr(X), subkey(key, Purpose.ROUNDING), by_content=True)
+    counts = as_counts(canonical_csr(X))
     check_tokens(counts, most_per_row=most_per_row)
     return counts
 
@@ -223,10 +224,18 @@ def row_bits(counts: Counts) -> np.ndarray:
 
 
 def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Counts, Counts]:
-    """Observed and held-out halves; a row under two tokens is empty in both."""
-    in_observed = np.zeros_like(counts.counts)
-    in_held_out = np.zeros_like(counts.counts)
-    arrays = (*counts[:3], row_bits(counts), subkey(key, Purpose.INFERENCE, _SPLIT), in_observed, in_held_out)
+    """Observed and held-out halves; a row under two tokens is empty in both. A fraction is a token of this weight."""
+    values = counts.counts.astype(np.float64)
+    in_observed, in_held_out = np.zeros_like(values), np.zeros_like(values)
+    arrays = (
+        counts.indptr,
+        counts.indices,
+        values,
+        values.view(np.uint64),
+        subkey(key, Purpose.INFERENCE, _SPLIT),
+        in_observed,
+        in_held_out,
+    )
     workers.run(_split_rows, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return _with_counts(counts, in_observed), _with_counts(counts, in_held_out)
 
@@ -235,7 +244,7 @@ def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
     """The fields of a HeldOutScore out of the documents' sums; documents without tokens do not count."""
     scored = n_tokens > 0
     sums, sizes = log_likelihood[scored], n_tokens[scored]
-    n_documents, total = len(sums), int(sizes.sum())
+    n_documents, total = len(sums), sizes.sum().item()
     mean = float(sums.sum() / total)
     error = float("nan")
     if n_documents > 1 and np.isfinite(mean):
@@ -249,15 +258,12 @@ def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
     }
 
 
-def _row_sums(counts):
-    return np.diff(counts.token_start())
-
-
 def _with_counts(counts, new_counts):
     """`counts` with `new_counts` in place of its own, zeros dropped."""
     keep = new_counts > 0
     indptr = np.concatenate(([0], np.cumsum(keep)))[counts.indptr]
-    return Counts(indptr, counts.indices[keep], new_counts[keep], counts.n_features)
+    kept = new_counts[keep].astype(counts.counts.dtype)
+    return Counts(indptr, counts.indices[keep], kept, counts.n_features)
 
 
 @njit(cache=True, nogil=True)
@@ -265,22 +271,24 @@ def _split_rows(first, last, indptr, indices, counts, bits, key, out_observed, o
     """Selection sampling (Knuth, volume 2, algorithm S): each set of floor(n / 2) tokens is equally likely."""
     for row in range(first, last):
         start, stop = indptr[row], indptr[row + 1]
-        left = 0
+        left = np.int64(0)
         for j in range(start, stop):
-            left += counts[j]
+            left += np.int64(np.ceil(counts[j]))
         if left < 2:
             continue
         needed = left // 2
         row_stream = row_key(key, indices, bits, start, stop)
         for j in range(start, stop):
-            taken = 0
-            for _ in range(counts[j]):
+            rest = counts[j]
+            while rest > 0.0:
+                weight = min(rest, 1.0)
                 if uniform(row_stream, left) * left < needed:
-                    taken += 1
+                    out_observed[j] += weight
                     needed -= 1
+                else:
+                    out_held_out[j] += weight
                 left -= 1
-            out_observed[j] = taken
-            out_held_out[j] = counts[j] - taken
+                rest -= weight
 
 
 @njit(cache=True, nogil=True)

@@ -75,7 +75,7 @@ def left_to_right(
     topic_word : array-like of shape (n_components, n_features) or TopicWord
         The topics :math:`\phi`. Rows of an array are divided by their sums.
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Non-negative counts; fractions are rounded at random, right on average and by the row's content.
+        Counts of words in documents, whole numbers.
     doc_topic_prior : array-like of shape (n_components,)
         Parameters :math:`\alpha` of the proportions' prior.
     n_particles : int, default=20
@@ -96,8 +96,8 @@ def left_to_right(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a value is negative or not finite, `n_particles` is under 1, `n_runs` is under 2, X
-        has no tokens, or a document has more than 100,000.
+        If the shapes do not fit, a value is negative, fractional or not finite, `n_particles` is under 1, `n_runs` is
+        under 2, X has no tokens, or a document has more than 100,000.
 
     References
     ----------
@@ -122,7 +122,12 @@ def left_to_right(
     if n_runs < 2:
         raise ValueError(f"n_runs must be at least 2, to tell the Monte Carlo error; got {n_runs}.")
     key = root_key(random_state)
-    counts = check_counts(X, topics.n_features, key, "left_to_right", _MAX_ROW_TOKENS)
+    counts = check_counts(X, topics.n_features, "left_to_right", _MAX_ROW_TOKENS)
+    if counts.counts.dtype.kind == "f":
+        raise ValueError(
+            "left_to_right reads documents token by token, and X has fractional counts: pass counts of words "
+            "(CountVectorizer), or use document_completion, which takes fractions as weights."
+        )
     if counts.n_tokens == 0:
         raise ValueError("There is nothing to evaluate: no document in X has any tokens.")
     log_estimates = np.zeros((counts.n_rows, n_runs))

@@ -308,7 +308,8 @@ def _check_labels(labels: ArrayLike, name: str, *axes: str) -> np.ndarray:
         shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
         raise ValueError(f"{name} must be of shape {shape} and not empty; got shape {labels.shape}.")
     if labels.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be integers; got dtype {labels.dtype}.")
+        cure = f": convert whole numbers by np.asarray({name}, int)" if labels.dtype.kind == "f" else ""
+        raise ValueError(f"{name} must be integers; got dtype {labels.dtype}{cure}.")
     if labels.min() < 0:
         raise ValueError(f"{name} must not be negative; got {labels.min()}.")
     return labels

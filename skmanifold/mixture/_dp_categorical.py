@@ -158,8 +158,10 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out, as in all scores
     of the library.
-    Fractional counts are rounded at random, up with the probability of their fraction, from a stream keyed by row and
-    column in `fit` and by the row's content elsewhere.
+    To be fitted, fractional counts are rounded at random, up with the probability of their fraction, from a stream
+    keyed by row and column; `fit` warns if this moves more than 5% of their sum. All other methods take them as they
+    are: weights. `fit` for "multinomial" also warns if a dense X may be codes of categories: each column holds a few
+    small whole numbers, not only 0 and 1, that vary less than counts do or often are the highest.
 
     References
     ----------
@@ -288,6 +290,11 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         Returns
         -------
         self : DPCategoricalMixture
+
+        Warns
+        -----
+        UserWarning
+            If counts have many fractions, or look like codes of categories (see Notes).
 
         Raises
         ------
@@ -436,7 +443,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
         """The rows to learn from; the first ones say which categories there are."""
         if self.emission == "multinomial":
-            return count_table(self, X, rounding_key, reset=begins, by_content=False)
+            return count_table(self, X, rounding_key, reset=begins)
         codes = validate_codes(self, X, reset=begins)
         start = fit_categories(self, codes, self.min_categories) if begins else self._column_start
         return category_table(self, codes, start, handle_unknown=self.handle_unknown)

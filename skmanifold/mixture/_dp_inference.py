@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inference._arviz import falling, to_tree
 from ..metrics._partitions import co_clustering
-from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import Ignored, MatrixLike, RandomStateLike
 from ._dp_stream import MixtureStream
@@ -270,7 +269,7 @@ class MixtureInference(MembershipTransformer):
     def _table_of(self, X) -> Table:
         check_is_fitted(self)
         if self._emission == "multinomial":
-            return count_table(self, X, subkey(self._key, Purpose.ROUNDING), reset=False, by_content=True)
+            return count_table(self, X, None, reset=False)
         codes = validate_codes(self, X, reset=False)
         return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
 

@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils._csr import validate_counts, whole_counts
+from ..utils._csr import as_counts, counts_to_fit, validate_counts
 from ..utils._njit import njit
 from ..utils._threads import split_range
-from ..utils._validation import validate_data
+from ..utils._validation import column_name, validate_data
 from ._table import Table
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows: a code above is a date or an identifier
+_HIGHEST_CODE = 30  # of tables that may be codes
+_MOST_SCATTER = 0.95  # variance over mean of codes, in half of the columns; of counts it is 1 or more
+_LEAST_SHARE, _LEAST_ROWS = 0.05, 3  # of the highest code, in half of the columns
+_HIGHEST_OFTEN = 12  # counts that end at a higher number are rather cut off there, as pixels are
+_WEIGH_FRACTIONS = "pass whole counts, or use ExponentialFamilyMixture, which takes fractions as weights"
+_MAY_BE_CODES = (
+    "Each column of X holds a few small whole numbers, as codes of categories do, but emission='multinomial' takes "
+    "counts: use emission='categorical' for codes, or pass counts as a sparse matrix to silence this."
+)
 _CELLS_PER_BLOCK = 1 << 16  # converted at a time: half a megabyte
 
 
-def count_table(estimator, X, rounding_key: np.uint64, *, reset: bool, by_content: bool) -> Table:
-    """Counts of one multinomial as a table of one column; fractions are rounded at random by `rounding_key`.
+def count_table(estimator, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
+    """Counts of one multinomial as a table of one column. Rows may have no tokens.
 
-    With `by_content` the rounding of a row belongs to what it holds, else to its place. Rows may have no tokens.
+    To be fitted they are whole, fractions rounded at random by `rounding_key`; without it they stay as they are.
     """
     csr = validate_counts(estimator, X, reset=reset)
-    counts = whole_counts(csr, rounding_key, by_content=by_content)
+    if rounding_key is None:
+        counts = as_counts(csr)
+    else:
+        counts = counts_to_fit(csr, rounding_key, _WEIGH_FRACTIONS, stacklevel=6)
+        if reset and not sp.issparse(X) and _look_like_codes(csr):
+            warnings.warn(_MAY_BE_CODES, stacklevel=6)
     return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
+
+
+def _look_like_codes(csr: sp.csr_array) -> bool:
+    """Whether dense counts are rather numbers of categories, by the columns with more than zeros and ones.
+
+    Counts of events scatter at least as Poisson variables, unless the sums of rows are fixed, and their highest are
+    rare. Codes have smaller variances than means if categories are few, and often the highest code.
+    """
+    n_rows, n_columns = csr.shape
+    highest = csr.max(axis=0).toarray()
+    several = highest >= 2
+    if not several.any() or highest.max() > _HIGHEST_CODE or (csr.data % 1).any():
+        return False
+    means = np.asarray(csr.mean(axis=0))
+    variances = np.asarray(csr.multiply(csr).mean(axis=0)) - means**2
+    if csr.sum(axis=1).var() < 0.5 * variances.sum():
+        return False
+    scatter = np.median(variances[several] / means[several])
+    if scatter < min(_MOST_SCATTER, 1.0 - 4.0 * math.sqrt(2.0 / (n_rows * several.sum()))):
+        return True
+    at_highest = np.bincount(csr.indices, weights=csr.data == highest[csr.indices], minlength=n_columns)
+    often = at_highest[several] >= max(_LEAST_ROWS, _LEAST_SHARE * n_rows)
+    return bool(often.mean() >= 0.5 and highest.max() <= _HIGHEST_OFTEN)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
@@ -107,7 +147,7 @@ def _as_numbers(estimator, codes):
         if codes.dtype.kind != "O" or any(isinstance(cell, str | bytes) for cell in cells):
             kind = "strings" if codes.dtype.kind in "OSU" else f"{codes.dtype.name} values"
             raise ValueError(
-                f"Column {_name(estimator, column)} of X has {kind}, but emission='categorical' takes codes of "
+                f"Column {column_name(estimator, column)} of X has {kind}, but emission='categorical' takes codes of "
                 "categories: put OrdinalEncoder before it in a pipeline."
             )
     return codes.astype(np.float64)
@@ -136,18 +176,13 @@ def _blocks(codes):
         yield start, block
 
 
-def _name(estimator, column):
-    names = getattr(estimator, "feature_names_in_", None)
-    return repr(column if names is None else names[column])
-
-
 def _name_code(estimator, codes, place):
     """The column of a bad cell and the beginning of a sentence on its code; refused here if it is no code at all."""
     negative = codes < 0
     if negative.any():  # told first, wherever it stands
         place = int(negative.argmax())
     row, column = divmod(place, codes.shape[1])
-    name, value = _name(estimator, column), codes[row, column]
+    name, value = column_name(estimator, column), codes[row, column]
     if value < 0:
         raise ValueError(
             f"Negative values in data passed to {type(estimator).__name__}: column {name} of X has {value!s}, but "

@@ -265,8 +265,7 @@ class FamilyInference(MembershipTransformer):
 
     def _rows_of(self, X) -> Any:
         check_is_fitted(self)
-        key = subkey(self._key, Purpose.INFERENCE, Purpose.ROUNDING)
-        return self.emission_.read(self, X, key, reset=False, by_content=True)
+        return self.emission_.read(self, X, reset=False)
 
     def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         with Workers(self.n_jobs) as workers:

@@ -24,7 +24,7 @@ from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible
 from ..samplers import EM, ESCA, BaseSampler, Gibbs
 from ..utils._block_sums import BlockSums
-from ..utils._random import Purpose, root_key, subkey
+from ..utils._random import root_key
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
@@ -269,7 +269,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         sampler, emission = self._resolve_sampler(), self._resolve_emission()
         schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
         key = root_key(self.random_state)
-        rows = emission.read(self, X, subkey(key, Purpose.ROUNDING), reset=True, by_content=False)
+        rows = emission.read(self, X, reset=True)
         family = self._bind(emission, rows)
         # A draw is its parameters and what posterior_ shows of them, about twice the statistics.
         store = DrawStore.within(self.max_draws_bytes, 24 * family.n_cells() * self.n_chains)
@@ -344,7 +344,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             self._check_goes_on(sampler, emission)
         key = root_key(self.random_state) if begins else self._key
         t = 0 if begins else self.n_batch_iter_
-        rows = emission.read(self, X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins, by_content=False)
+        rows = emission.read(self, X, reset=begins)
         family = self._bind(emission, rows) if begins else self._family
         before = None
         if not begins:

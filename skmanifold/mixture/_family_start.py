@@ -11,6 +11,7 @@ from ..emissions._base import Family
 from ..emissions._gaussian_families import GaussianFamily
 from ..emissions._gaussian_kernels import add_diagonal_densities
 from ..emissions._linear import LinearFamily
+from ..utils._labels import read_labels
 from ..utils._random import fold_in_each, subkey, uniform
 
 _N_ROUNDS = 5  # of hard assignments after the seeds
@@ -19,13 +20,7 @@ _N_ROUNDS_OF_MEANS = 20
 
 def checked_labels(init: Any, n_rows: int, n_components: int) -> np.ndarray:
     """A user's labels to begin with."""
-    labels = np.asarray(init)
-    whole = np.issubdtype(labels.dtype, np.integer) and labels.shape == (n_rows,)
-    if not whole or (labels < 0).any() or (labels >= n_components).any():
-        raise ValueError(
-            f"init must be a name, or {n_rows} labels from 0 to {n_components - 1}, one for each row of X."
-        )
-    return labels.astype(np.int32)
+    return read_labels(init, n_rows, n_components, "init must be a name, or").astype(np.int32)
 
 
 def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.ndarray:

@@ -67,7 +67,7 @@ class ParameterDraw(NamedTuple):
         """Log of weight times density, (n_rows, K + 1), the last for a component without rows."""
         log_components = np.ascontiguousarray(self.log_components, np.float64)
         terms = _begin(table, self.log_weights[:-1])
-        shared = table.indptr, table.indices, table.counts, log_components, terms
+        shared = table.indptr, table.indices, table.counts.astype(np.float64), log_components, terms
         workers.run(add_given_parameters, [(a, b, *shared) for a, b in _tasks(terms)])
         empty = _given_counts(table, self.log_weights[-1:], np.zeros((table.n_categories, 1), np.int64), prior, workers)
         return np.concatenate((terms, empty), axis=1)
@@ -103,7 +103,7 @@ def _given_counts(
     totals = np.add.reduceat(cells, table.column_start[:-1], axis=0)
     terms = _begin(table, log_weights)
     shared = table.column_of(), cells, np.log(cells), totals, np.log(totals), terms
-    data = table.indptr, table.indices, table.counts
+    data = table.indptr, table.indices, table.counts.astype(np.float64)
     workers.run(add_given_counts, [(a, b, *data, *shared) for a, b in _tasks(terms)])
     return terms
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..samplers._lazy_rows_kernels import fill_exp
 from ..utils._njit import njit
-from ..utils._rising import log_rising
+from ..utils._rising import log_rising, log_rising_of_real
 from ._label_kernels import add_scores
 
 
@@ -17,14 +17,14 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
     """Add rows' log densities given components of which the counts are known, their parameters integrated out.
 
     Dirichlet-multinomial: rising factorials of ``cells`` = prior + counts over those of ``totals``, their sums by
-    column, without multinomial coefficients.
+    column, without multinomial coefficients. Fractional counts are weights.
 
     Parameters
     ----------
     first, stop : int
         Rows of the table.
     indptr, indices, counts, column_of
-        The table.
+        The table; counts are float64.
     cells, log_cells : (n_categories, K)
     totals, log_totals : (n_columns, K)
     out : (n_rows, K)
@@ -32,13 +32,13 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
     n_components = cells.shape[1]
     for row in range(first, stop):
         scores = out[row]
-        tokens, column = np.int64(0), np.int64(-1)
+        tokens, column = 0.0, np.int64(-1)
         for e in range(indptr[row], indptr[row + 1]):
-            f, count = indices[e], np.int64(counts[e])
+            f, count = indices[e], counts[e]
             if column_of[f] != column:
                 if tokens > 0:
                     _subtract_total(tokens, totals[column], log_totals[column], scores)
-                tokens, column = np.int64(0), np.int64(column_of[f])
+                tokens, column = 0.0, np.int64(column_of[f])
             tokens += count
             if count == 1:
                 logs = log_cells[f]
@@ -46,7 +46,7 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
                     scores[k] += logs[k]
             else:
                 for k in range(n_components):
-                    scores[k] += log_rising(cells[f, k], count)
+                    scores[k] += _log_rising(cells[f, k], count)
         if tokens > 0:
             _subtract_total(tokens, totals[column], log_totals[column], scores)
 
@@ -58,7 +58,13 @@ def _subtract_total(tokens, totals, log_totals, scores):
             scores[k] -= log_totals[k]
     else:
         for k in range(len(scores)):
-            scores[k] -= log_rising(totals[k], tokens)
+            scores[k] -= _log_rising(totals[k], tokens)
+
+
+@njit(cache=True, nogil=True)
+def _log_rising(x, n):
+    """The same bits for a whole number whatever other counts are."""
+    return log_rising(x, np.int64(n)) if n == np.floor(n) else log_rising_of_real(x, n)
 
 
 @njit(cache=True, nogil=True)

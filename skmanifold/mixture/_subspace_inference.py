@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ..callbacks._hooks import labels_of_all
 from ..inference._arviz import to_tree
+from ..utils._labels import read_labels
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, Ignored, RandomStateLike
 from ..utils._validation import check_array, validate_data
@@ -163,7 +164,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             beyond the dimension of a row's own subspace; and ``labels``.
         """
         X = self._validated(X)
-        labels = self.predict(X) if labels is None else self._checked_labels(labels, len(X))
+        labels = self.predict(X) if labels is None else self._read_labels(labels, len(X))
         coordinates = np.full((len(X), max(len(basis) for basis in self.bases_)), np.nan)
         for k, basis in enumerate(self.bases_):
             rows = labels == k
@@ -190,7 +191,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         coordinates = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_features=0)
         if coordinates.shape[1] != largest:
             raise ValueError(f"X must have {largest} columns, the largest of dimensions_; got {coordinates.shape[1]}.")
-        labels = self._checked_labels(labels, len(coordinates))
+        labels = self._read_labels(labels, len(coordinates))
         points = self.means_[labels]
         for k, basis in enumerate(self.bases_):
             rows = labels == k
@@ -284,12 +285,8 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         return for_kernels(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _checked_labels(self, labels, n: int) -> np.ndarray:
-        given, K = np.asarray(labels), len(self.means_)
-        whole = np.issubdtype(given.dtype, np.integer) and given.shape == (n,)
-        if not whole or ((given < 0) | (given >= K)).any():
-            raise ValueError(f"labels must be {n} whole numbers from 0 to {K - 1}, one for each row.")
-        return given.astype(np.int64)
+    def _read_labels(self, labels, n: int) -> np.ndarray:
+        return read_labels(labels, n, len(self.means_), "labels must be")
 
     def _predictive_draws(self) -> list[Subspaces]:
         draws = evenly_spaced(self._draws, self.n_predictive_draws)

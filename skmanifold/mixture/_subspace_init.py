@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from ..utils._labels import read_labels
 from ..utils._random import Purpose, subkey
 from ..utils._variates import sample_rows
 from ._spectral_start import spectral_start
@@ -35,7 +36,7 @@ def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key:
     """
     K = len(priors.log_dimension)
     if not isinstance(init, str):
-        return [_checked(init, len(X), K)]
+        return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
     if K == 1:
         return [np.zeros(len(X), np.int32)]
     kinds = tuple(_STARTS) if init == "auto" else (init,)
@@ -76,11 +77,3 @@ def _fixed(priors: Priors) -> np.ndarray | None:
     """Dimensions, if they are given."""
     possible = np.isfinite(priors.log_dimension)
     return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
-
-
-def _checked(init: Any, n: int, K: int) -> np.ndarray:
-    labels = np.asarray(init)
-    whole = np.issubdtype(labels.dtype, np.integer) and labels.shape == (n,)
-    if not whole or (labels < 0).any() or (labels >= K).any():
-        raise ValueError(f"init must be a name, or {n} labels from 0 to {K - 1}, one for each row.")
-    return labels.astype(np.int32)

@@ -18,7 +18,7 @@ class Table(NamedTuple):
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32; float64 of rows to be predicted where some are fractions
     column_start: np.ndarray  # (n_columns + 1,) int64
 
     @property

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._njit import njit
-from ._random import fold_in, row_key, uniform
+from ._random import fold_in, uniform
 from ._validation import validate_data
 
 
 class Counts(NamedTuple):
-    """Whole-number counts in CSR order: row i holds ``indices[indptr[i]:indptr[i + 1]]``, sorted, counts positive."""
+    """Counts in CSR order: row i holds ``indices[indptr[i]:indptr[i + 1]]``, sorted, counts positive.
+
+    Tokens are whole: what works token by token takes `whole_counts`. Inference takes fractions as they are.
+    """
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
     n_features: int
 
     @property
@@ -44,6 +48,39 @@ class Counts(NamedTuple):
         """Where each row's tokens begin, in CSR order, and the number of all: (n_rows + 1,) int64, made anew."""
         return self.pair_start()[self.indptr]
 
+    def row_sums(self) -> np.ndarray:
+        """Sum of each row's counts, (n_rows,) int64; with fractions float64, whatever the other rows hold."""
+        if self.counts.dtype.kind == "f":
+            return sums_of_rows(self, self.counts)
+        return np.diff(self.token_start())
+
+
+class _Rows(Protocol):
+    """Rows of entries."""
+
+    @property
+    def indptr(self) -> np.ndarray:
+        """Where the entries of each row begin, and the number of all: (n_rows + 1,)."""
+        ...
+
+
+def sums_of_rows(rows: _Rows, values: np.ndarray) -> np.ndarray:
+    """Sums of a value for each entry over the entries of each row.
+
+    Parameters
+    ----------
+    rows : Counts or LinearRows
+        Rows of entries.
+    values : ndarray of shape (nnz,)
+        A value for each entry, row after row.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_rows,)
+    """
+    n_rows = len(rows.indptr) - 1
+    return np.bincount(np.repeat(np.arange(n_rows), np.diff(rows.indptr)), weights=values, minlength=n_rows)
+
 
 def no_rows(n_features: int) -> Counts:
     """Counts of no rows."""
@@ -53,6 +90,8 @@ def no_rows(n_features: int) -> Counts:
 _INT32_MAX = np.iinfo(np.int32).max
 MAX_TOKENS = _INT32_MAX  # in memory: how often a topic takes a word is counted in 32 bits
 MAX_ROW_TOKENS = 100_000_000  # each has a label of two bytes, and those of one row are drawn by one task
+_MOST_MOVED = 0.05  # of the sum of counts, by rounding, without a warning
+USE_COUNTS_OF_WORDS = "pass counts of words (CountVectorizer), or use SphericalAdmixture for tf-idf"
 COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
 
 
@@ -81,9 +120,33 @@ def canonical_csr(X) -> sp.csr_array:
 
 def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
+    refuse_texts(estimator, X)
     csr = canonical_csr(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES))
     check_signs(csr, estimator)
     return csr
+
+
+def refuse_texts(estimator, X) -> None:
+    """Refuse X whose first row has words: documents are to be counted first."""
+    if isinstance(X, str):
+        X = [X]
+    if hasattr(X, "iloc"):
+        first = X.iloc[:1]
+    else:
+        holds_objects = isinstance(X, np.ndarray) and X.ndim and X.dtype.kind in "OU"
+        first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
+    if any(isinstance(cell, str) and not _is_number(cell) for cell in np.array(first, dtype=object).flat):
+        raise ValueError(
+            f"X has strings, but {type(estimator).__name__} takes counts: put CountVectorizer before it in a pipeline."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_signs(csr: sp.csr_array, estimator) -> None:
@@ -92,33 +155,62 @@ def check_signs(csr: sp.csr_array, estimator) -> None:
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 
 
-def whole_counts(csr: sp.csr_array, key: np.uint64, *, by_content: bool, first_row: int = 0) -> Counts:
+def as_counts(csr: sp.csr_array) -> Counts:
+    """Counts as a canonical CSR of non-negative values has them: int32 if all are whole, else float64."""
+    if csr.data.size and csr.data.max() > _INT32_MAX:
+        raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
+    counts = csr.data.astype(np.int32, copy=False)
+    if csr.data.dtype == np.float64 and (counts != csr.data).any():
+        counts = csr.data
+    return Counts(csr.indptr.astype(np.int64), _writeable(csr.indices), _writeable(counts), csr.shape[1])
+
+
+def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Counts:
     """Whole numbers from a canonical CSR of non-negative values, by keyed stochastic rounding.
 
     A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x): right on average, and a whole number
-    stays as it is. In ``fit`` the draw belongs to (key, row, column), the first row here being `first_row` of all; with
-    `by_content` to the row's content instead, so that a row is rounded the same way in whichever batch or position it
-    comes.
+    stays as it is. The draw belongs to (key, row, column), the first row here being `first_row` of all.
     """
-    indptr = csr.indptr.astype(np.int64)
-    indices = _writeable(csr.indices)
-    if csr.data.size and csr.data.max() > _INT32_MAX:
-        raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
-    counts = _writeable(csr.data.astype(np.int32, copy=False))  # towards zero: the floor
-    if csr.data.dtype == np.float64 and (counts != csr.data).any():
-        data = _writeable(csr.data)
-        _round_rows(indptr, indices, data, data.view(np.uint64), key, by_content, first_row, counts)
-        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        keep = counts > 0
-        indices, counts = indices[keep], counts[keep]
-        indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[keep], minlength=len(indptr) - 1)))).astype(np.int64)
-    return Counts(indptr, indices, counts, csr.shape[1])
+    exact = as_counts(csr)
+    if exact.counts.dtype != np.float64:
+        return exact
+    indptr, indices, data, n_features = exact
+    counts = np.empty(len(data), np.int32)
+    _round_rows(indptr, indices, data, key, first_row, counts)
+    keep = counts > 0
+    return Counts(np.concatenate(([0], np.cumsum(keep)))[indptr], indices[keep], counts[keep], n_features)
+
+
+def moved_by_rounding(csr: sp.csr_array) -> float:
+    """What `whole_counts` is expected to take away, and to add elsewhere: of a value with the fraction f, f (1 - f)."""
+    if csr.data.dtype != np.float64:
+        return 0.0
+    fractions = csr.data - np.floor(csr.data)
+    return float((fractions * (1.0 - fractions)).sum())
+
+
+def warn_of_fractions(moved: float, total: float, cure: str, *, stacklevel: int) -> None:
+    """Warn if rounding moves more than a twentieth of the sum of X; `cure` ends the sentence."""
+    if moved > _MOST_MOVED * total:
+        warnings.warn(
+            f"X has fractional counts, which fit rounds at random: this moves {moved / total:.0%} of their sum; "
+            f"{cure}.",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def counts_to_fit(csr: sp.csr_array, key: np.uint64, cure: str, *, stacklevel: int) -> Counts:
+    """`whole_counts`, with a warning if they are far from those of X."""
+    warn_of_fractions(moved_by_rounding(csr), float(csr.data.sum()), cure, stacklevel=stacklevel + 1)
+    return whole_counts(csr, key)
 
 
 def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0) -> None:
     """`check_token_start` of counts, whose rows are summed only if they could have too many."""
-    if counts.counts.size * int(counts.counts.max(initial=0)) > most_per_row:
-        check_token_start(counts.token_start(), most_per_row=most_per_row, first_row=first_row)
+    if counts.counts.size * int(np.ceil(counts.counts.max(initial=0))) > most_per_row:
+        lengths = np.ceil(counts.row_sums()).astype(np.int64)
+        token_start = np.concatenate(([0], np.cumsum(lengths)))
+        check_token_start(token_start, most_per_row=most_per_row, first_row=first_row)
 
 
 def check_token_start(
@@ -145,13 +237,13 @@ def check_token_start(
     if longest > most_per_row:
         raise ValueError(
             f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that "
-            "one row may have: divide the counts by a constant (fractions are rounded at random), or split the row."
+            "one row may have: divide the counts by a constant, or split the row."
         )
     total = int(token_start[-1] - token_start[0])
     if total > most:
         raise ValueError(
             f"X has {total} tokens, more than the {most} that may be in memory at once: divide the counts by a "
-            "constant (fractions are rounded at random), or pass the rows in parts."
+            "constant, or pass the rows in parts."
         )
 
 
@@ -161,10 +253,10 @@ def _writeable(array):
 
 
 @njit(cache=True, nogil=True)
-def _round_rows(indptr, indices, data, bits, key, by_content, first_row, out):
+def _round_rows(indptr, indices, data, key, first_row, out):
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
-        key_of_row = row_key(key, indices, bits, start, stop) if by_content else fold_in(key, first_row + row)
+        key_of_row = fold_in(key, first_row + row)
         for j in range(start, stop):
             whole = np.floor(data[j])
             out[j] = np.int32(whole) + (1 if uniform(key_of_row, indices[j]) < data[j] - whole else 0)

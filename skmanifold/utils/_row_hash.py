@@ -16,15 +16,21 @@ _mix = getattr(mix64, "py_func", mix64)  # on arrays numpy does the same
 
 
 def hash_counts(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, key: np.uint64, first_row: int) -> int:
-    """Hash of rows in CSR order, with sorted indices and without zeros: of each entry's row, column and count."""
+    """Hash of rows in CSR order, with sorted indices and without zeros: of each entry's row, column and count.
+
+    Counts are int32, or float64 if there are fractions.
+    """
     wanted = indptr[0] + np.arange(0, indptr[-1] - indptr[0], _CELLS)
     cuts = np.union1d(np.searchsorted(indptr, wanted, "right") - 1, len(indptr) - 1)
     total = 0
     for start, stop in pairwise(cuts.tolist()):
         cells = slice(indptr[start], indptr[stop])
         keys = np.repeat(_keys_of_rows(key, first_row + start, first_row + stop), np.diff(indptr[start : stop + 1]))
-        content = indices[cells].astype(np.uint64) << np.uint64(32) | counts[cells].astype(np.uint64)
-        total += int(_fold(keys, content).sum())
+        content = indices[cells].astype(np.uint64) << np.uint64(32)
+        if counts.dtype.kind == "f":
+            total += int(_fold(_fold(keys, content), counts[cells].view(np.uint64)).sum())
+        else:
+            total += int(_fold(keys, content | counts[cells].astype(np.uint64)).sum())
     return total % 2**64
 
 

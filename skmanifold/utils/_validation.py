@@ -20,6 +20,12 @@ def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: A
     return validation.validate_data(estimator, X, *y, **options)
 
 
+def column_name(estimator: BaseEstimator, column: int) -> str:
+    """How a message names a column that `validate_data` has read: by its name, or its number."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return repr(column if names is None else names[column])
+
+
 def check_array(X: Any, **options: Any) -> Any:
     """`sklearn.utils.check_array` of an array whose structure is sound."""
     check_structure(X, options.get("input_name") or "X")

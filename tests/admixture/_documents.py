@@ -11,7 +11,7 @@ KEY = np.uint64(20210711)
 
 
 def make_counts(table):
-    return whole_counts(canonical_csr(np.asarray(table, float)), KEY, by_content=False)
+    return whole_counts(canonical_csr(np.asarray(table, float)), KEY)
 
 
 def make_table(phi, alpha, workers=None):

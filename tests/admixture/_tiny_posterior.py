@@ -67,7 +67,7 @@ def exact_statistics(alpha, beta):
 
 
 def as_counts(table):
-    return whole_counts(canonical_csr(np.asarray(table, float)), KEY, by_content=False)
+    return whole_counts(canonical_csr(np.asarray(table, float)), KEY)
 
 
 def copied_arguments(n_copies, alpha, beta, table=TABLE):

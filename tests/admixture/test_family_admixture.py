@@ -300,7 +300,7 @@ def test_a_stream_comes_near_to_a_fit(emission):
 def test_names_of_emissions_stand_for_their_defaults_and_can_be_set():
     model = ExponentialFamilyAdmixture(2, emission="bernoulli", sampler="esca")
     model.set_params(emission__ones_prior=3.0, sampler__n_average=5)
-    assert model.emission.get_params() == {"ones_prior": 3.0, "zeros_prior": 1.0}
+    assert model.emission.get_params() == {"ones_prior": 3.0, "zeros_prior": 1.0, "allow_probabilities": False}
     assert model.sampler.n_average == 5
     X = small_rows("bernoulli")
     fitted = model.set_params(max_iter=4, random_state=0).fit(X)

@@ -43,8 +43,8 @@ def test_number_of_threads_changes_no_byte(emission, sampler):
 def test_what_a_row_gets_does_not_depend_on_its_company(emission):
     X = small_rows(emission)
     if emission != "bernoulli":
-        X *= 0.7  # fractions, rounded by content
-    model = make(emission, sampler="gibbs").fit(X)
+        X *= 0.7  # fractions, rounded in fit alone
+    model = make(emission, sampler="gibbs").fit(np.ceil(X))
     for kind in ({}, {"average_draws": True}):
         whole = model.transform(X, **kind)
         np.testing.assert_array_equal(np.vstack([model.transform(X[i : i + 1], **kind) for i in range(len(X))]), whole)
@@ -84,9 +84,27 @@ def test_copies_go_on_as_the_original_would(emission, sampler):
             _ = model.partial_fit
 
 
+def test_fractions_are_weights_of_rows_that_are_not_fitted():
+    events, answers = make(Bernoulli(allow_probabilities=True)), small_rows("bernoulli")
+    answers[np.isnan(answers)] = 0.0
+    events.fit(answers)
+    near = [events.transform(np.abs(answers - e)) for e in (0.0, 1e-9)]
+    np.testing.assert_allclose(near[1], near[0], atol=1e-5)
+    X = small_rows("poisson")
+    with pytest.warns(UserWarning, match="rounds at random: .* SphericalAdmixture for tf-idf"):
+        make("poisson").fit(X * 0.7)
+    rows = make("poisson", intensity_rate=1.0).fit(X)
+    np.testing.assert_allclose(rows.transform(X * (1 + 1e-9)), rows.transform(X), rtol=1e-4)
+    intensities = rows.transform(X * 0.7).sum(axis=1)  # each an expected number of tokens and its prior's
+    np.testing.assert_allclose(intensities, (0.7 * X.sum(axis=1) + rows.doc_topic_prior_.sum()) / 2.0)
+
+
 def test_rounded_answers_are_right_on_average():
     X = np.full((4000, 2), [0.3, 1.0])
-    model = make("bernoulli", 1, max_iter=2).fit(X)
+    model = make("bernoulli", 1, max_iter=2)
+    with pytest.raises(ValueError, match=r"X has 0\.3 in row 0, column 0 .*Bernoulli.allow_probabilities=True"):
+        model.fit(X)
+    model = make(Bernoulli(allow_probabilities=True), 1, max_iter=2).fit(X)
     assert model.components_[0, 0] == pytest.approx(0.3, abs=4.5 * np.sqrt(0.21 / 4000))
 
 
@@ -127,7 +145,10 @@ REFUSALS = {
     ),
     "infinite vectors": ({"emission": "gaussian", "word_vectors": VECTORS + np.inf}, "word_vectors contains infinity"),
     "rate for others": ({"intensity_rate": 2.0}, "intensity_rate is for emission='poisson', not 'multinomial'"),
-    "counts for bernoulli": ({"emission": "bernoulli"}, "emission='bernoulli' takes values from 0 to 1"),
+    "counts for bernoulli": (
+        {"emission": "bernoulli"},
+        "emission='bernoulli' takes 0 and 1, and NaN",
+    ),
     "prior's shape": (
         {"emission": Multinomial([1.0, 2.0])},
         r"prior must be a number or have shape \(7,\); got \(2,\)",

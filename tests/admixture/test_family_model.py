@@ -30,7 +30,7 @@ class Deals(Family):
 
 
 def make_model(table, alpha, family=None, block_tokens=None, n_workers=1):
-    counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY, by_content=False)
+    counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY)
     return FamilyTokenModel(counts, np.asarray(alpha, float), family or AnyTable(), Workers(n_workers), block_tokens)
 
 

@@ -305,7 +305,7 @@ def test_the_estimate_is_the_mean_of_the_last_passes_counts(sampler, n_last):
     lda = StochasticLDA(4, sampler=sampler, max_iter=12, burn_in=4, thin=1, doc_topic_prior=0.5, random_state=0).fit(
         small_corpus()
     )
-    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0), by_content=False)
+    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0))
     model = LDAModel(counts, np.full(4, 0.5), TopicPrior(0.1, 4, 40), Workers(1))
     state = sampler.init(model, subkey(root_key(0), Purpose.CHAIN, 0))
     passes = []

@@ -106,7 +106,10 @@ def test_a_minibatch_without_tokens_raises_and_leaves_the_stream():
         (np.ones(4), "Expected 2D array, got 1D array"),
         (np.ones((0, 4)), r"Found array with 0 sample\(s\)"),
         (np.ones((4, 0)), r"Found array with 0 feature\(s\)"),
-        (np.array([["a", "b"]]), "dtype='numeric' is not compatible with arrays of bytes/strings|could not convert"),
+        (
+            np.array([["a", "b"]]),
+            "X has strings, but StochasticLDA takes counts: put CountVectorizer before",
+        ),
     ],
 )
 def test_what_is_no_matrix_of_numbers_is_refused(X, message):

@@ -267,7 +267,7 @@ def test_score_averages_the_predictive_over_draws_of_the_best_chain(sampler, n_p
     alone = document_completion(lda.components_, small_corpus(), lda.doc_topic_prior_, random_state=seed_of(lda))
     assert lda.score(small_corpus()) != alone.log_likelihood
 
-    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0), by_content=True)
+    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0))
     proportions = [infer_proportions(topic_word_from_array(draw), counts, lda.doc_topic_prior_) for draw in draws]
     averaged = lda.transform(small_corpus(), average_draws=True)
     np.testing.assert_allclose(averaged, np.mean(proportions, axis=0), rtol=1e-12)
@@ -279,7 +279,7 @@ def test_score_averages_the_predictive_over_draws_of_the_best_chain(sampler, n_p
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_proportions_are_those_of_components_by_default(sampler):
     lda = drawn(sampler)
-    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0), by_content=True)
+    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0))
     expected = infer_proportions(topic_word_from_array(lda.components_), counts, lda.doc_topic_prior_)
     np.testing.assert_allclose(lda.transform(small_corpus()), expected, atol=1e-5)
 

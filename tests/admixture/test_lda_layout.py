@@ -10,7 +10,7 @@ BLOCK_TOKENS = [1, 5, 40, 300, 10**6, None]
 
 
 def make_counts(table):
-    return whole_counts(canonical_csr(np.asarray(table, float)), np.uint64(1), by_content=False)
+    return whole_counts(canonical_csr(np.asarray(table, float)), np.uint64(1))
 
 
 def random_table(seed=0, n_rows=37, n_words=23):

@@ -29,7 +29,7 @@ N_ALL = 10
 
 
 def make_target(table=TABLE, *, alpha=ALPHA, beta=None, n_jobs=1, **options):
-    counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY, by_content=False)
+    counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY)
     prior = TopicPrior(0.1 if beta is None else beta, len(alpha), counts.n_features)
     options = {"batch_size": None, "total_samples": counts.n_rows, "n_sweeps": 20, "n_burn_in": 10, **options}
     return MinibatchLDA(counts, alpha, prior, Workers(n_jobs), **options)

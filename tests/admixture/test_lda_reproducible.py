@@ -126,8 +126,10 @@ def test_pickle_keeps_all_that_was_learned(sampler):
 
 # Fractional counts
 
+ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
 
-def test_fractional_counts_are_rounded_the_same_way_in_any_batch_and_position():
+
+def test_fractional_counts_are_taken_as_they_are_in_any_batch_and_position():
     lda = small_fit()
     X = np.random.default_rng(0).random((50, 40)) * 2
     whole = lda.transform(X)
@@ -135,8 +137,24 @@ def test_fractional_counts_are_rounded_the_same_way_in_any_batch_and_position():
     np.testing.assert_array_equal(whole[[7]], lda.transform(X[[7]]))
     assert lda.score(X) == lda.score(X)
     assert learned(lda) == learned(small_fit())
+    np.testing.assert_allclose(lda.transform(X), lda.transform(X * (1 + 1e-9)), atol=1e-6)
+    X[0] = np.floor(X[0])
+    np.testing.assert_array_equal(lda.transform(X)[0], lda.transform(X[:1])[0])  # there whole numbers alone
+    assert lda.perplexity(X / 9) == pytest.approx(np.exp(-lda.score(X / 9)))
 
 
+def test_proportions_of_fractions_are_the_fixed_point():
+    lda = small_fit()
+    c, alpha, phi = np.random.default_rng(1).random(40), lda.doc_topic_prior_, lda.components_.astype(float)
+    theta = lda.transform([c])[0]
+    shares = theta[:, np.newaxis] * phi
+    again = (c * shares / shares.sum(axis=0)).sum(axis=1) + alpha
+    np.testing.assert_allclose(theta, again / again.sum(), atol=2e-6)
+    heavy = lda.transform([1000 * c])[0]
+    assert np.abs(heavy - theta).max() > 0.01  # the prior weighs less
+
+
+@ROUNDS
 def test_equal_fractional_documents_are_rounded_apart_in_fit_and_alike_in_transform():
     X = np.tile([0.5, 0.5, 2.0, 0.5], (400, 1))
     lda = StochasticLDA(1, max_iter=2, random_state=0).fit(X)
@@ -148,6 +166,7 @@ def test_equal_fractional_documents_are_rounded_apart_in_fit_and_alike_in_transf
     assert len(np.unique(totals[[0, 1, 3]])) > 1
 
 
+@ROUNDS
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.9])
 def test_rounding_is_right_on_average(fraction):
     lda = StochasticLDA(1, max_iter=1, burn_in=0, random_state=1).fit(np.full((300, 20), 3 + fraction))

@@ -55,7 +55,7 @@ def learned(fitted):
 
 def passes(model, n_passes):
     """Statistics and log likelihoods of a few passes, as bytes."""
-    head = LDAModel(whole_counts(canonical_csr(X[:0]), KEY, by_content=False), ALPHA, PRIOR, Workers(1))
+    head = LDAModel(whole_counts(canonical_csr(X[:0]), KEY), ALPHA, PRIOR, Workers(1))
     latents, statistics = model.init_latents(KEY)
     told = []
     for i in range(n_passes):
@@ -65,7 +65,7 @@ def passes(model, n_passes):
 
 
 def in_memory(rows=X):
-    return StorableTokens(whole_counts(canonical_csr(rows), KEY, by_content=False), ALPHA, Workers(1))
+    return StorableTokens(whole_counts(canonical_csr(rows), KEY), ALPHA, Workers(1))
 
 
 @pytest.mark.parametrize("piece_tokens", [1, 60, 700, 10**9])
@@ -99,9 +99,7 @@ def test_fits_from_disk_and_from_memory_agree(corpus, tmp_path, monkeypatch):
 def test_one_piece_is_in_memory_at_a_time(tmp_path):
     many = make_lda_corpus(6000, 300, K, mean_length=60, random_state=0).data
     corpus = save_corpus(many, tmp_path / "corpus")
-    head = LDAModel(
-        whole_counts(canonical_csr(many[:0]), KEY, by_content=False), ALPHA, TopicPrior(0.1, K, 300), Workers(1)
-    )
+    head = LDAModel(whole_counts(canonical_csr(many[:0]), KEY), ALPHA, TopicPrior(0.1, K, 300), Workers(1))
 
     def most(piece_tokens):
         model = StreamedTokens([CorpusRange(corpus, 0, 6000)], ALPHA, Workers(1), piece_tokens=piece_tokens)

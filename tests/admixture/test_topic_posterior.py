@@ -359,7 +359,7 @@ def test_unknown_axes_are_refused():
 def test_mean_proportions_are_the_mean_over_draws():
     components, _, _, _ = _make_chains(1, 3)
     X = np.random.default_rng(1).poisson(1.0, size=(300, 30))
-    counts = whole_counts(canonical_csr(X), np.uint64(3), by_content=True)
+    counts = whole_counts(canonical_csr(X), np.uint64(3))
     priors = np.array([[0.1] * 5, [0.5] * 5, [0.1, 0.2, 0.3, 0.4, 0.5]])
     topics = [topic_word_from_array(draw) for draw in components[0]]
     each = [infer_proportions(draw, counts, prior) for draw, prior in zip(topics, priors, strict=True)]

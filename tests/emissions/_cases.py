@@ -34,8 +34,8 @@ def make_X(name, n=60, m=3, seed=0):
     return X
 
 
-def read(emission, X, by_content=False):
-    return emission.read(Anyone(), X, KEY, reset=True, by_content=by_content)
+def read(emission, X):
+    return emission.read(Anyone(), X, reset=True)
 
 
 def bound(name, n_components=3, **options):

@@ -1,12 +1,14 @@
 """X at the door of an emission: missing cells, fractions, sparse and dense, what is refused; tokens of admixtures."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 from skmanifold.admixture._topic_counts import counts_from_dense
 from skmanifold.emissions import EMISSIONS as BY_NAME
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+from skmanifold.utils._block_sums import merge
 
 from ._cases import EMISSIONS, KEY, Anyone, log_densities, make_X, read
 
@@ -35,20 +37,80 @@ def test_what_the_user_gave_is_left_alone():
     np.testing.assert_array_equal(X.indices, before.indices)
 
 
+@pytest.mark.parametrize("emission", [Poisson(), Multinomial(), Bernoulli(allow_probabilities=True)])
+def test_fractions_of_a_mixture_are_weights(emission):
+    """A family is linear in its rows, with the same statistics for labels as for shares of 0 and 1."""
+    X = np.random.default_rng(0).random((1500, 3))
+    rows = read(emission, X)
+    np.testing.assert_array_equal(table_of(rows, 6)[:, :3], X)
+    family = emission.bind(rows, 2)
+    labels = (np.arange(1500) % 2).astype(np.int32)
+    sizes, totals = family.sum_labels(rows, 0, 1500, 0, labels).total()
+    np.testing.assert_array_equal(sizes, [750, 750])
+    np.testing.assert_allclose(totals[:3], np.stack([X[::2].sum(axis=0), X[1::2].sum(axis=0)], axis=1))
+    by_shares = family.sum_shares(rows, 0, 1500, 0, np.eye(2)[labels]).total()
+    assert all(a.tobytes() == b.tobytes() for a, b in zip((sizes, totals), by_shares, strict=True))
+    parts = [family.sum_labels(rows, a, b, a // 1024, labels[a:b]) for a, b in ((0, 1024), (1024, 1500))]
+    assert merge(*parts).total()[1].tobytes() == totals.tobytes()
+    parameters, out = family.mode((sizes, totals)), np.zeros((1500, 2))
+    family.add_log_densities(rows, 0, 1500, parameters, out)
+    np.testing.assert_allclose(out, parameters.offsets + X @ parameters.naturals[:3])
+    assert rows.hash_rows(KEY, 0) != read(emission, X[::-1]).hash_rows(KEY, 0)
+    halves = rows.part(0, 700).hash_rows(KEY, 0) + rows.part(700, 1500).hash_rows(KEY, 700)
+    assert rows.hash_rows(KEY, 0) == halves % 2**64
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_probabilities_of_events_are_refused_unless_they_are_announced(kind):
+    X = np.array([[0.0, 1.0, 0.0], [1.0, 0.25, np.nan]])
+    with pytest.raises(
+        ValueError, match=r"takes 0 and 1, .* X has 0\.25 in row 1, column 1 .*allow_probabilities=True"
+    ):
+        read(Bernoulli(), kind(X))
+    emission = Bernoulli(allow_probabilities=True)
+    tokens = emission.read_tokens(Anyone(), kind(X), None, reset=True)
+    np.testing.assert_array_equal(table_of(tokens, 6), [[1, 0, 0, 1, 1, 0], [0, 1, 0.75, 0.25, 0, 0]])
+    drawn = emission.read_tokens(Anyone(), kind(np.full((4000, 1), 0.25)), KEY, reset=True)
+    table = table_of(drawn, 2)
+    np.testing.assert_array_equal(table.sum(axis=1), 1)
+    assert abs(table[:, 1].mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 4000)
+    rows = read(emission, [[0.25, 1.0]])
+    entropy = 0.25 * np.log(0.25) + 0.75 * np.log(0.75)
+    np.testing.assert_allclose(emission.bind(rows, 1).highest_log_densities(rows), entropy)
+
+
+def test_a_named_column_of_events_is_told_by_its_name():
+    with pytest.raises(ValueError, match=r"X has 1\.3 in row 1, column 'voted'\."):
+        read(Bernoulli(), pd.DataFrame({"age": [0, 1], "voted": [1, 1.3]}))
+
+
+@pytest.mark.parametrize("X", [["a text", "another"], [["a", "text"]], np.array(["a text"]), pd.Series(["a text"])])
 @pytest.mark.parametrize("emission", [Poisson(), Multinomial(), Bernoulli()])
-def test_fractions_are_rounded_without_bias_and_by_content_alike_in_any_place(emission):
-    X = np.tile([[0.3, 0.0, 0.9]], (4000, 1))
-    table = table_of(read(emission, X), 6)[:, :3]
-    np.testing.assert_allclose(table.mean(axis=0), [0.3, 0.0, 0.9], atol=0.035)
-    assert set(np.unique(table)) == {0, 1}
-    table = table_of(read(emission, X, by_content=True), 6)[:, :3]
-    assert len(np.unique(table, axis=0)) == 1
+def test_documents_are_to_be_counted_first(emission, X):
+    message = "X has strings, but Anyone takes counts: put CountVectorizer before it in a pipeline."
+    with pytest.raises(ValueError, match=message):
+        read(emission, X)
+    with pytest.raises(ValueError, match=message):
+        emission.read_tokens(Anyone(), X, KEY, reset=True)
+
+
+def test_digits_are_numbers():
+    assert read(Poisson(), [["1", "2"]]).counts.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("emission", "X", "message"),
     [
-        (Bernoulli(), [[0.0, 2.0]], "takes values from 0 to 1 .NaN where missing.; X has 2"),
+        (
+            Bernoulli(),
+            [[0.0, 2.0]],
+            r"takes 0 and 1, and NaN where a cell is missing, but X has 2 in row 0, column 1\.",
+        ),
+        (
+            Bernoulli(allow_probabilities=True),
+            [[0.5, 1.3]],
+            r"takes numbers from 0 to 1, .* X has 1\.3 in row 0, column 1",
+        ),
         (Bernoulli(), [[0.0, -1.0]], "Negative values in data passed to Anyone"),
         (Poisson(), [[np.nan, -1.0]], "Negative values in data passed to Anyone"),
         (Poisson(), [[np.inf, 1.0]], "infinity"),
@@ -109,7 +171,7 @@ def test_highest_log_densities_are_above_all_others_and_reached(name):
 
 def test_bernoulli_tokens_are_the_observed_cells():
     X = np.array([[1.0, np.nan, 0.0], [0.0, 1.0, 1.0]])
-    tokens = Bernoulli().read_tokens(Anyone(), X, KEY, reset=True, by_content=False)
+    tokens = Bernoulli().read_tokens(Anyone(), X, KEY, reset=True)
     np.testing.assert_array_equal(tokens.indptr, [0, 2, 5])
     np.testing.assert_array_equal(tokens.indices, [1, 4, 0, 3, 5])
     assert tokens.n_features == 6
@@ -121,14 +183,14 @@ def test_mode_of_tokens_is_that_of_the_paper():
     table = np.random.default_rng(0).integers(0, 9, (6, 2))
     counts = counts_from_dense(table, table.sum(axis=0))
     X = np.ones((2, 3))
-    events = Bernoulli(0.7, 1.3).bind_tokens(Bernoulli().read_tokens(Anyone(), X, KEY, reset=True, by_content=False), 2)
+    events = Bernoulli(0.7, 1.3).bind_tokens(Bernoulli().read_tokens(Anyone(), X, KEY, reset=True), 2)
     mode = events.mode(events.statistics_of_tokens(counts))
     zeros, ones = table[0::2], table[1::2]
     np.testing.assert_allclose(mode.means, (ones + 0.7) / (zeros + ones + 2.0))
     np.testing.assert_allclose(np.exp(events.token_table(mode)[1::2]), mode.means)
     np.testing.assert_allclose(np.exp(events.token_table(mode)[0::2]), 1.0 - mode.means)
     for emission in (Multinomial(0.4), Poisson(0.4)):
-        tokens = emission.read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True, by_content=False)
+        tokens = emission.read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True)
         words = emission.bind_tokens(tokens, 2)
         mode = words.mode(words.statistics_of_tokens(counts))
         expected = (table + 0.4) / (table + 0.4).sum(axis=0)
@@ -143,7 +205,7 @@ def test_gaussian_tokens_are_rows_of_word_vectors(kind):
     vectors, table = rng.standard_normal((6, 2)), rng.integers(0, 9, (6, 2))
     emission = Gaussian(kind)
     X = table.sum(axis=1)[None, :]
-    tokens = emission.read_tokens(Anyone(), X, KEY, reset=True, by_content=False)
+    tokens = emission.read_tokens(Anyone(), X, KEY, reset=True)
     words = emission.bind_tokens(tokens, 2, vectors)
     mode = words.mode(words.statistics_of_tokens(counts_from_dense(table, table.sum(axis=0))))
     repeated = np.concatenate([np.repeat(vectors, table[:, k], axis=0) for k in (0, 1)])
@@ -158,7 +220,7 @@ def test_gaussian_tokens_are_rows_of_word_vectors(kind):
 
 
 def test_gaussian_tokens_need_a_vector_each():
-    tokens = Gaussian().read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True, by_content=False)
+    tokens = Gaussian().read_tokens(Anyone(), np.ones((2, 6)), KEY, reset=True)
     with pytest.raises(ValueError, match="needs word_vectors, one for each column"):
         Gaussian().bind_tokens(tokens, 2)
     with pytest.raises(ValueError, match="for each of the 6 columns of X; it has 5"):

@@ -99,6 +99,10 @@ def test_in_memory_data_on_two_workers(client):
         assert learned(fitted) == learned(lda(sampler, **settings).fit(X))
 
 
+ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
+
+
+@ROUNDS
 def test_dask_array_in_any_blocks(client):
     alone, of_fractions = learned(lda().fit(X)), learned(lda().fit(FRACTIONS))
     dense = da.from_array(FRACTIONS.toarray(), chunks=((7, 30, 1, 22), (25, 14)))
@@ -113,9 +117,13 @@ def test_dask_array_in_any_blocks(client):
     assert_left_nothing(client)
 
 
+@ROUNDS
 def test_fractions_are_rounded_by_their_row_in_all_data(client):
     for sampler in ("esca", "gibbs"):
-        with distributed(client):
+        with (
+            distributed(client),
+            pytest.warns(UserWarning, match="rounds at random: this moves [0-9]+% of their sum"),
+        ):
             fitted = lda(sampler).fit(da.from_array(FRACTIONS.toarray(), chunks=(13, -1)))
         assert learned(fitted) == learned(lda(sampler).fit(FRACTIONS))
 

@@ -21,7 +21,7 @@ def _make_topics(n_components=7, n_features=60, seed=0):
 
 
 def _make_counts(X):
-    return whole_counts(canonical_csr(X if sp.issparse(X) else np.atleast_2d(X)), np.uint64(1), by_content=True)
+    return whole_counts(canonical_csr(X if sp.issparse(X) else np.atleast_2d(X)), np.uint64(1))
 
 
 def _make_documents(n_rows=12, n_features=60, mean=0.7, seed=1):

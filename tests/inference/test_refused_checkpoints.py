@@ -76,7 +76,7 @@ def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
 def test_data_are_the_same_from_wherever_they_come(tmp_path):
     """Each source in one and in three shards."""
     builder = TokenShards(np.full(K, 0.1), np.uint64(5), "StochasticLDA")
-    in_memory, rows = CountsSource(whole_counts(canonical_csr(X), np.uint64(5), by_content=False)), X.toarray()
+    in_memory, rows = CountsSource(whole_counts(canonical_csr(X), np.uint64(5))), X.toarray()
     on_disk = CorpusSource([save_corpus(X, tmp_path / "corpus")])
     documents = [np.repeat(np.arange(X.shape[1]), row) for row in rows]
     parts = [

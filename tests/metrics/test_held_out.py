@@ -7,7 +7,7 @@ from scipy.stats import chi2, multivariate_hypergeom
 from skmanifold.metrics import document_completion
 from skmanifold.metrics._held_out import split_tokens
 from skmanifold.models._topic_word import TopicWord, topic_word_from_array
-from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.utils._csr import as_counts, canonical_csr, whole_counts
 from skmanifold.utils._random import root_key
 from skmanifold.utils._threads import Workers
 
@@ -22,7 +22,7 @@ def _make_corpus(n_rows=60, n_components=4, n_features=50, length=30, seed=0):
 
 
 def _split(X, seed=0):
-    counts = whole_counts(canonical_csr(X), np.uint64(3), by_content=True)
+    counts = whole_counts(canonical_csr(X), np.uint64(3))
     parts = split_tokens(counts, root_key(seed), Workers(1))
     assert all(part.counts.min(initial=1) > 0 for part in parts)
     return [sp.csr_array((c.counts, c.indices, c.indptr), shape=np.shape(X)).toarray() for c in parts]
@@ -126,7 +126,7 @@ def test_every_container_gives_the_same(container):
     assert document_completion(phi, container(X), np.full(4, 0.2)).log_likelihood == expected.log_likelihood
 
 
-def test_fractions_are_rounded_by_content():
+def test_fractions_are_weights():
     phi, X = _make_corpus()
     X = X * 0.7
     score = document_completion(phi, X, np.full(4, 0.2))
@@ -134,6 +134,22 @@ def test_fractions_are_rounded_by_content():
     sums = score.per_document.log_likelihood
     np.testing.assert_array_equal(twice.per_document.log_likelihood, np.concatenate((sums[5:], sums)))
     assert score.n_tokens == pytest.approx(X.sum() / 2, rel=0.1)
+    assert score.n_tokens == pytest.approx(score.per_document.n_tokens.sum())
+
+
+def test_a_fraction_is_a_token_of_its_weight():
+    X = np.array([[2.3, 0.5, 0.0, 1.0], [0.9, 0.0, 0.0, 0.0], [4.0, 2.0, 1.0, 0.0]])
+    halves = [split_tokens(as_counts(canonical_csr(X)), root_key(seed), Workers(1)) for seed in range(400)]
+    tables = np.array(
+        [[sp.csr_array((c.counts, c.indices, c.indptr), X.shape).toarray() for c in parts] for parts in halves]
+    )
+    np.testing.assert_allclose(tables.sum(axis=1)[:, [0, 2]], np.tile(X[[0, 2]], (400, 1, 1)))
+    assert not tables[:, :, 1].any()  # a single token
+    observed = tables[:, 0, 0]  # two of the five tokens 1, 1, .3, .5, 1
+    assert {round(total, 9) for total in observed.sum(axis=1)} == {2.0, 1.3, 1.5, 0.8}
+    assert abs((observed[:, 1] > 0).mean() - 2 / 5) < 4 * np.sqrt(0.24 / 400)
+    alone = split_tokens(as_counts(canonical_csr(X[[2]])), root_key(0), Workers(1))
+    np.testing.assert_array_equal(alone[0].counts, tables[0, 0, 2][tables[0, 0, 2] > 0])  # where all are whole
 
 
 def test_both_forms_of_the_topics_agree():

@@ -164,3 +164,8 @@ def test_impossible_words_make_the_likelihood_zero():
 def test_bad_input_is_refused(X, options, message):
     with pytest.raises(ValueError, match=message):
         left_to_right(topic_word_from_array([[1, 1, 1], [1, 2, 3]]), X, [1.0, 1.0], **options)
+
+
+def test_fractional_counts_are_refused():
+    with pytest.raises(ValueError, match=r"X has fractional counts: pass counts of words .* use document_completion"):
+        left_to_right([[0.5, 0.5]], [[0.5, 1.0]], [1.0])

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -179,8 +180,11 @@ def test_auto_is_a_hundred_clusters_and_not_more_than_rows():
 
 # Fractional counts
 
+ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
 
-def test_fractional_counts_are_rounded_by_place_in_fit_and_by_content_elsewhere():
+
+@ROUNDS
+def test_fractional_counts_are_rounded_by_place_in_fit_and_weights_elsewhere():
     X = np.tile([0.5, 0.5, 2.0, 0.5], (400, 1))
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(X)
     assert mixture.n_components_ == 1
@@ -193,8 +197,15 @@ def test_fractional_counts_are_rounded_by_place_in_fit_and_by_content_elsewhere(
     whole = mixture.score_samples(np.random.default_rng(0).random((50, 4)) * 2)
     assert len(np.unique(whole)) > 10
     assert mixture.score_samples(sp.csr_matrix(X))[0] == mixture.score_samples(X)[0]
+    near = mixture.score_samples([[0.4] * 4, [0.4 + 1e-7] * 4, [1.0] * 4])
+    assert near[0] == pytest.approx(near[1], abs=1e-6)
+    assert mixture.score_samples([[1.0] * 4])[0] == near[2]  # whatever the other rows hold
+    cells, prior = totals + 0.5, np.array([0.4] * 4)
+    expected = (gammaln(cells + prior) - gammaln(cells)).sum() + gammaln(cells.sum()) - gammaln(cells.sum() + 1.6)
+    assert mixture.score_samples([[0.4] * 4])[0] == pytest.approx(expected, rel=1e-5)  # but for another component
 
 
+@ROUNDS
 def test_rounding_is_right_on_average():
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(np.full((300, 20), 3.3))
     means = mixture._summary.categories[:, 0] / 300

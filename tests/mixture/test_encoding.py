@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
@@ -322,29 +323,59 @@ COUNTS = np.random.default_rng(2).poisson(0.8, (40, 6)) * 0.75
 COUNTS[[0, 20]] = 0
 
 
-@pytest.mark.parametrize("by_content", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, pd.DataFrame, sp.csr_matrix, sp.csc_array])
-def test_counts_are_one_column_rounded_by_the_key(kind, by_content):
-    counts = whole_counts(canonical_csr(COUNTS), KEY, by_content=by_content)
+def test_counts_are_one_column_rounded_by_the_key_or_as_they_are(kind):
+    counts = whole_counts(canonical_csr(COUNTS), KEY)
     mixture = Mixture()
-    table = count_table(mixture, kind(COUNTS), KEY, reset=True, by_content=by_content)
+    with pytest.warns(UserWarning, match="which fit rounds at random: this moves .* use ExponentialFamilyMixture"):
+        table = count_table(mixture, kind(COUNTS), KEY, reset=True)
     assert_same_table(table, Table(*counts[:3], np.array([0, 6])))
     assert mixture.n_features_in_ == 6
     assert np.all(np.diff(table.indptr)[[0, 20]] == 0)
-    other = count_table(mixture, kind(COUNTS), np.uint64(78), reset=False, by_content=by_content)
+    with pytest.warns(UserWarning, match="rounds at random"):
+        other = count_table(mixture, kind(COUNTS), np.uint64(78), reset=False)
     assert other.counts.tobytes() != table.counts.tobytes()
+    exact = count_table(mixture, kind(COUNTS), None, reset=False)
+    np.testing.assert_array_equal(exact.counts, COUNTS[COUNTS > 0])
+
+
+CODES = np.random.default_rng(3).integers(0, [2, 3, 4, 6], (60, 4))
+
+
+@pytest.mark.parametrize("X", [CODES, CODES.astype(float), CODES[:12], pd.DataFrame(CODES), CODES + 1])
+def test_what_looks_like_codes_of_categories_is_told(X):
+    with pytest.warns(UserWarning, match="as codes of categories do, .* use emission='categorical' for codes"):
+        count_table(Mixture(), X, KEY, reset=True)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        sp.csr_array(CODES),
+        CODES.clip(0, 1),
+        np.random.default_rng(0).poisson(1.0, (300, 8)),
+        np.random.default_rng(0).poisson(0.05, (300, 8)),
+        np.random.default_rng(0).multinomial(4, [0.7, 0.2, 0.1], 50),
+        np.random.default_rng(0).geometric(0.4, (100, 4)) - 1,
+        load_digits().data,
+        np.zeros((4, 3)),
+    ],
+    ids=["sparse", "events", "poisson", "rare", "equal sums", "geometric", "pixels", "empty"],
+)
+def test_counts_are_not_taken_for_codes(X):
+    count_table(Mixture(), X, KEY, reset=True)
 
 
 def test_no_tokens_at_all_are_a_table():
-    table = count_table(Mixture(), np.zeros((3, 2)), KEY, reset=True, by_content=False)
+    table = count_table(Mixture(), np.zeros((3, 2)), KEY, reset=True)
     assert_same_table(table, Table(np.zeros(4, np.int64), *np.zeros((2, 0), np.int32), np.array([0, 2])))
 
 
 def test_bad_counts_are_refused():
     mixture = Mixture()
     with pytest.raises(ValueError, match="Negative values in data passed to Mixture"):
-        count_table(mixture, [[1, -1]], KEY, reset=True, by_content=False)
+        count_table(mixture, [[1, -1]], KEY, reset=True)
     with pytest.raises(ValueError, match="Input X contains NaN"):
-        count_table(mixture, [[1, np.nan]], KEY, reset=True, by_content=False)
+        count_table(mixture, [[1, np.nan]], KEY, reset=True)
     with pytest.raises(ValueError, match="X has 1 features, but Mixture is expecting 2"):
-        count_table(mixture, [[1]], KEY, reset=False, by_content=False)
+        count_table(mixture, [[1]], KEY, reset=False)

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 from skmanifold.mixture._family_kernels import fill_shares
+from skmanifold.persistence import load
 from skmanifold.samplers import EM, ESCA
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
@@ -340,9 +341,9 @@ def test_one_row_is_enough_for_counts(sampler):
     ("parameters", "error", "message"),
     [
         ({"n_components": 9}, ValueError, "n_components=9 components need as many rows, but X has n_samples=8"),
-        ({"init": [0, 1]}, ValueError, "init must be a name, or 8 labels from 0 to 1"),
-        ({"init": [0, 1, 2, 0, 1, 2, 0, 1]}, ValueError, "labels from 0 to 1"),
-        ({"init": np.full(8, 0.5)}, ValueError, "labels from 0 to 1"),
+        ({"init": [0, 1]}, ValueError, "init must be a name, or 8 whole numbers from 0 to 1"),
+        ({"init": [0, 1, 2, 0, 1, 2, 0, 1]}, ValueError, "whole numbers from 0 to 1, .* got 2 for row 2"),
+        ({"init": np.full(8, 0.5)}, ValueError, "whole numbers from 0 to 1, .* got 0.5 for row 0"),
         ({"emission": Gaussian}, TypeError, r"not the class Gaussian: write Gaussian\(\)"),
         ({"emission": ESCA()}, ValueError, "an object implementing 'bind' and 'read'"),
         ({"emission": Poisson(rate_prior=-1)}, ValueError, "'rate_prior' parameter of Poisson"),
@@ -362,10 +363,42 @@ def test_given_labels_are_where_it_begins():
     X, *_ = make_rows("bernoulli", 60)
     labels = np.arange(60) % 3
     mixture = ExponentialFamilyMixture(3, emission=Bernoulli(), sampler="em", init=labels, max_iter=1, burn_in=0).fit(X)
-    rows = Bernoulli().read(Anyone(), X, np.uint64(0), reset=True, by_content=False)
+    rows = Bernoulli().read(Anyone(), X, reset=True)
     family = Bernoulli().bind(rows, 3)
     shares = np.eye(3)[labels]
     first = family.mode(family.sum_shares(rows, 0, 60, 0, shares).total())
     out = np.tile(np.log((20 + 1 / 3) / 61) * np.ones(3), (60, 1))
     family.add_log_densities(rows, 0, 60, first, out)
     assert mixture.log_density_trace_[0, 0] == pytest.approx(np.logaddexp.reduce(out, axis=1).sum(), abs=1e-2)
+
+
+# --- fractional counts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
+@pytest.mark.parametrize("emission", ["multinomial", "poisson", Bernoulli(allow_probabilities=True)])
+def test_fractions_are_fitted_as_weights_without_randomness(emission, sampler, tmp_path):
+    """Nothing is rounded: the same bytes in any way that rows are cut, and a hair's breadth changes nothing."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.random((1500, 6)) * 0.6, np.arange(1500) % 2
+    X[labels == 0, :3] *= 0.1
+    X[labels == 1, 3:] *= 0.1
+    settings = {"emission": emission, "sampler": sampler, "max_iter": 6, "init": labels.astype(float)}
+    one, other, near = (
+        ExponentialFamilyMixture(2, random_state=0, n_jobs=n_jobs, **settings).fit(X * factor)
+        for n_jobs, factor in ((1, 1.0), (2, 1.0), (1, 1.0 + 1e-12))
+    )
+    assert one.components_.tobytes() == other.components_.tobytes()
+    assert one.score_samples(X).tobytes() == other.score_samples(X).tobytes()
+    assert one.score_samples(X)[7] == one.score_samples(X[7:8])[0]
+    if sampler == "em":
+        np.testing.assert_allclose(near.components_, one.components_, rtol=1e-6)
+        total = one.weights_ @ one.components_
+        expected = X.mean(axis=0) / (X.mean(axis=0).sum() if emission == "multinomial" else 1.0)
+        np.testing.assert_allclose(total, expected, rtol=0.1)
+    one.save(tmp_path / "mixture")
+    assert load(tmp_path / "mixture").score(X) == one.score(X)
+    assert one.sample(3)[0].shape == (3, 6)
+    if sampler == "esca":
+        streamed = ExponentialFamilyMixture(2, random_state=0, **settings).partial_fit(X).set_params(init="random")
+        assert np.isfinite(streamed.partial_fit(np.round(X)).score(X))

@@ -167,9 +167,9 @@ def test_flats_of_dimension_zero_have_no_coordinates():
 )
 def test_labels_that_are_none_are_refused(labels):
     mixture = small_fit()
-    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row\."):
+    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row; got "):
         mixture.project(new_rows(3), labels)
-    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row\."):
+    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row; got "):
         mixture.inverse_transform(np.zeros((3, max(mixture.dimensions_))), labels)
 
 

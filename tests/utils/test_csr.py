@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
 
-from skmanifold.utils._csr import Counts, canonical_csr, whole_counts
+from skmanifold.utils._csr import Counts, as_counts, canonical_csr, counts_to_fit, whole_counts
 from skmanifold.utils._random import subkey, uniform
 
 KEY = np.uint64(77)
@@ -110,18 +112,17 @@ def check_form(counts):
         assert np.all(np.diff(counts.indices[begin:end]) > 0)
 
 
-@pytest.mark.parametrize("by_content", [False, True])
-def test_whole_numbers_stay_as_they_are(by_content):
+def test_whole_numbers_stay_as_they_are():
     table = np.random.default_rng(2).poisson(0.7, (20, 15)).astype(float)
     table[3, 2] = 2.0**31 - 1
     csr = canonical_csr(table)
-    counts = whole_counts(csr, KEY, by_content=by_content)
+    counts = whole_counts(csr, KEY)
     check_form(counts)
     np.testing.assert_array_equal(as_dense(counts), table)
     assert (counts.n_rows, counts.n_features, counts.n_tokens) == (20, 15, table.sum())
     # One fraction elsewhere moves nothing else.
     table[0, 0] = 0.5
-    others = as_dense(whole_counts(canonical_csr(table), KEY, by_content=by_content))
+    others = as_dense(whole_counts(canonical_csr(table), KEY))
     others[0, 0] = table[0, 0] = 0
     np.testing.assert_array_equal(others, table)
 
@@ -131,87 +132,87 @@ def test_arrays_of_counts_can_be_written_even_if_those_of_the_input_cannot(kind)
     csr = sp.csr_array(np.arange(6, dtype=kind).reshape(2, 3))
     for array in (csr.data, csr.indices, csr.indptr):
         array.flags.writeable = False
-    counts = whole_counts(canonical_csr(csr), KEY, by_content=False)
+    counts = whole_counts(canonical_csr(csr), KEY)
     assert all(array.flags.writeable for array in counts[:3])
     np.testing.assert_array_equal(as_dense(counts), csr.toarray())
 
 
-@pytest.mark.parametrize("by_content", [False, True])
-def test_rounding_is_right_on_average_and_never_further_than_one(by_content):
+def test_rounding_is_right_on_average_and_never_further_than_one():
     fractions = np.array([0.02, 0.3, 0.5, 1.75, 6.9, 1000.1, 2.0])
     n_rows, n_keys = 50, 60
     csr = canonical_csr(np.tile(fractions, (n_rows, 1)))
     ups = np.zeros(len(fractions))
     for i in range(n_keys):
-        counts = whole_counts(csr, subkey(KEY, i), by_content=by_content)
+        counts = whole_counts(csr, subkey(KEY, i))
         check_form(counts)
         up = as_dense(counts) - np.floor(fractions)
         assert np.isin(up, [0, 1]).all()
-        if by_content:  # equal rows, equal draws
-            assert np.all(up == up[0])
-            up = up[:1]
         ups += up.sum(axis=0)
-    n = n_keys if by_content else n_keys * n_rows
+    n = n_keys * n_rows
     chance = fractions - np.floor(fractions)
     p_values = 2 * np.minimum(binom.cdf(ups, n, chance), binom.sf(ups - 1, n, chance))
     assert p_values.min() > 1e-3
     assert ups[-1] == 0
-    if not by_content:
-        assert np.abs(ups[1:4] - n * chance[1:4]).max() < 4 * np.sqrt(n / 4)
+    assert np.abs(ups[1:4] - n * chance[1:4]).max() < 4 * np.sqrt(n / 4)
 
 
 def test_in_fit_the_draw_belongs_to_key_row_and_column():
     table = np.random.default_rng(3).random((12, 10)) * 3
     table[5] = table[2]
-    counts = as_dense(whole_counts(canonical_csr(table), KEY, by_content=False))
+    counts = as_dense(whole_counts(canonical_csr(table), KEY))
     draws = np.array([[uniform(subkey(KEY, row), column) for column in range(10)] for row in range(12)])
     np.testing.assert_array_equal(counts, np.floor(table) + (draws < table - np.floor(table)))
     assert np.any(counts[5] != counts[2])  # equal rows do not share noise
     # What else a row holds does not matter.
     thinned = table.copy()
     thinned[:, ::2] = 0
-    np.testing.assert_array_equal(
-        as_dense(whole_counts(canonical_csr(thinned), KEY, by_content=False))[:, 1::2], counts[:, 1::2]
-    )
+    np.testing.assert_array_equal(as_dense(whole_counts(canonical_csr(thinned), KEY))[:, 1::2], counts[:, 1::2])
 
 
-def test_by_content_a_row_is_rounded_alike_wherever_it_comes():
-    rng = np.random.default_rng(4)
-    table = rng.random((30, 12)) * 2 * (rng.random((30, 12)) < 0.6)
-    whole = as_dense(whole_counts(canonical_csr(table), KEY, by_content=True))
-    order = rng.permutation(30)
-    np.testing.assert_array_equal(
-        as_dense(whole_counts(canonical_csr(table[order]), KEY, by_content=True)), whole[order]
-    )
-    for row in range(30):
-        np.testing.assert_array_equal(
-            as_dense(whole_counts(canonical_csr(table[[row]]), KEY, by_content=True))[0], whole[row]
-        )
-    # Explicit zeros and the order of the columns are no content.
-    shuffled = sp.csr_array(table)
-    for i in range(30):
-        part = slice(shuffled.indptr[i], shuffled.indptr[i + 1])
-        shuffled.indices[part], shuffled.data[part] = (
-            shuffled.indices[part][::-1].copy(),
-            shuffled.data[part][::-1].copy(),
-        )
-    shuffled.has_sorted_indices = False
-    np.testing.assert_array_equal(as_dense(whole_counts(canonical_csr(shuffled), KEY, by_content=True)), whole)
-    other = as_dense(whole_counts(canonical_csr(table), subkey(KEY, 1), by_content=True))
-    assert np.any(other != whole)
+def test_counts_as_they_are_keep_fractions_and_narrow_what_is_whole():
+    table = np.random.default_rng(4).random((30, 12)) * 2 * (np.random.default_rng(5).random((30, 12)) < 0.6)
+    exact = as_counts(canonical_csr(table))
+    assert exact.counts.dtype == np.float64
+    np.testing.assert_array_equal(as_dense(exact), table)
+    for row in range(30):  # bit by bit, whatever the other rows hold
+        assert as_counts(canonical_csr(table[[row]])).row_sums()[0] == exact.row_sums()[row]
+    whole = as_counts(canonical_csr(np.floor(2 * table)))
+    check_form(whole)
+    assert whole.row_sums().dtype == np.int64
+    np.testing.assert_array_equal(whole.row_sums(), np.floor(2 * table).sum(axis=1))
+    with pytest.raises(ValueError, match=r"count of 1e.12"):
+        as_counts(canonical_csr([[1e12]]))
+
+
+@pytest.mark.parametrize(("factor", "warns"), [(1.0, False), (0.99, False), (0.5, True)])
+def test_a_warning_tells_how_much_rounding_changes(factor, warns):
+    table = np.random.default_rng(6).poisson(3.0, (200, 30)) * factor
+    fractions = table - np.floor(table)
+    moved = (fractions * (1 - fractions)).sum()
+    rounded = [as_dense(whole_counts(canonical_csr(table), subkey(KEY, i))) for i in range(20)]
+    changed = np.array([np.abs(of - table).sum() / 2 for of in rounded])
+    assert abs(changed.mean() - moved) <= 4 * changed.std() / np.sqrt(20) + 1e-9
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        counts_to_fit(canonical_csr(table), KEY, "cure it", stacklevel=1)
+    assert [str(warning.message) for warning in caught] == warns * [
+        f"X has fractional counts, which fit rounds at random: this moves {moved / table.sum():.0%} of their sum; "
+        "cure it."
+    ]
+    assert all(warning.filename == __file__ for warning in caught)
 
 
 def test_counts_beyond_32_bits_are_refused():
     with pytest.raises(ValueError, match=r"X has a count of 2.14748e\+09; at most 2147483647 are supported"):
-        whole_counts(canonical_csr([[2.0**31]]), KEY, by_content=False)
+        whole_counts(canonical_csr([[2.0**31]]), KEY)
 
 
 def test_nothing_is_nothing():
-    counts = whole_counts(canonical_csr(np.zeros((3, 4))), KEY, by_content=True)
+    counts = whole_counts(canonical_csr(np.zeros((3, 4))), KEY)
     check_form(counts)
     assert (counts.n_rows, counts.n_features, counts.n_tokens) == (3, 4, 0)
 
 
 def test_tokens_are_counted_in_64_bits():
-    counts = whole_counts(canonical_csr(np.full((1, 3), 2.0**31 - 1)), KEY, by_content=False)
+    counts = whole_counts(canonical_csr(np.full((1, 3), 2.0**31 - 1)), KEY)
     assert counts.n_tokens == 3 * (2**31 - 1)
