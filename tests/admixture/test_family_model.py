@@ -8,8 +8,8 @@ from skmanifold.emissions._base import Family
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
-from ._lda_arrays import KEY, dense_doc_topic, make_latents
-from .test_esca_law import p_value, pairs_of, tabulate
+from ._lda_arrays import KEY, dense_doc_topic, make_latents, tabulate
+from .test_esca_law import p_value, pairs_of
 
 
 class AnyTable(Family):
@@ -64,7 +64,7 @@ def test_esca_draws_have_the_exact_law_in_both_parts(n_components):
     model = make_model(np.full((3, 4), 30_000), alpha)
     latents, _, _ = model.sample_latents(table, make_latents(model, rows), KEY)
     parts = parts_of_law(table, alpha, dense_doc_topic(rows, n_components))
-    observed = tabulate(model, latents.token_topics, n_components)
+    observed = tabulate(model, latents)
     assert p_value(*pairs_of(observed, sum(parts))) > 1e-3
     for part in parts:
         assert p_value(*pairs_of(observed, sum(parts) - 0.999 * part)) < 1e-12
@@ -140,13 +140,14 @@ def test_parts_of_the_rows_draw_what_the_whole_draws():
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_both_kinds_of_latents_begin_where_the_family_says(n_workers):
     counts = np.random.default_rng(1).poisson(1.0, (30, 4))
+    counts[[3, 3, 17], [0, 2, 2]] = 2000  # drawn at once
     start = np.array([2, 0, 1, 2])
     model = make_model(counts, np.ones(3), Deals(start), block_tokens=20, n_workers=n_workers)
     expected = np.zeros((4, 3))
     expected[np.arange(4), start] = counts.sum(axis=0)
     latents, statistics = model.init_latents(KEY)
     np.testing.assert_array_equal(statistics.tocsr().toarray(), expected)
-    np.testing.assert_array_equal(tabulate(model, latents.token_topics, 3), np.eye(3)[start] * counts[:, :, None])
+    np.testing.assert_array_equal(tabulate(model, latents), np.eye(3)[start] * counts[:, :, None])
     topics, statistics = model.init_rows(KEY)
     np.testing.assert_array_equal(statistics.tocsr().toarray(), expected)
     words = np.concatenate([np.repeat(np.arange(4), row) for row in counts])

@@ -5,11 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from inference._fake_cluster import FakeClient
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold import ExponentialFamilyAdmixture, StochasticLDA
+from skmanifold import ExponentialFamilyAdmixture, StochasticLDA, distributed
 from skmanifold.admixture import _lda_layout, _token_model
+from skmanifold.admixture._streamed_tokens import StreamedTokens
 from skmanifold.admixture._topic_counts import counts_from_dense
+from skmanifold.datasets import save_corpus
 from skmanifold.utils._random import subkey
 from skmanifold.utils._threads import Workers
 
@@ -168,8 +171,29 @@ def test_a_fit_finds_planted_topics_of_large_counts():
 
 def test_seeded_fits_agree_for_any_number_of_jobs():
     X = sp.csr_array(large_table())
-    one, two = (StochasticLDA(4, max_iter=6, random_state=3, n_jobs=n).fit(X) for n in (1, 2))
-    assert one.components_.tobytes() == two.components_.tobytes()
+    assert learned(n_jobs=1)(X) == learned(n_jobs=2)(X)
+
+
+def learned(**settings):
+    """What a small fit of any X learns, as bytes."""
+
+    def fit(X):
+        lda = StochasticLDA(4, max_iter=6, random_state=3, **settings).fit(X)
+        counts = lda.topic_word_counts_
+        arrays = (lda.components_, lda.log_density_trace_, counts.data, counts.indices, counts.indptr)
+        return b"".join(array.tobytes() for array in arrays)
+
+    return fit
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_chains": 2, "n_jobs": 2}])
+def test_fits_from_disk_and_on_a_cluster_agree(settings, tmp_path, monkeypatch):
+    X, fit = sp.csr_array(large_table()), learned(**settings)
+    alone = fit(X)
+    with distributed(FakeClient(3)):
+        assert fit(X) == alone
+    monkeypatch.setattr(StreamedTokens.__init__, "__defaults__", (0, 1))  # a row is a piece
+    assert fit(save_corpus(X, tmp_path / "corpus")) == alone
 
 
 def test_gaussian_tokens_begin_as_the_family_says():
