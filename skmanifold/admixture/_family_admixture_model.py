@@ -65,6 +65,9 @@ class FamilyTokenModel(TokenModel):
             return super().init_latents(key)
         latents, layout = self._empty_latents(), self.layout
         latents.token_topics[:] = np.repeat(start[layout.segment_word], np.diff(layout.segment_tokens))
+        latents.cell_topics[:] = 0
+        first = np.repeat(start[layout.segment_word], np.diff(layout.segment_cells))
+        latents.cell_topics[np.arange(layout.n_cells), first] = layout.cell_count
         self.workers.run(self._count_block, [(segments, rows, latents) for segments, _, rows in self._blocks()])
         return latents, self._count_topics(latents)
 

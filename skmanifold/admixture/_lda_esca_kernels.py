@@ -162,26 +162,39 @@ def _count_rows(
     segments,
     segment_tokens,
     segment_pairs,
+    segment_cells,
     pair_row,
     pair_count,
+    cell_row,
+    cell_count,
     token_topics,
+    cell_topics,
     n_components,
     row_tokens,
     row_start,
     out_row_vectors,
     out_entries,
 ):
-    """Rebuild the entries of one block's rows from the topics of its tokens.
+    """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
 
-    A row's topics stand in the order in which its words, ascending, first meet them: the same for every cut into
-    blocks.
+    A row's topics stand in the order in which its words, ascending, first meet them, those of the large cells last:
+    the same for every cut into blocks.
     """
     n_rows = len(row_tokens)
+    first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
+    n_single = row_tokens.copy()
+    row_cell = np.full(n_rows, -1, np.int64)  # the first of each row, from which a list goes through all of them
+    next_cell = np.empty(stop_cell - first_cell, np.int64)
+    for cell in range(stop_cell - 1, first_cell - 1, -1):
+        of_row = np.int64(cell_row[cell])
+        n_single[of_row] -= cell_count[cell]
+        next_cell[cell - first_cell] = row_cell[of_row]
+        row_cell[of_row] = cell
     cursor = np.empty(n_rows, np.int64)
     place = 0
     for row in range(n_rows):
         cursor[row] = place
-        place += row_tokens[row]
+        place += n_single[row]
     by_row = np.empty(place, np.uint16)
     token = segment_tokens[segments[0]]
     for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
@@ -197,12 +210,16 @@ def _count_rows(
     place = 0
     for row in range(n_rows):
         n_found = 0
-        for j in range(place, place + row_tokens[row]):
+        for j in range(place, place + n_single[row]):
             topic = np.uint64(by_row[j])
             found[n_found] = topic  # overwritten unless new: a branch here could not be predicted
             n_found += counts[topic] == 0
             counts[topic] += np.uint32(1)
-        place += row_tokens[row]
+        place += n_single[row]
+        cell = row_cell[row]
+        while cell >= 0:
+            n_found = _add_cell(cell_topics[cell], counts, found, n_found)
+            cell = next_cell[cell - first_cell]
         end = row_start[row]
         for i in range(n_found):
             label = np.uint32(found[i])
@@ -220,15 +237,39 @@ def _count_rows(
         out_row_vectors[row] = n_vectors
 
 
+@njit(cache=True)
+def _add_cell(counts_of_cell, counts, found, end):
+    """Add a large cell's counts of topics to `counts`, and list those that are new from place `end` on."""
+    for topic in range(len(counts_of_cell)):
+        if counts_of_cell[topic] > 0:
+            found[end] = topic  # overwritten unless new
+            end += counts[topic] == 0
+            counts[topic] += counts.dtype.type(counts_of_cell[topic])
+    return end
+
+
 @njit(cache=True, nogil=True)
-def _count_words(first_word, stop_word, word_start, word_segments, segment_tokens, token_topics, n_components):
+def _count_words(
+    first_word,
+    stop_word,
+    word_start,
+    word_segments,
+    word_cells,
+    segment_pairs,
+    segment_tokens,
+    segment_cells,
+    pair_count,
+    token_topics,
+    cell_topics,
+    n_components,
+):
     """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
 
     A word's topics stand in the order in which its documents, ascending, first meet them.
     """
     capacity = 0
     for word in range(first_word, stop_word):
-        n = 0
+        n = n_components * word_cells[word]
         for s in range(word_start[word], word_start[word + 1]):
             n += segment_tokens[word_segments[s] + 1] - segment_tokens[word_segments[s]]
         capacity += min(n, n_components)
@@ -240,12 +281,27 @@ def _count_words(first_word, stop_word, word_start, word_segments, segment_token
     end = 0
     for word in range(first_word, stop_word):
         begin = end
-        for s in range(word_start[word], word_start[word + 1]):
-            for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
-                topic = np.uint64(token_topics[token])
-                topics[end] = topic  # overwritten unless new
-                end += scratch[topic] == 0
-                scratch[topic] += np.int32(1)
+        if word_cells[word] == 0:
+            for s in range(word_start[word], word_start[word + 1]):
+                for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
+                    topic = np.uint64(token_topics[token])
+                    topics[end] = topic  # overwritten unless new
+                    end += scratch[topic] == 0
+                    scratch[topic] += np.int32(1)
+        else:
+            for s in range(word_start[word], word_start[word + 1]):
+                segment = word_segments[s]
+                token, cell = segment_tokens[segment], segment_cells[segment]
+                for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+                    if pair_count[pair] == 0:
+                        end = _add_cell(cell_topics[cell], scratch, topics, end)
+                        cell += 1
+                    for _ in range(pair_count[pair]):
+                        topic = np.uint64(token_topics[token])
+                        topics[end] = topic
+                        end += scratch[topic] == 0
+                        scratch[topic] += np.int32(1)
+                        token += 1
         close_list(begin, end, topics, scratch, counts, totals)
         n_topics[word - first_word] = end - begin
     return n_topics, topics[:end].copy(), counts[:end].copy(), totals

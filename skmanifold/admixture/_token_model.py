@@ -15,6 +15,7 @@ from ..utils._exact_sum import exact_sum
 from ..utils._random import fold_in_each, subkey
 from ..utils._threads import Workers, split_by_task
 from ._compact_counts import read_rounded, round_counts
+from ._lda_cell_kernels import _draw_uniform_cells, _sample_cells
 from ._lda_collapsed_kernels import _init_assignments
 from ._lda_documents import Documents, all_documents, make_word_table, sample_documents
 from ._lda_esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
@@ -35,6 +36,7 @@ class TokenLatents(NamedTuple):
     """What ESCA keeps between passes: the topics of the tokens, and each document's counts of them."""
 
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
+    cell_topics: np.ndarray  # (n_cells, K) int32: how many tokens of each large cell a topic has, in the same order
     row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
     entries: np.ndarray  # (row_start[-1],) uint32: count << 16 | topic
 
@@ -45,6 +47,11 @@ class Assignments(NamedTuple):
     topics: np.ndarray  # (n_tokens,) uint16
     word_topic: np.ndarray  # (V, K) int32
     totals: np.ndarray  # (K,) int64
+
+
+def empty_topics(layout: TokenLayout, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+    """Memory for ``token_topics`` and ``cell_topics``."""
+    return np.empty(layout.n_tokens, np.uint16), np.empty((layout.n_cells, n_components), np.int32)
 
 
 class TokenModel:
@@ -114,9 +121,9 @@ class TokenModel:
     @cached_property
     def _word_ranges(self) -> list[tuple[int, int]]:
         layout = self.layout
-        tokens = np.zeros(self.counts.n_features, np.int64)
-        np.add.at(tokens, layout.segment_word, np.diff(layout.segment_tokens))
-        return split_by_task(np.cumsum(tokens) // _WORD_RANGE_TOKENS)
+        reads = np.zeros(self.counts.n_features, np.int64)
+        np.add.at(reads, layout.segment_word, np.diff(layout.segment_tokens))
+        return split_by_task(np.cumsum(reads + layout.word_cells * self.n_components) // _WORD_RANGE_TOKENS)
 
     def _blocks(self):
         """For each block: its segments, its first row and its rows."""
@@ -143,6 +150,16 @@ class TokenModel:
                 self.n_components,
                 key,
                 latents.token_topics,
+            )
+            _draw_uniform_cells(
+                segments,
+                layout.segment_word,
+                layout.segment_cells,
+                layout.cell_row,
+                layout.cell_count,
+                self.first_row + first_row,
+                key,
+                latents.cell_topics,
             )
             self._count_block(segments, rows, latents)
 
@@ -176,6 +193,26 @@ class TokenModel:
                 prior_sums,
                 key,
                 latents.token_topics,
+                log_likelihood[rows],
+            )
+            _sample_cells(
+                segments,
+                layout.segment_word,
+                layout.segment_cells,
+                layout.cell_row,
+                layout.cell_count,
+                self.first_row + first_row,
+                layout.row_start[rows],
+                latents.row_vectors[rows],
+                latents.entries,
+                position.indptr,
+                position.topics,
+                position.weights,
+                position.base,
+                position.inverse,
+                self.doc_topic_prior,
+                key,
+                latents.cell_topics,
                 log_likelihood[rows],
             )
             self._count_block(segments, rows, latents)
@@ -221,7 +258,7 @@ class TokenModel:
     def _empty_latents(self) -> TokenLatents:
         layout = self.layout
         return TokenLatents(
-            np.empty(layout.n_tokens, np.uint16),
+            *empty_topics(layout, self.n_components),
             np.zeros(len(layout.row_tokens), np.int64),
             zeros_by_cache_line(layout.row_start[-1], np.uint32),
         )
@@ -232,9 +269,13 @@ class TokenModel:
             segments,
             layout.segment_tokens,
             layout.segment_pairs,
+            layout.segment_cells,
             layout.pair_row,
             layout.pair_count,
+            layout.cell_row,
+            layout.cell_count,
             latents.token_topics,
+            latents.cell_topics,
             self.n_components,
             layout.row_tokens[rows],
             layout.row_start[rows],
@@ -252,8 +293,13 @@ class TokenModel:
                         *words,
                         layout.word_start,
                         layout.word_segments,
+                        layout.word_cells,
+                        layout.segment_pairs,
                         layout.segment_tokens,
+                        layout.segment_cells,
+                        layout.pair_count,
                         latents.token_topics,
+                        latents.cell_topics,
                         self.n_components,
                     )
                     for words in self._word_ranges

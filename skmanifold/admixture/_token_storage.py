@@ -9,7 +9,7 @@ import numpy as np
 from ..inference._stored_latents import RowLatents
 from ..utils._njit import njit
 from ..utils._row_hash import hash_counts
-from ._token_model import TokenLatents, TokenModel
+from ._token_model import TokenLatents, TokenModel, empty_topics
 from ._vectors import LANES, zeros_by_cache_line
 
 ReadRows = Callable[[int, int], RowLatents]
@@ -56,7 +56,7 @@ class StorableTokens(TokenModel):
             raise ValueError("the topics that are stored are more than these rows can have")
         entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
         _move_entries(values, indptr, entries, layout.row_start, indptr)
-        return TokenLatents(np.empty(layout.n_tokens, np.uint16), lengths // LANES, entries)
+        return TokenLatents(*empty_topics(layout, self.n_components), lengths // LANES, entries)
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,10 @@ import numpy as np
 
 from ..utils._njit import njit
 from ..utils._random import fold_in, uniform
-from ..utils._variates import poisson
+from ..utils._variates import multinomial, poisson
+
+_MIN_MULTINOMIAL = 1024  # tokens of a row
+_TOKENS_PER_FEATURE = 4  # from here on a binomial variate for each feature takes less time than the tokens
 
 
 @njit(cache=True, nogil=True)
@@ -77,11 +80,19 @@ def fill_poisson(key, labels, means, out):
 
 
 @njit(cache=True, nogil=True)
-def fill_multinomial(key, labels, cumulated, lengths, out):
-    """Rows of multinomial counts; `cumulated` are running sums of the probabilities, (K, m), of their labels."""
+def fill_multinomial(key, labels, probabilities, cumulated, lengths, out):
+    """Rows of multinomial counts; `probabilities`, (K, m), and their running sums are those of their labels.
+
+    A row of many tokens is drawn at once, a shorter one token by token.
+    """
+    last = probabilities.shape[1] - 1
+    most_single = max(_MIN_MULTINOMIAL, _TOKENS_PER_FEATURE * (last + 1))
+    tails = np.empty(last + 1)
     for i in range(len(labels)):
         of_row, levels = fold_in(key, i), cumulated[labels[i]]
-        last = len(levels) - 1
+        if lengths[i] > most_single:
+            multinomial(of_row, lengths[i], probabilities[labels[i]], tails, out[i])
+            continue
         for n in range(lengths[i]):
             at = uniform(of_row, n) * levels[last]
             out[i, min(np.searchsorted(levels, at, side="right"), last)] += 1

@@ -143,7 +143,8 @@ class MultinomialFamily(LinearFamily):
         uniforms = fold_in_each(subkey(key, 0), np.arange(len(labels))) * 2.0**-64
         lengths = self.lengths[np.searchsorted(self._levels[:-1], uniforms, side="right")].astype(np.int64)
         out = np.zeros((len(labels), self.n_features), np.int64)
-        fill_multinomial(subkey(key, 1), labels, np.cumsum(parameters.means.T, axis=1), lengths, out)
+        probabilities = np.ascontiguousarray(parameters.means.T)
+        fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:

@@ -1,8 +1,8 @@
-"""Random variates as functions of a key: normals, exponentials, gammas, Poisson counts, subsets of rows.
+"""Random variates as functions of a key: normals, exponentials, gammas, counts, subsets of rows.
 
 As in `_random`, nothing is drawn in sequence: each draw reads the bits that belong to its key and counter, and where a
 method rejects, it goes on with bits of its own, so that no draw moves another. Gamma and Poisson variates read a whole
-stream and take a key alone, which should serve nothing else.
+stream and take a key alone, which should serve nothing else; so do binomial and multinomial counts.
 
 All methods are exact up to the rounding of float64, and to uniforms of 52 or 53 bits: events rarer than 1e-16 are lost.
 """
@@ -232,6 +232,90 @@ def poisson(key, mean):
     if mean < 10.0:
         return _poisson_by_inversion(key, mean)
     return _poisson_by_rejection(key, mean)
+
+
+# Binomial and multinomial counts
+
+
+@njit(cache=True, nogil=True)
+def _log_binomial(k, n, p):
+    """Log of the binomial probability of `k`, up to a constant that depends on n alone.
+
+    A binomial is two Poisson variates given their sum, so that Loader's (2000) series serves it too.
+    """
+    rest = n - k
+    log_spread = math.log(max(k, 1.0)) + math.log(max(rest, 1.0))
+    return _log_poisson(k, n * p) + _log_poisson(rest, n * (1.0 - p)) - 0.5 * log_spread
+
+
+@njit(cache=True, nogil=True)
+def _binomial_by_inversion(key, n, p):
+    u = open_uniform(key, 0)
+    odds = p / (1.0 - p)
+    mass = math.exp(n * math.log1p(-p))
+    k = 0.0
+    while u > mass and k < n and k < 64.0:  # at means below 10 only rounding could take it there
+        u -= mass
+        k += 1.0
+        mass *= odds * ((n - k + 1.0) / k)
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _binomial_by_rejection(key, n, p):
+    """Transformed rejection with squeeze, BTRS of Hörmann (1993), for p up to 1/2 and means of 10 and more."""
+    deviation = math.sqrt(n * p * (1.0 - p))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    alpha = (2.83 + 5.1 / b) * deviation
+    sure = 0.92 - 4.2 / b
+    counter = 0
+    while True:
+        u = open_uniform(key, counter) - 0.5
+        v = open_uniform(key, counter + 1)
+        counter += 2
+        room = 0.5 - abs(u)
+        k = np.floor((2.0 * a / room + b) * u + n * p + 0.5)
+        if room >= 0.07 and v <= sure:
+            return k
+        if k < 0.0 or k > n:
+            continue
+        hat = v * alpha / (a / (room * room) + b)
+        if math.log(hat) <= _log_binomial(k, n, p) - _log_binomial(np.floor((n + 1.0) * p), n, p):
+            return k
+
+
+@njit(cache=True, nogil=True)
+def binomial(key, n, p):
+    """A binomial variate of `n` trials, up to 2^52, as a whole float64; 0 if p is nan or not positive, n if it is 1."""
+    if not p > 0.0:
+        return 0.0
+    if p >= 1.0:
+        return float(n)
+    small = min(p, 1.0 - p)
+    k = _binomial_by_inversion(key, n, small) if n * small < 10.0 else _binomial_by_rejection(key, n, small)
+    return k if small == p else n - k
+
+
+@njit(cache=True, nogil=True)
+def multinomial(key, n, weights, tails, out):
+    """Set the first of `out` to how many of `n` fall to each weight; `tails` becomes the sums of it and all behind it.
+
+    Conditional binomials in the order of the weights: the first of n, the next of what is left, and so on. All
+    weights must be finite and not negative, and one of them positive; otherwise the last takes what is left.
+    """
+    last = len(weights) - 1
+    tails[last] = weights[last]
+    for k in range(last - 1, -1, -1):
+        tails[k] = tails[k + 1] + weights[k]  # never below weights[k]: no probability exceeds 1
+    left = np.int64(n)
+    for k in range(last):
+        taken = np.int64(0)
+        if left > 0 and weights[k] > 0.0:
+            taken = np.int64(binomial(fold_in(key, k), left, weights[k] / tails[k]))
+        out[k] = taken
+        left -= taken
+    out[last] = left
 
 
 # Subsets

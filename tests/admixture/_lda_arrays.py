@@ -20,14 +20,31 @@ def make_model(table, alpha, prior=0.1, *, workers=None, block_tokens=None):
     )
 
 
-def token_columns(layout):
-    """Row, word and occurrence of each token, in the order of the latents."""
+def pair_columns(layout):
+    """Row and word of each pair, in the order of the layout."""
     segment_block = np.repeat(np.arange(layout.n_blocks), np.diff(layout.block_segments))
     pair_segment = np.repeat(np.arange(len(layout.segment_word)), np.diff(layout.segment_pairs))
     pair_row = layout.block_rows[segment_block[pair_segment]] + layout.pair_row
-    pair = np.repeat(np.arange(len(pair_row)), layout.pair_count)
+    return pair_row, layout.segment_word[pair_segment].astype(np.int64)
+
+
+def token_columns(layout):
+    """Row, word and occurrence of each token that is drawn by itself, in the order of the latents."""
+    row, word = pair_columns(layout)
+    pair = np.repeat(np.arange(len(row)), layout.pair_count)
     first = np.cumsum(layout.pair_count, dtype=np.int64) - layout.pair_count
-    return pair_row[pair], layout.segment_word[pair_segment[pair]].astype(np.int64), np.arange(len(pair)) - first[pair]
+    return row[pair], word[pair], np.arange(len(pair)) - first[pair]
+
+
+def tabulate(model, latents):
+    """How many tokens take each topic: (row, word, topic), of large cells and of others."""
+    layout = model.layout
+    table = np.zeros((model.n_rows, model.counts.n_features, model.n_components), np.int64)
+    row, word, _ = token_columns(layout)
+    np.add.at(table, (row, word, latents.token_topics), 1)
+    row, word = (column[layout.pair_count == 0] for column in pair_columns(layout))
+    table[row, word] += latents.cell_topics
+    return table
 
 
 def csr_order(layout):
@@ -36,10 +53,12 @@ def csr_order(layout):
     return np.lexsort((occurrence, word, row))
 
 
-def make_latents(layout, doc_topics, token_topics=None):
+def make_latents(model, doc_topics):
     """Latents whose documents have the counts `doc_topics`: one dict {topic: count} a row, in the entries' order."""
+    layout = model.layout
     latents = TokenLatents(
-        np.zeros(layout.n_tokens, np.uint16) if token_topics is None else token_topics.astype(np.uint16),
+        np.zeros(layout.n_tokens, np.uint16),
+        np.zeros((layout.n_cells, model.n_components), np.int32),
         np.zeros(len(layout.row_tokens), np.int64),
         np.zeros(layout.row_start[-1], np.uint32),
     )

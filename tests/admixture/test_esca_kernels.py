@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skmanifold.admixture import _lda_layout, _token_model
 from skmanifold.admixture._lda_esca_kernels import _first_above
@@ -19,6 +20,7 @@ from ._lda_arrays import (
     make_model,
     random_table,
     read_latents,
+    tabulate,
     token_columns,
 )
 
@@ -85,7 +87,8 @@ def test_sweeps_repeat_the_slow_reference(n_topics, kind):
     assert n_topics == 1 or np.any(latents.token_topics != before)
 
 
-def test_split_entries_repeat_the_slow_reference():
+def test_split_entries_repeat_the_slow_reference(monkeypatch):
+    monkeypatch.setattr(_lda_layout, "_MIN_CELL_TOKENS", 150_000)
     table = np.array([[150_000, 3, 0], [2, 4000, 1], [300, 300, 300]])
     model = make_model(table, [0.4, 3.0], [[0.1], [2.0]])
     latents, statistics = model.init_latents(KEY)
@@ -114,12 +117,16 @@ def test_initial_topics_are_keyed_by_row_word_and_occurrence():
 # Counts of the draws
 
 
+def as_table(counts):
+    return sp.csr_array((counts.counts, counts.indices, counts.indptr), (counts.n_rows, counts.n_features)).toarray()
+
+
 def check_counts(model, latents, statistics):
     """Documents' and words' counts are those of the tokens, in whole numbers, each topic once in a word's list."""
-    layout, n_topics = model.layout, model.n_components
-    rows, words, _ = token_columns(layout)
+    layout, table = model.layout, tabulate(model, latents)
+    assert np.all(table.sum(axis=2) == as_table(model.counts))
     for row, topics in enumerate(read_latents(layout, latents)):
-        expected = np.bincount(latents.token_topics[rows == row], minlength=n_topics)
+        expected = table[row].sum(axis=0)
         assert topics == {int(k): int(expected[k]) for k in np.flatnonzero(expected)}
         stop = layout.row_start[row] + 16 * latents.row_vectors[row]
         n_entries = (-(-expected // MOST)).sum()
@@ -127,11 +134,11 @@ def check_counts(model, latents, statistics):
         assert np.count_nonzero(latents.entries[layout.row_start[row] : stop] >> 16) == n_entries
     assert statistics.counts.dtype == np.int32
     assert statistics.totals.dtype == np.int64
-    np.testing.assert_array_equal(statistics.totals, np.bincount(latents.token_topics, minlength=n_topics))
+    np.testing.assert_array_equal(statistics.totals, table.sum(axis=(0, 1)))
     assert len(statistics.indptr) == model.counts.n_features + 1
     for word in range(model.counts.n_features):
         entries = slice(statistics.indptr[word], statistics.indptr[word + 1])
-        expected = np.bincount(latents.token_topics[words == word], minlength=n_topics)
+        expected = table[:, word].sum(axis=0)
         assert len(np.unique(statistics.topics[entries])) == statistics.indptr[word + 1] - statistics.indptr[word]
         np.testing.assert_array_equal(np.sort(statistics.topics[entries]), np.flatnonzero(expected))
         np.testing.assert_array_equal(statistics.counts[entries], expected[statistics.topics[entries]])
@@ -144,6 +151,7 @@ def test_counts_are_those_of_the_tokens(n_topics, range_tokens, monkeypatch):
     table[20, 11] = 140_000  # one topic takes three entries where there is one
     model = make_model(table, np.full(n_topics, 0.3), block_tokens=200)
     assert (len(model._word_ranges) > 5) == (range_tokens == 10)
+    assert model.layout.n_cells == (n_topics < 40_000)
     latents, statistics = model.init_latents(KEY)
     for sweep in range(2):
         latents, statistics, _ = model.sample_latents(model.mode(statistics), latents, subkey(KEY, sweep))
@@ -279,9 +287,7 @@ def test_rows_are_imputed_from_nothing_and_then_from_their_own_counts(n_sweeps):
     rows, _, _ = token_columns(model.layout)
     doc_topics = [{}] * model.counts.n_rows
     for sweep in range(n_sweeps):
-        latents, expected, _ = model.sample_latents(
-            position, make_latents(model.layout, doc_topics), subkey(KEY, sweep)
-        )
+        latents, expected, _ = model.sample_latents(position, make_latents(model, doc_topics), subkey(KEY, sweep))
         doc_topics = []
         for row in range(model.counts.n_rows):
             topics, first, counts = np.unique(latents.token_topics[rows == row], return_index=True, return_counts=True)

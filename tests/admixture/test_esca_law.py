@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from skmanifold.admixture import _lda_layout
 from skmanifold.admixture._token_model import TokenLatents
 from skmanifold.admixture._topic_counts import counts_from_dense
 from skmanifold.models._topic_word import topic_word_from_array
@@ -18,7 +19,7 @@ from ._lda_arrays import (
     dense_doc_topic,
     make_latents,
     make_model,
-    token_columns,
+    tabulate,
 )
 
 
@@ -66,7 +67,7 @@ def one_step_counts():
         doc_topic, topic_word, topic_total = tiny.tiny_counts(state)
         position = model.mode(counts_from_dense(topic_word.T.astype(np.int32), topic_total))
         doc_topics = [{k: n for k, n in enumerate(row) if n} for row in doc_topic.tolist()] * n_copies
-        fresh = make_latents(model.layout, doc_topics)
+        fresh = make_latents(model, doc_topics)
         for repetition in range(n_keys):
             latents = TokenLatents(*(array.copy() for array in fresh))
             latents, _, _ = model.sample_latents(position, latents, subkey(KEY, start, repetition))
@@ -117,7 +118,13 @@ def test_long_run_has_the_law_of_the_automaton():
     assert (np.abs(batch_means.mean(axis=0) - tiny.POSTERIOR_ROW) / standard_error).max() > 5
 
 
-# Many topics: the exact probabilities, all four parts of the sum
+# Many topics: the exact probabilities, all four parts of the sum; drawn one by one and at once
+
+
+@pytest.fixture(params=["tokens", "cells"])
+def way(request, monkeypatch):
+    """Every pair drawn token by token, or every pair as a multinomial."""
+    monkeypatch.setattr(_lda_layout, "most_single_tokens", lambda n: 2**31 if request.param == "tokens" else 0)
 
 
 def random_setting(n_topics, prior_shape, seed=0):
@@ -154,14 +161,6 @@ def parts_of_law(alpha, beta, word_topic, doc_topic):
     ]
 
 
-def tabulate(model, token_topics, n_topics):
-    """Draws by (row, word, topic)."""
-    row, word, _ = token_columns(model.layout)
-    table = np.zeros((model.counts.n_rows, model.counts.n_features, n_topics))
-    np.add.at(table, (row, word, token_topics), 1)
-    return table
-
-
 def pairs_of(observed, law):
     """The samples of the long documents' words, for ``p_value``."""
     laws = law.reshape(-1, law.shape[-1])
@@ -170,14 +169,14 @@ def pairs_of(observed, law):
 
 @pytest.mark.parametrize("n_topics", [3, 17, 40, 300])
 @pytest.mark.parametrize("kind", ["word", "topic", "full"])
-def test_draws_have_the_exact_law_in_all_parts(n_topics, kind):
+def test_draws_have_the_exact_law_in_all_parts(n_topics, kind, way):
     shape = {"word": (4,), "topic": (n_topics, 1), "full": (n_topics, 4)}[kind]
     model, alpha, beta, word_topic, doc_topics = random_setting(n_topics, shape)
     position = model.mode(counts_from_dense(word_topic.astype(np.int32), word_topic.sum(axis=0)))
-    latents, _, _ = model.sample_latents(position, make_latents(model.layout, doc_topics), KEY)
+    latents, _, _ = model.sample_latents(position, make_latents(model, doc_topics), KEY)
     parts = parts_of_law(alpha, beta, word_topic, dense_doc_topic(doc_topics, n_topics))
     law = sum(parts)
-    observed = tabulate(model, latents.token_topics, n_topics)
+    observed = tabulate(model, latents)
     assert p_value(*pairs_of(observed, law)) > 1e-3
     for part in parts:
         share = part.sum(axis=2) / law.sum(axis=2)
@@ -187,7 +186,7 @@ def test_draws_have_the_exact_law_in_all_parts(n_topics, kind):
         assert p_value(*pairs_of(observed, law + part)) < 1e-12
 
 
-def test_counts_beyond_one_entry_have_the_exact_law():
+def test_counts_beyond_one_entry_have_the_exact_law(way):
     doc_topics = [
         {3: 131_070, 0: 300, 2: 200_000, 1: 65_535},
         {0: 255, 1: 256, 4: 70_000, 2: 9},
@@ -199,8 +198,8 @@ def test_counts_beyond_one_entry_have_the_exact_law():
     word_topic[0, 2] = word_topic[1, [3, 4]] = 0
     model = make_model(np.full((3, 3), 60_000), alpha, beta)
     position = model.mode(counts_from_dense(word_topic.astype(np.int32), word_topic.sum(axis=0)))
-    latents, _, _ = model.sample_latents(position, make_latents(model.layout, doc_topics), KEY)
-    observed = tabulate(model, latents.token_topics, 5)
+    latents, _, _ = model.sample_latents(position, make_latents(model, doc_topics), KEY)
+    observed = tabulate(model, latents)
 
     def pairs(doc_topic):
         law = sum(parts_of_law(alpha, np.tile(beta, (5, 1)), word_topic, doc_topic))
@@ -212,36 +211,36 @@ def test_counts_beyond_one_entry_have_the_exact_law():
         assert p_value(*pairs(wrong)) < 1e-100
 
 
-def test_first_sweep_over_an_unknown_document_follows_prior_and_topics():
+def test_first_sweep_over_an_unknown_document_follows_prior_and_topics(way):
     """Without entries: p(k) in proportion to alpha_k p(v | k)."""
     alpha = np.array([0.5, 2.0, 1.0, 0.1])
     word_topic = np.random.default_rng(2).poisson(4.0, (3, 4))
     model = make_model(np.full((2, 3), 20_000), alpha, [0.5, 1.0, 4.0])
     position = model.mode(counts_from_dense(word_topic, word_topic.sum(axis=0)))
-    latents, _, _ = model.sample_latents(position, make_latents(model.layout, [{}, {}]), KEY)
+    latents, _, _ = model.sample_latents(position, make_latents(model, [{}, {}]), KEY)
     law = np.tile(alpha * position.toarray(np.float64).T, (2, 1))
-    observed = tabulate(model, latents.token_topics, 4).reshape(6, 4)
+    observed = tabulate(model, latents).reshape(6, 4)
     assert p_value(*zip(observed, law, strict=True)) > 1e-3
     assert p_value(*zip(observed, law / alpha, strict=True)) < 1e-100
 
 
-def test_topics_without_a_smoothing_part_draw_only_what_can_make_the_word():
+def test_topics_without_a_smoothing_part_draw_only_what_can_make_the_word(way):
     phi = np.array([[0.5, 0.5, 0, 0], [0, 0.25, 0.75, 0], [0, 0, 0.1, 0.9]])
     alpha = np.array([0.3, 2.0, 1.0])
     model = make_model(np.full((2, 4), 10_000), alpha)
     doc_topics = [{0: 2, 1: 1, 2: 1}, {2: 3}]
-    latents, _, _ = model.sample_latents(topic_word_from_array(phi), make_latents(model.layout, doc_topics), KEY)
-    observed = tabulate(model, latents.token_topics, 3)
+    latents, _, _ = model.sample_latents(topic_word_from_array(phi), make_latents(model, doc_topics), KEY)
+    observed = tabulate(model, latents)
     law = (dense_doc_topic(doc_topics, 3) + alpha)[:, np.newaxis] * phi.T
     assert not observed[law == 0].any()
     several = (law > 0).sum(axis=2) > 1
     assert p_value(*[(o[p > 0], p[p > 0]) for o, p in zip(observed[several], law[several], strict=True)]) > 1e-3
 
 
-def test_initial_topics_are_uniform():
+def test_initial_topics_are_uniform(way):
     model = make_model(np.full((40, 50), 20), np.ones(13))
     latents, _ = model.init_latents(KEY)
-    observed = tabulate(model, latents.token_topics, 13)
+    observed = tabulate(model, latents)
     flat = np.ones(13)
     assert p_value((observed.sum(axis=(0, 1)), flat)) > 1e-3
     assert p_value(*[(cell, flat) for cell in observed.sum(axis=0)]) > 1e-3

@@ -8,8 +8,8 @@ from skmanifold.emissions._base import Family
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
-from ._lda_arrays import KEY, dense_doc_topic, make_latents
-from .test_esca_law import p_value, pairs_of, tabulate
+from ._lda_arrays import KEY, dense_doc_topic, make_latents, tabulate
+from .test_esca_law import p_value, pairs_of
 
 
 class AnyTable(Family):
@@ -62,9 +62,9 @@ def test_esca_draws_have_the_exact_law_in_both_parts(n_components):
     alpha = np.random.default_rng(n_components).uniform(0.2, 1.8, n_components)
     table, rows = random_densities(4, n_components), random_rows(n_components)
     model = make_model(np.full((3, 4), 30_000), alpha)
-    latents, _, _ = model.sample_latents(table, make_latents(model.layout, rows), KEY)
+    latents, _, _ = model.sample_latents(table, make_latents(model, rows), KEY)
     parts = parts_of_law(table, alpha, dense_doc_topic(rows, n_components))
-    observed = tabulate(model, latents.token_topics, n_components)
+    observed = tabulate(model, latents)
     assert p_value(*pairs_of(observed, sum(parts))) > 1e-3
     for part in parts:
         assert p_value(*pairs_of(observed, sum(parts) - 0.999 * part)) < 1e-12
@@ -108,14 +108,14 @@ def test_log_likelihood_is_that_of_the_densities_and_belongs_to_rows():
     alpha, table = np.array([0.4, 1.1, 0.7]), random_densities(4, 3)
     rows = [{0: 2}, {1: 1, 2: 3}, {}, {2: 1}, {0: 1, 1: 1}, {1: 4}]
     model = make_model(counts, alpha)
-    _, _, log_likelihood = model.sample_latents(table, make_latents(model.layout, rows), KEY)
+    _, _, log_likelihood = model.sample_latents(table, make_latents(model, rows), KEY)
     weights = dense_doc_topic(rows, 3) + alpha
     of_tokens = np.logaddexp.reduce(np.log(weights)[:, None] + table, axis=-1)
     expected = (counts * (of_tokens - np.log(counts.sum(axis=1) + alpha.sum())[:, None])).sum()
     assert log_likelihood == pytest.approx(expected, abs=1e-4)
     halves = [make_model(part, alpha) for part in (counts[:3], counts[3:])]
     parts = [
-        half.sample_latents(table, make_latents(half.layout, of), KEY)[2]
+        half.sample_latents(table, make_latents(half, of), KEY)[2]
         for half, of in zip(halves, (rows[:3], rows[3:]), strict=True)
     ]
     assert sum(parts) == log_likelihood
@@ -140,13 +140,14 @@ def test_parts_of_the_rows_draw_what_the_whole_draws():
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_both_kinds_of_latents_begin_where_the_family_says(n_workers):
     counts = np.random.default_rng(1).poisson(1.0, (30, 4))
+    counts[[3, 3, 17], [0, 2, 2]] = 2000  # drawn at once
     start = np.array([2, 0, 1, 2])
     model = make_model(counts, np.ones(3), Deals(start), block_tokens=20, n_workers=n_workers)
     expected = np.zeros((4, 3))
     expected[np.arange(4), start] = counts.sum(axis=0)
     latents, statistics = model.init_latents(KEY)
     np.testing.assert_array_equal(statistics.tocsr().toarray(), expected)
-    np.testing.assert_array_equal(tabulate(model, latents.token_topics, 3), np.eye(3)[start] * counts[:, :, None])
+    np.testing.assert_array_equal(tabulate(model, latents), np.eye(3)[start] * counts[:, :, None])
     topics, statistics = model.init_rows(KEY)
     np.testing.assert_array_equal(statistics.tocsr().toarray(), expected)
     words = np.concatenate([np.repeat(np.arange(4), row) for row in counts])

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from skmanifold.admixture import _lda_layout
-from skmanifold.admixture._lda_layout import make_layout
+from skmanifold.admixture._lda_layout import make_layout, most_single_tokens
 from skmanifold.utils._csr import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
+SINGLE = most_single_tokens(8)  # the most tokens of a pair that are not drawn at once
 BLOCK_TOKENS = [1, 5, 40, 300, 10**6, None]
 
 
@@ -31,8 +32,10 @@ def pairs_in_order(layout):
     segment_block = np.repeat(np.arange(layout.n_blocks), np.diff(layout.block_segments))
     pair_segment = np.repeat(np.arange(len(layout.segment_word)), np.diff(layout.segment_pairs))
     block = segment_block[pair_segment]
+    count = layout.pair_count.copy()
+    count[layout.pair_count == 0] = layout.cell_count
     return np.column_stack(
-        [block, layout.segment_word[pair_segment], layout.block_rows[block] + layout.pair_row, layout.pair_count]
+        [block, layout.segment_word[pair_segment], layout.block_rows[block] + layout.pair_row, count]
     )
 
 
@@ -76,6 +79,28 @@ def test_blocks_cover_the_rows_and_hold_what_they_may(block_tokens):
             assert layout.n_blocks == round(lengths.sum() / share)
 
 
+@pytest.mark.parametrize("block_tokens", BLOCK_TOKENS)
+def test_large_cells_have_a_list_of_their_own(block_tokens):
+    table = random_table()
+    table[11, 3], table[12, 3], table[12, 5], table[36, 2], table[3, 2] = SINGLE, SINGLE + 1, 2**31 - 1, 5000, 2000
+    layout = layout_of(table, block_tokens=block_tokens)
+    assert layout.n_cells == 5
+    segment = np.repeat(np.arange(len(layout.segment_word)), np.diff(layout.segment_cells))
+    first_row = np.repeat(layout.block_rows[:-1], np.diff(layout.segment_cells[layout.block_segments]))
+    found = np.zeros_like(table)
+    found[first_row + layout.cell_row, layout.segment_word[segment]] = layout.cell_count
+    np.testing.assert_array_equal(found, np.where(table > SINGLE, table, 0))
+    np.testing.assert_array_equal(layout.word_cells, (table > SINGLE).sum(axis=0))
+    assert layout.n_tokens == table[table <= SINGLE].sum()
+    if block_tokens == 10**6:  # a large cell counts as the draws that it needs
+        assert layout.n_blocks == 1
+
+
+@pytest.mark.parametrize(("n_components", "most"), [(1, 1024), (256, 1024), (257, 1028), (65_535, 262_140)])
+def test_cells_are_large_for_their_number_of_topics(n_components, most):
+    assert most_single_tokens(n_components) == most
+
+
 def test_blocks_of_one_row():
     table = np.random.default_rng(1).poisson(2.0, (9, 4)) + 1
     layout = layout_of(table, block_tokens=1)
@@ -107,7 +132,7 @@ def test_segments_of_a_word_are_listed_block_by_block(block_tokens):
         assert np.all(np.diff(segments) > 0)
         assert np.all(layout.segment_word[segments] == word)
         tokens = layout.segment_tokens[segments + 1] - layout.segment_tokens[segments]
-        assert tokens.sum() == table[:, word].sum()
+        assert tokens.sum() == table[:, word][table[:, word] <= SINGLE].sum()
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 15, 16, 17, 1000])
@@ -117,7 +142,7 @@ def test_rows_have_room_for_their_topics_at_the_start_of_a_vector(n_components):
     layout = layout_of(table, n_components)
     lengths = table.sum(axis=1)
     np.testing.assert_array_equal(layout.row_tokens, lengths)
-    assert layout.n_tokens == lengths.sum()
+    assert layout.n_tokens == table[table <= most_single_tokens(n_components)].sum()
     assert layout.row_start[0] == 0
     assert not (layout.row_start % 16).any()
     room = np.diff(layout.row_start)
@@ -142,8 +167,12 @@ def test_workers_do_not_matter():
 
 
 def test_types_are_the_documented_ones():
-    kinds = [np.int64, np.int64, np.int32, np.int64, np.int64, np.uint16, np.int32, np.int64, np.int64, np.int64]
-    assert [array.dtype for array in layout_of(random_table(), block_tokens=20)] == [*kinds, np.int64]
+    kinds = {"segment_word": np.int32, "pair_row": np.uint16, "pair_count": np.int32}
+    kinds |= {"cell_row": np.uint16, "cell_count": np.int32}
+    layout = layout_of(random_table(), block_tokens=20)
+    assert {name: array.dtype for name, array in layout._asdict().items()} == {
+        name: kinds.get(name, np.int64) for name in layout._fields
+    }
 
 
 def test_a_corpus_without_tokens_has_an_empty_layout():

@@ -121,7 +121,7 @@ def test_entries_are_counted_those_of_several_for_one_topic_too():
         doc_topic[row] = np.where(np.arange(7) == topic, doc_topic[row].sum(), 0)
     assert (doc_topic > MOST).sum() == 2
     topics = [{k: row[k] for k in rng.permutation(7) if row[k]} for row in doc_topic]
-    latents = make_latents(model.layout, topics)
+    latents = make_latents(model, topics)
     latents.entries[latents.entries == 0] = 3  # padding: a topic with count zero
     actual = histogram_of_entries(latents.entries, model.layout.row_start, latents.row_vectors, 7, ONE)
     assert_same_histogram(actual, histogram_in_numpy(doc_topic))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats as st
-from samplers._evidence import assert_agrees, summarize
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.optimize import minimize
 
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
@@ -357,6 +357,24 @@ def test_new_rows_have_the_expectations_of_their_components(name):
             covariance = attributes["covariances_"][k]
             full = covariance if covariance.ndim == 2 else np.diag(covariance)
             assert_agrees(summarize(np.einsum("na,nb->nab", gaps, gaps).reshape(len(gaps), -1)), full.ravel())
+
+
+@pytest.mark.parametrize("length", [1024, 1025, 2**31 - 1])
+def test_new_rows_of_many_tokens_are_multinomial(length):
+    """Token by token, a row of 2**31 - 1 took a minute; the shortest here is drawn so."""
+    _, rows, _, parameters = fitted("multinomial")
+    family = Multinomial().bind(rows, 3)
+    family.lengths = np.array([length])
+    family._levels = np.ones(1)
+    drawn = family.sample(parameters, np.zeros(3000, np.int32), KEY)
+    assert np.all(drawn.sum(axis=1) == length)
+    chances = parameters.means[:, 0]
+    z = (drawn - length * chances) / np.sqrt(length * chances)
+    products = np.einsum("na,nb->nab", z, z).reshape(len(z), -1)
+    covariance = (np.eye(len(chances)) - np.sqrt(np.outer(chances, chances))).ravel()
+    assert_agrees(summarize(z[:, :-1]), np.zeros(len(chances) - 1))
+    assert_agrees(summarize(products), covariance)
+    assert_disagrees(summarize(products), np.eye(len(chances)).ravel())  # independent counts
 
 
 # --- hyperparameters -------------------------------------------------------------------------------------
