@@ -65,9 +65,9 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     weight_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of each weight; None is ``1 / n_components``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        Labels to begin with. Of Gaussian rows, those of k-means, features scaled to equal ranges ([3]_); of others, those of seeds that
-        are chosen among the rows as k-means++ does, by likelihood. Or dealt out at random, from which it takes longer;
-        or one's own, whole numbers from 0 to K - 1.
+        Initial labels. For Gaussian rows, those of k-means, features scaled to equal ranges ([3]_); for others, those
+        of seeds that are chosen among the rows as k-means++ does, by likelihood. Or labels at random, from which it
+        takes longer; or given labels, whole numbers from 0 to K - 1.
     max_iter : int, default=200
         Passes over the data, burn-in included; the most of them for "em".
     burn_in : int, default=None
@@ -273,7 +273,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         Warns
         -----
         ConvergenceWarning
-            If "em" has not converged after `max_iter` passes.
+            If "em", with a tolerance that is not 0, has not converged after `max_iter` passes.
         """
         with all_or_nothing(self), threadpool_limits(1):  # other numbers of threads round otherwise
             return self._fit(*rows_to_fit(self, X))
@@ -315,7 +315,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         self.__dict__.update(fitted, labels_=shares.argmax(axis=1))
         if checkpoints:
             checkpoints.remove()
-        if not fitted.get("converged_", True) and self.n_iter_ == self.max_iter:
+        ended = self.n_iter_ == self.max_iter and isinstance(sampler, EM) and sampler.tol > 0.0
+        if ended and not self.converged_:
             warnings.warn(
                 f"EM stopped after max_iter={self.max_iter} passes, before it converged: raise max_iter, or tol of "
                 "skmanifold.samplers.EM.",

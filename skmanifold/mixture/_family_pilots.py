@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..emissions._base import NoModeError
 from ..samplers import ESCA
 from ..samplers._base import State
 from ..samplers._pilot import run_pilot
@@ -33,7 +34,12 @@ def best_labels(model: Any, start: Callable[[np.uint64], np.ndarray], n_init: in
     for i in range(n_init):
         of_start = subkey(key, Purpose.START, i)
         labels = start(of_start)
-        statistics = model.count(labels)
-        begun = State(model.mode(statistics), of_start, 0, -np.inf, statistics=statistics, latents=labels)
-        tried.append(run_pilot(step, begun, _N_PASSES))
+        try:
+            statistics = model.count(labels)
+            begun = State(model.mode(statistics), of_start, 0, -np.inf, statistics=statistics, latents=labels)
+            tried.append(run_pilot(step, begun, _N_PASSES))
+        except NoModeError:  # where no start has one, the sampler says what is wrong
+            continue
+    if not tried:
+        return start(subkey(key, Purpose.START, 0))
     return tried[int(np.argmax([level for level, _ in tried]))][1].latents

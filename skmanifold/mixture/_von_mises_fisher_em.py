@@ -44,9 +44,9 @@ class Climb(NamedTuple):
     trace: list[float]
     converged: bool
 
-    def finished(self, rows: Directions, max_iter: int) -> dict[str, Any]:
-        """The same attributes; warns if iterations ran out."""
-        if not self.converged and len(self.trace) >= max_iter:
+    def finished(self, rows: Directions, max_iter: int, tol: float) -> dict[str, Any]:
+        """The attributes; warns if the iterations ran out before the gain fell below `tol`, which is not 0."""
+        if not self.converged and len(self.trace) >= max_iter and tol > 0.0:
             warnings.warn(
                 f"EM stopped after max_iter={max_iter} iterations, before it converged: raise max_iter or tol.",
                 ConvergenceWarning,
