@@ -112,7 +112,9 @@ mixtures = {"one direction each, own concentrations": None, "one direction each,
 scores = {"mixed topics": [(model if n == 6 else make_model(n).fit(train)).score(test) for n in numbers]}
 for name, concentration in mixtures.items():
     scores[name] = [
-        VonMisesFisherMixture(n, concentration=concentration, n_init=3, random_state=0).fit(X_train).score(X_test)
+        VonMisesFisherMixture(n, concentration=concentration, n_init=3, max_iter=1000, random_state=0)
+        .fit(X_train)
+        .score(X_test)
         for n in numbers
     ]
 single = VonMisesFisherMixture(1).fit(X_train).score(X_test)

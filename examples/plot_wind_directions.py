@@ -62,7 +62,7 @@ winds *= rng.gamma(4, 1, (len(days), 1, 1))
 
 hourly = winds.reshape(-1, 2)
 numbers = np.arange(1, 9)
-mixtures = [VonMisesFisherMixture(n, n_init=5, random_state=0).fit(hourly) for n in numbers]
+mixtures = [VonMisesFisherMixture(n, n_init=5, max_iter=1000, random_state=0).fit(hourly) for n in numbers]
 criterion = np.array([mixture.bic(hourly) for mixture in mixtures])
 mixture = mixtures[np.argmin(criterion)]
 prevailing = np.degrees(np.arctan2(*mixture.mean_directions_.T)) % 360

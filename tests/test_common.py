@@ -73,6 +73,7 @@ def asks_what_only_classifiers_have(estimator):
     + [OrthogonalSphericalAdmixture(None, **SHORT)],
     expected_failed_checks=asks_what_only_classifiers_have,
 )
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes(estimator, check):
     check(estimator)
 
@@ -95,6 +96,7 @@ def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
     ],
     expected_failed_checks=asks_what_only_classifiers_have,
 )
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):
     check(estimator)
 

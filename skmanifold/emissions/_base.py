@@ -35,6 +35,10 @@ class TokenCounts(Protocol):
 _CELLS_AT_ONCE = 1 << 17  # of sums by blocks: a megabyte
 
 
+class NoModeError(ValueError):
+    """Rows and prior leave parameters of a component without a mode."""
+
+
 class BaseEmission(BaseEstimator):
     """Base class of emissions: how rows, or tokens, are distributed given their component.
 

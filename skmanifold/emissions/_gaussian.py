@@ -19,7 +19,7 @@ from ..utils._validation import check_array, validate_data
 from ._base import BaseEmission
 from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
 
-_RIDGE = 1e-6  # of the features' own variances, in the default prior: features may depend on one another
+_RIDGE = 0.01  # of the features' own variances, in the default prior: features may depend on one another
 
 
 class Gaussian(BaseEmission):
@@ -51,8 +51,9 @@ class Gaussian(BaseEmission):
         :math:`\kappa_0`: how many rows the prior of the mean is worth.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows (for
-        "diag" its diagonal, for "spherical" the mean of that) over :math:`K^{2/d}`, with a millionth of its diagonal on
-        top: components that share out the volume of the data ([1]_).
+        "diag" its diagonal, for "spherical" the mean of that) over :math:`K^{2/d}`, with a hundredth of its diagonal on
+        top: components that share out the volume of the data ([1]_). A column that has the same value in all rows is
+        taken to have the mean variance of the other columns.
     degrees_of_freedom_prior : float, default=None
         :math:`\nu_0`; None is :math:`d + 3` (4 for "diag"), with which the prior of the covariance is worth one row, or
         for "spherical" one number, and a component without rows has the covariance :math:`\Psi_0`.
@@ -115,7 +116,7 @@ class Gaussian(BaseEmission):
 
     def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
         """The family of rows."""
-        return self._bind(rows.values, np.ones(rows.n_rows), n_components)
+        return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -130,13 +131,18 @@ class Gaussian(BaseEmission):
             )
         vectors = np.require(vectors, requirements=["C", "W"])
         weights = np.bincount(tokens.indices, weights=tokens.counts, minlength=tokens.n_features)
-        family = self._bind(vectors, weights, n_components)
+        family = self._bind(vectors, weights, n_components, "word_vectors of words that occur")
         family.word_vectors, family.word_weights = vectors, weights
         return family
 
-    def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> FullFamily | DiagonalFamily:
+    def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> FullFamily | DiagonalFamily:
         d, full = X.shape[1], self.covariance_type == "full"
         location, scatter = _location_and_scatter(X, weights, full)
+        if self.covariance_prior is None:
+            seen = X if weights.all() else X[weights > 0.0]
+            covariance = self._default_covariance_prior(seen, scatter, weights.sum(), n_components, what)
+        else:
+            covariance = self._given_covariance_prior(d)
         mean = location
         if self.mean_prior is not None:
             mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
@@ -146,29 +152,39 @@ class Gaussian(BaseEmission):
         prior = NormalPrior(
             mean=mean,
             mean_precision=float(self.mean_precision_prior),
-            covariance=self._covariance_prior(d, scatter, weights.sum(), n_components),
+            covariance=covariance,
             degrees=float((4 if self.covariance_type == "diag" else d + 3) if degrees is None else degrees),
         )
         if full:
             return FullFamily(prior, n_components, location)
         return DiagonalFamily(prior, n_components, location, self.covariance_type == "spherical")
 
-    def _covariance_prior(self, d: int, scatter: np.ndarray, n: float, n_components: int) -> np.ndarray:
+    def _default_covariance_prior(
+        self, X: np.ndarray, scatter: np.ndarray, n: float, n_components: int, what: str
+    ) -> np.ndarray:
+        """The covariance of the rows, a constant column with the mean variance of the others, and the ridge."""
+        full = self.covariance_type == "full"
+        squares = np.diag(scatter) if full else scatter
+        varying = (X.min(axis=0) < X.max(axis=0)) & (squares > 0.0)  # rounding gives constant columns a scatter
+        if not varying.any():
+            raise ValueError(
+                f"All {what} are the same, which leaves no scale for the default covariance_prior: "
+                "give a covariance_prior."
+            )
+        variances = np.where(varying, squares, 0.0) / (n - 1.0)
+        if self.covariance_type == "spherical":
+            covariance = np.array([variances.mean()])
+        else:
+            floor = np.where(varying, 0.0, variances[varying].mean())
+            if full:
+                covariance = np.where(np.outer(varying, varying), scatter, 0.0) / (n - 1.0)
+                covariance += np.diag(floor + _RIDGE * variances)
+            else:
+                covariance = variances + floor
+        return covariance * n_components ** (-2.0 / len(varying))
+
+    def _given_covariance_prior(self, d: int) -> np.ndarray:
         kind, given = self.covariance_type, self.covariance_prior
-        if given is None:
-            covariance = scatter / max(n - 1.0, 1.0)
-            variances = np.diag(covariance) if kind == "full" else covariance
-            if not np.all(variances > 0.0) and not (kind == "spherical" and variances.any()):
-                where = "every column" if not variances.any() else f"column {int(np.argmin(variances))}"
-                raise ValueError(
-                    f"X (n_samples={n:g}) has the same value in all rows of {where}, which leaves no scale for the "
-                    "default covariance_prior: drop what is constant, or give a covariance_prior."
-                )
-            if kind == "full":
-                covariance = covariance + _RIDGE * np.diag(variances)
-            elif kind == "spherical":
-                covariance = np.array([covariance.mean()])
-            return covariance * n_components ** (-2.0 / d)
         values = np.array(given, dtype=np.float64)
         shapes = {"full": ((), (d,), (d, d)), "diag": ((), (d,)), "spherical": ((),)}[kind]
         if values.shape not in shapes or not np.isfinite(values).all():

@@ -13,7 +13,7 @@ from ..utils._declared import Held, holds
 from ..utils._random import fold_in_each
 from ..utils._threads import split_range
 from ..utils._variates import fill_normal
-from ._base import Arrays, Family, TokenCounts
+from ._base import Arrays, Family, NoModeError, TokenCounts
 from ._gaussian_kernels import (
     add_counted_products,
     add_diagonal_densities,
@@ -205,7 +205,7 @@ class GaussianFamily(Family):
         """Precisions of the means in rows, means and prior mean, about the origin."""
         precision = self.prior.mean_precision + sizes
         if not np.all(precision > 0.0):
-            raise ValueError(
+            raise NoModeError(
                 f"Component {int(np.argmin(precision))} has no rows, and mean_precision_prior=0 says nothing of its "
                 "mean: fewer components, or a positive mean_precision_prior, would do."
             )
@@ -424,7 +424,7 @@ def _cholesky(covariances: np.ndarray) -> np.ndarray:
 
 
 def _refuse_singular(component: int) -> None:
-    raise ValueError(
+    raise NoModeError(
         f"The covariance of component {component} is singular: its rows lie on a hyperplane or are too few, and the "
         "prior does not make up for it; fewer components, or a larger covariance_prior, would do."
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
@@ -63,17 +65,20 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     weight_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of each weight; None is ``1 / n_components``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        Labels to begin with. Of Gaussian rows, those of k-means, features scaled alike; of others, those of seeds that
-        are chosen among the rows as k-means++ does, by likelihood. Or dealt out at random, from which it takes longer;
-        or one's own, whole numbers from 0 to K - 1.
+        Initial labels. For Gaussian rows, those of k-means, features scaled to equal ranges ([3]_); for others, those
+        of seeds that are chosen among the rows as k-means++ does, by likelihood. Or labels at random, from which it
+        takes longer; or given labels, whole numbers from 0 to K - 1.
     max_iter : int, default=200
         Passes over the data, burn-in included; the most of them for "em".
     burn_in : int, default=None
         Passes thrown away; None is half of them.
     thin : int, default=5
         After burn-in every `thin`-th pass is kept in ``posterior_``.
+    n_init : int, default=5
+        Initial labels of each chain: after a few passes of stochastic EM from each, the one with the highest log
+        likelihood goes on. 1 leaves out these passes. Of no use where `init` gives the labels.
     n_chains : int, default=1
-        Independent chains from beginnings of their own. The estimate is that of the chain with the highest mean log
+        Independent chains with initial labels of their own. The estimate is that of the chain with the highest mean log
         likelihood after burn-in, for "em" of the highest in the end.
     n_polish : int, default=0
         Passes of EM that the estimate is improved by in the end, which makes a mode of the average that "esca" and
@@ -147,6 +152,8 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
        massively parallel inference", AISTATS 2016.
     .. [2] G. Celeux and J. Diebolt, "The SEM algorithm: a probabilistic teacher algorithm derived from the EM algorithm
        for the mixture problem", Computational Statistics Quarterly 2, 1985.
+    .. [3] G. W. Milligan and M. C. Cooper, "A study of standardization of variables in cluster analysis", Journal of
+       Classification 5, 1988.
 
     Examples
     --------
@@ -176,6 +183,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "burn_in": [None, Interval(Integral, 0, None, closed="left")],
         "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
         "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
@@ -206,6 +214,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         max_iter: int = 200,
         burn_in: int | None = None,
         thin: int = 5,
+        n_init: int = 5,
         n_chains: int = 1,
         n_polish: int = 0,
         n_predictive_draws: int = 10,
@@ -225,6 +234,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         self.max_iter = max_iter
         self.burn_in = burn_in
         self.thin = thin
+        self.n_init = n_init
         self.n_chains = n_chains
         self.n_polish = n_polish
         self.n_predictive_draws = n_predictive_draws
@@ -261,6 +271,11 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             it, or the covariance of a Gaussian component becomes singular.
         IncompatibleError
             If the sampler asks what this model cannot answer.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If "em", with a tolerance that is not 0, has not converged after `max_iter` passes.
         """
         with all_or_nothing(self), threadpool_limits(1):  # other numbers of threads round otherwise
             return self._fit(*rows_to_fit(self, X))
@@ -302,6 +317,14 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         self.__dict__.update(fitted, labels_=shares.argmax(axis=1))
         if checkpoints:
             checkpoints.remove()
+        ended = self.n_iter_ == self.max_iter and isinstance(sampler, EM) and sampler.tol > 0.0
+        if ended and not self.converged_:
+            warnings.warn(
+                f"EM stopped after max_iter={self.max_iter} passes, before it converged: raise max_iter, or tol of "
+                "skmanifold.samplers.EM.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     @available_if(takes_minibatches)
@@ -388,12 +411,13 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     def _model(self, rows, family: Family, workers: Workers, begins: bool = True) -> FamilyModel:
         prior = 1.0 / self.n_components if self.weight_prior is None else float(self.weight_prior)
         start: np.ndarray | partial
+        n_init = self.n_init if self.n_components > 1 else 1
         init: Any = self.init
         if isinstance(init, str) or not begins:
             start = partial(start_labels, family, rows, init)
         else:
             start = checked_labels(init, rows.n_rows, self.n_components)
-        return FamilyModel(rows, 0, prior, family, start, workers)
+        return FamilyModel(rows, 0, prior, family, start, workers, n_init)
 
     def _check_goes_on(self, sampler, emission) -> None:
         if type(sampler) is not type(self.sampler_):

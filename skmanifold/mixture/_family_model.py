@@ -20,6 +20,7 @@ from ..utils._random import Purpose, fold_in_each, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._variates import log_gamma_variate
 from ._family_kernels import draw_labels_of_terms, fill_shares
+from ._family_pilots import best_labels
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # at least: about a millisecond
@@ -58,6 +59,8 @@ class FamilyModel:
     start : ndarray of shape (n_rows,) or callable
         Labels to begin with, int32; or from a key to them.
     workers : Workers
+    n_init : int
+        How many initial labels are tried where `start` makes them.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class FamilyModel:
         family: Family,
         start: np.ndarray | Callable[[np.uint64], np.ndarray],
         workers: Workers,
+        n_init: int = 1,
     ):
         if first_row % BLOCK_ROWS:
             raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
@@ -77,6 +81,7 @@ class FamilyModel:
         self.family = family
         self.start = start
         self.workers = workers
+        self.n_init = n_init
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
         n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
@@ -97,7 +102,12 @@ class FamilyModel:
 
     def init_latents(self, key: np.uint64) -> tuple[np.ndarray, BlockSums]:
         """Labels to begin with, and their statistics."""
-        labels = self.start(key) if callable(self.start) else self.start
+        if not callable(self.start):
+            labels = self.start
+        elif self.n_init == 1:
+            labels = self.start(key)
+        else:
+            labels = best_labels(self, self.start, self.n_init, key)
         return labels, self.count(labels)
 
     init_rows = init_latents

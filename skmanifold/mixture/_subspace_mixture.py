@@ -49,7 +49,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     dimensions : int, array-like of shape (n_components,) or None, default=None
         Dimensions of the subspaces, one for all or one for each. None infers them.
     max_dimension : int or None, default=None
-        Largest dimension that is inferred; None is ``n_features - 1``.
+        Largest dimension that is inferred; None is ``n_features - 1``. `dimensions` must not be above it.
     sampler : str or BaseSampler instance, default="gibbs"
         How the subspaces are found.
 
@@ -66,8 +66,10 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     ratio_prior : float, default=0.5
         a of the prior Beta(a, 1) of the ratios :math:`r_{kj}` of precisions along a subspace to those across it.
     noise_prior : (float, float) or None, default=None
-        Shape and rate of the gamma prior of noise precisions :math:`g_k`, in squared units of X. None is 1 and a
-        thousandth of the mean variance of the features.
+        Shape and rate of the gamma prior of noise precisions :math:`g_k`, in squared units of X. None is
+        :math:`1 + h` and :math:`(0.001 + 0.01 h) v`, with v the mean variance of the features and h half a thousandth
+        of the number of cells of X (for "per_cluster" over K). The noise variance then has a lower limit of about
+        :math:`10^{-5} v` where clusters lie in fewer dimensions than X.
     centre_prior_variance : float or None, default=None
         Variance of the normal prior of centres about the mean of the rows, in squared units of X. None is the mean
         variance of the features.
@@ -83,8 +85,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     thin : int, default=2
         After burn-in every `thin`-th sweep is kept in ``posterior_``.
     n_init : int, default=5
-        Beginnings, the same for all chains; each chain goes on from the one with the highest log likelihood, with
-        ``"gibbs"`` after a few sweeps from each.
+        Initial partitions, the same for all chains; each chain goes on from the one with the highest log likelihood,
+        with ``"gibbs"`` after a few sweeps from each, in which dimensions are limited to the larger of 8 and
+        ``n_samples / (20 * n_components)``.
     n_chains : int, default=1
         Independent chains. What is fitted comes from the one with the highest mean log likelihood; the others tell
         whether it reproduces.

@@ -16,6 +16,8 @@ from ._subspaces import Moments, Priors, Subspaces
 
 _ROWS, _TASKS = 2048, 32  # in a task, at least; at most
 _LEAST_NOISE = 1e-10  # of the rows' variance, to begin with: they may lie on their subspaces
+_START_DIMENSION = 8  # the highest while starts are tried, unless there are more than so many rows for each direction:
+_START_ROWS = 20
 _WIDE = 32  # features, beyond which rows stand for their scatter where they are fewer than features
 
 
@@ -141,22 +143,46 @@ class SubspaceModel:
         """Labels to begin with, and the subspaces nearest to their rows; found once for all chains."""
         return [(labels, self.fit_subspaces(labels)) for labels in self.starts]
 
+    @cached_property
+    def start_model(self) -> SubspaceModel:
+        """The same with dimensions that are low enough for starts to be compared.
+
+        With many directions a subspace fits whatever rows are dealt to it, and no row moves.
+        """
+        log_dimension = self.priors.log_dimension
+        lowest = np.isfinite(log_dimension).argmax(axis=1).max()
+        highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * self.n_components), lowest)
+        if highest >= log_dimension.shape[1] - 1:
+            return self
+        priors = self.priors._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
+        return SubspaceModel(self.X, priors, self.starts, self.workers, self.n_adapting)
+
     def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
         """The subspaces nearest to the rows with these labels, of dimensions by an information criterion."""
         K, m = self.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
-        bases, ratios, noise = [], [], np.empty(K)
-        least = self.priors.noise_rate / self.priors.noise_shape
+        prior = self.priors
+        least = prior.noise_rate / prior.noise_shape
         overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be all the same
-        for k in range(K):
-            Y, allowed = summary.factor(k, summary.means[k]), np.isfinite(self.priors.log_dimension[k])
-            basis, squeeze, noise[k] = _fit_component(Y, int(summary.counts[k]), allowed, overall)
-            bases.append(basis)
-            ratios.append(squeeze)
+        fits = [
+            _fit_component(
+                summary.factor(k, summary.means[k]),
+                int(summary.counts[k]),
+                np.isfinite(prior.log_dimension[k]),
+                overall,
+            )
+            for k in range(K)
+        ]
+        cells = summary.counts * float(m)
+        squares = cells * [rest for _, _, rest in fits]
+        if prior.shared_noise:
+            cells, squares = cells.sum(keepdims=True), squares.sum(keepdims=True)
+        variances = (prior.noise_rate + 0.5 * squares) / (prior.noise_shape + 0.5 * cells)
+        variances = np.broadcast_to(variances, K)
+        bases = [basis for basis, _, _ in fits]
+        ratios = [np.clip(v / along, 1e-12, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
         weights = (summary.counts + 1.0) / (summary.counts + 1.0).sum()
-        if self.priors.shared_noise:
-            noise[:] = 1.0 / np.average(1.0 / noise, weights=weights)
-        return gather(bases, ratios, summary.means, noise, weights)
+        return gather(bases, ratios, summary.means, 1.0 / variances, weights)
 
 
 class ScatterFactors(Moments):
@@ -212,10 +238,10 @@ def _seen(subspaces: Subspaces) -> tuple[np.ndarray, ...]:
 
 
 def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Basis, ratios and noise precision of n rows with scatter Y'Y, of the allowed dimension with the least BIC."""
+    """Basis, variances along and across it of n rows with scatter Y'Y, of the allowed dimension with the least BIC."""
     m, choices = Y.shape[1], np.flatnonzero(allowed)
     if n == 0:
-        return np.eye(m)[: choices[0]], np.ones(choices[0]), 1.0 / overall
+        return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
     _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # or there are too few axes
     values = np.zeros(m)
     values[: len(singular)] = singular**2 / n
@@ -226,4 +252,4 @@ def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -
         n_free = d * m - d * (d - 1) / 2 + m + 1
         costs[d] = n * (np.log(values[:d]).sum() + (m - d) * np.log(rest[d])) + n_free * np.log(max(n, 2))
     d = int(costs.argmin())
-    return np.ascontiguousarray(axes[:d]), np.clip(rest[d] / values[:d], 1e-12, 1.0), 1.0 / rest[d]
+    return np.ascontiguousarray(axes[:d]), values[:d], rest[d]

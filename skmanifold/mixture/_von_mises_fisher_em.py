@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..distributions import inverse_bessel_ratio
 from ..distributions._bessel import log_density_at_mode
@@ -41,6 +43,16 @@ class Climb(NamedTuple):
     labels: np.ndarray
     trace: list[float]
     converged: bool
+
+    def finished(self, rows: Directions, max_iter: int, tol: float) -> dict[str, Any]:
+        """The attributes; warns if the iterations ran out before the gain fell below `tol`, which is not 0."""
+        if not self.converged and len(self.trace) >= max_iter and tol > 0.0:
+            warnings.warn(
+                f"EM stopped after max_iter={max_iter} iterations, before it converged: raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self.attributes(rows)
 
     def attributes(self, rows: Directions) -> dict[str, Any]:
         """What the estimator has when it is fitted."""

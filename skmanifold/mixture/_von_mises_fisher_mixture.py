@@ -244,7 +244,7 @@ class VonMisesFisherMixture(DirectionInference, SavesItself, CallbackSupportMixi
             task = {"estimator": self, "X": X, "y": lambda: np.zeros(rows.n_rows)}
             context.call_on_fit_task_begin(**task)
             best = max((self._climb(em, begin(), context, task) for begin in beginnings), key=lambda run: run.trace[-1])
-            fitted = best.attributes(rows)
+            fitted = best.finished(rows, self.max_iter, self.tol)
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
         self.__dict__.update(fitted)
         self.__dict__.pop("_pass_report", None)

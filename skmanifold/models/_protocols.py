@@ -388,6 +388,11 @@ class SubspaceMixtureModel(Protocol):
     """Mixture of affine subspaces of unknown dimensions: labels given subspaces, subspaces given labels."""
 
     @property
+    def start_model(self) -> Any:
+        """The model on which starts are tried: the same, or one of lower dimensions."""
+        ...
+
+    @property
     def beginnings(self) -> Any:
         """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from ..models import SubspaceMixtureModel
 from ..utils._random import Purpose, subkey
 from ..utils._sklearn import Interval
 from ._base import BaseSampler, State
+from ._pilot import run_pilot
 
 
 class FrameGibbs(BaseSampler):
@@ -48,8 +50,8 @@ class FrameGibbs(BaseSampler):
     n_sweeps : int, default=1
         Scans of rotations and flips in a step; they do not go over the rows.
     n_pilot : int, default=20
-        Steps from each of several beginnings, before the one with the highest mean log likelihood in their second half
-        goes on.
+        Steps from each of several initial partitions, before the one with the highest mean log likelihood in their
+        second half goes on. The dimensions are limited in these steps.
 
     References
     ----------
@@ -78,13 +80,14 @@ class FrameGibbs(BaseSampler):
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> State:
         """The best of the model's beginnings, after some steps from each if there are several."""
+        trial = model.start_model
         begun = [
             State(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, latents=labels)
-            for i, (labels, subspaces) in enumerate(model.beginnings)
+            for i, (labels, subspaces) in enumerate(trial.beginnings)
         ]
         if len(begun) == 1:
             return begun[0]._replace(key=key)
-        tried = [self._pilot(model, state) for state in begun]
+        tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: State) -> State:
@@ -102,11 +105,3 @@ class FrameGibbs(BaseSampler):
     def average_window(self, n_kept_passes: int) -> int:
         """The last sweep alone: labels of components may change their meaning."""
         return 1
-
-    def _pilot(self, model: SubspaceMixtureModel, state: State) -> tuple[float, State]:
-        """The mean log likelihood of the second half of some steps, and where they end."""
-        trace = []
-        for _ in range(self.n_pilot):
-            state = self.step(model, state)
-            trace.append(state.log_density)
-        return float(np.mean(trace[self.n_pilot // 2 :])), state

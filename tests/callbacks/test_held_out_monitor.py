@@ -110,6 +110,7 @@ def test_rows_of_any_type_are_held_out(convert):
     assert curve(monitor) == curve(same)
 
 
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_weights_go_with_their_rows():
     weights = rng.uniform(0.5, 2, 60)
     kept, _ = split(60, 6)

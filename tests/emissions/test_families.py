@@ -386,7 +386,7 @@ def test_defaults_that_depend_on_the_data():
     X, _rows, family = bound("gaussian", 4)
     np.testing.assert_allclose(family.prior.mean, X.mean(axis=0))
     covariance = np.cov(X.T)
-    expected = (covariance + 1e-6 * np.diag(np.diag(covariance))) / 4 ** (2 / 3)
+    expected = (covariance + 0.01 * np.diag(np.diag(covariance))) / 4 ** (2 / 3)
     np.testing.assert_allclose(family.prior.covariance, expected)
     assert family.prior.degrees == 6
     *_, family = bound("diag", 4)

@@ -9,6 +9,7 @@ from skmanifold.admixture._topic_counts import counts_from_dense
 from skmanifold.emissions import EMISSIONS as BY_NAME
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 from skmanifold.utils._block_sums import merge
+from skmanifold.utils._csr import Counts
 
 from ._cases import EMISSIONS, KEY, Anyone, log_densities, make_X, read
 
@@ -127,14 +128,30 @@ def test_values_that_an_emission_does_not_take_are_refused(emission, X, message)
 
 def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
     X = np.column_stack([np.arange(5.0), np.ones(5)])
-    for kind in ("full", "diag"):
-        with pytest.raises(ValueError, match="same value in all rows of column 1, which leaves no scale"):
-            Gaussian(kind).bind(read(Gaussian(), X), 2)
-    Gaussian("spherical").bind(read(Gaussian(), X), 2)
-    with pytest.raises(ValueError, match=r"n_samples=1.*every column"):
-        Gaussian().bind(read(Gaussian(), X[:1]), 1)
+    for same in (X[:1], np.full((5, 3), 0.1)):
+        for kind in ("full", "diag", "spherical"):
+            with pytest.raises(ValueError, match=rf"rows of X .n_samples={len(same)}. are the same.*give a covariance"):
+                Gaussian(kind).bind(read(Gaussian(), same), 1)
     with pytest.raises(ValueError, match="too large"):
         Gaussian().bind(read(Gaussian(), X * 1e200), 1)
+    tokens = Counts(np.array([0, 2]), np.array([0, 1], np.int32), np.array([3, 1], np.int32), 3)
+    with pytest.raises(ValueError, match="word_vectors of words that occur are the same"):
+        Gaussian().bind_tokens(tokens, 1, word_vectors=[[1.0, 2.0], [1.0, 2.0], [5.0, 6.0]])
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_a_constant_column_has_the_mean_variance_of_the_others(kind):
+    X = np.random.default_rng(0).standard_normal((1000, 3)) * [1.0, 2.0, 0.0] + [0.0, 0.0, 0.1]
+    prior = Gaussian(kind).bind(read(Gaussian(), X), 1).prior.covariance
+    variances = X[:, :2].var(axis=0, ddof=1)
+    if kind == "spherical":
+        np.testing.assert_allclose(prior, [variances.sum() / 3], rtol=1e-12)
+        return
+    if kind == "full":
+        np.testing.assert_array_equal(prior[2, :2], 0.0)
+        np.testing.assert_allclose(np.diag(prior)[:2], 1.01 * variances)
+        prior = np.diag(prior)
+    np.testing.assert_allclose(prior[2], variances.mean())
 
 
 def test_base_of_densities_is_the_part_without_parameters():

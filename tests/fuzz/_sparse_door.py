@@ -43,7 +43,7 @@ ESTIMATORS = [
     *(DPCategoricalMixture(emission, init=2, **_SHORT) for emission in ("multinomial", "categorical")),
     SphericalAdmixture(2, **_SHORT),
     OrthogonalSphericalAdmixture(2, **_SHORT),
-    VonMisesFisherMixture(2, max_iter=5, n_init=1, random_state=0),
+    VonMisesFisherMixture(2, max_iter=5, tol=0, n_init=1, random_state=0),
     SubspaceMixture(2, n_init=1, **_SHORT),
     SubspaceClassifier(SubspaceMixture(1, **_SHORT)),
 ]

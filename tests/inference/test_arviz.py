@@ -311,6 +311,7 @@ def test_a_stream_of_a_dirichlet_process_is_exported_as_a_fit_is():
 
 
 @pytest.mark.parametrize(("sampler", "name"), [("esca", "ESCA"), ("em", "EM")])
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_samplers_that_estimate_have_no_draws_to_export(sampler, name):
     mixture = make_family_mixture(sampler=sampler, max_iter=4).fit(load_iris().data)
     with pytest.raises(AttributeError, match=f"^{name} estimates the components and does not draw them: .*'gibbs'"):

@@ -13,6 +13,7 @@ from skmanifold.inference._driver import Chain
 
 from ._fake_cluster import FakeClient
 
+pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after")
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 4000)  # four blocks of 1,024 rows: shards have one or two
 REALS = RNG.normal(size=(4000, 2)) + np.array([[-3.0, 0.0], [0.0, 3.0], [3.0, 0.0]])[LABELS]

@@ -150,6 +150,7 @@ def test_a_stream_goes_on_from_a_fit_scaled_to_the_whole_stream():
 
 @compiled
 @pytest.mark.parametrize(("kind", "theirs"), [("full", "full"), ("diag", "diag"), ("spherical", "spherical")])
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_densities_and_criteria_are_those_of_scikit_learn_at_the_same_parameters(kind, theirs):
     X, *_ = make_rows("gaussian", 500)
     mixture = ExponentialFamilyMixture(3, emission=Gaussian(kind), sampler="em", max_iter=30, random_state=0).fit(X)
@@ -224,6 +225,7 @@ def test_sparse_and_dense_rows_are_the_same(name):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", ["gaussian", "poisson"])
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_jobs_do_not_change_a_byte(name, sampler):
     X, *_ = make_rows(name, 1500)
     options = {"emission": name, "sampler": sampler, "max_iter": 6, "n_chains": 2, "thin": 1, "random_state": 3}
@@ -359,6 +361,7 @@ def test_bad_parameters_are_refused_in_one_sentence_and_leave_no_trace(parameter
     assert vars(mixture).keys() == mixture.get_params(deep=False).keys()
 
 
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_given_labels_are_where_it_begins():
     X, *_ = make_rows("bernoulli", 60)
     labels = np.arange(60) % 3

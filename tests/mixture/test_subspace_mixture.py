@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
@@ -226,6 +227,11 @@ def _no_work_begins(monkeypatch):
         ({"dimensions": [0, 1, 3]}, "dimensions must be from 0 to 2"),
         ({"dimensions": [0, 1, -1]}, "dimensions must be from 0 to 2"),
         ({"dimensions": [0, 1, np.inf]}, "dimensions must be"),
+        (
+            {"dimensions": 2, "max_dimension": 1},
+            "dimensions=2 are given and above max_dimension=1: leave max_dimension",
+        ),
+        ({"dimensions": [0, 2, 1], "max_dimension": 1}, r"dimensions=\[0, 2, 1\] are given and above max_dimension=1"),
         ({"max_dimension": 3}, "max_dimension=3 must be less than the number of features, 3"),
         (
             {"dimension_prior": [1, 1]},
@@ -268,6 +274,28 @@ def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, me
 def test_rows_whose_squares_overflow_are_refused():
     with pytest.raises(ValueError, match="X has values whose squares are not finite: scale its columns first"):
         make().fit(1e160 * small_rows())
+
+
+# Clusters of lower dimension than X
+
+
+@pytest.mark.parametrize("noise", ["shared", "per_cluster"])
+def test_the_noise_does_not_vanish_where_clusters_have_constant_columns(noise):
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1, 2], 60)
+    X = rng.standard_normal((180, 12)) * (np.arange(12) // 4 == z[:, np.newaxis])  # each fills four columns
+    mixture = SubspaceMixture(3, noise=noise, max_iter=60, n_init=1, init=z, random_state=0).fit(X)
+    assert (mixture.noise_variance_ > 5e-6 * X.var(axis=0).mean()).all()
+    assert adjusted_rand_score(z, mixture.labels_) == 1.0
+    np.testing.assert_array_equal(mixture.dimensions_, 4)
+
+
+@pytest.mark.long
+def test_digits_are_clustered_with_default_settings():
+    X, y = load_digits(return_X_y=True)
+    mixture = SubspaceMixture(10, max_iter=60, random_state=0).fit(X)
+    assert adjusted_rand_score(y, mixture.labels_) > 0.65
+    assert mixture.noise_variance_.min() > 1e-5 * X.var(axis=0).mean()
 
 
 # Corners of the data

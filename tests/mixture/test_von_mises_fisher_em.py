@@ -144,7 +144,7 @@ def test_iterations_end_by_tolerance_or_number():
     rises = np.diff(long.log_likelihood_trace_)
     assert long.converged_
     assert rises[-1] < 1e-4 <= rises[:-1].min()
-    assert VonMisesFisherMixture(4, max_iter=1, random_state=0).fit(X).n_iter_ == 1
+    assert VonMisesFisherMixture(4, max_iter=1, tol=0, random_state=0).fit(X).n_iter_ == 1
 
 
 def test_hard_assignment_with_a_large_concentration_is_spherical_k_means():

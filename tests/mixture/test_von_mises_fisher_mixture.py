@@ -313,6 +313,7 @@ WANTS_A_CLASSIFIER = "asks tags.classifier_tags, which is None, how many columns
         "check_estimator_sparse_matrix": WANTS_A_CLASSIFIER,
     },
 )
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes(estimator, check):
     check(estimator)
 

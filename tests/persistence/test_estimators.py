@@ -17,9 +17,12 @@ from skmanifold.persistence._registry import _PLACES, class_of, name_of
 from ._fitted import CASES, COUNTS, SHORT, answers, assert_same, fitted
 
 # What two samplers say of the default topic_word_prior, and nothing else
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:EM stopped after"),
+]
 STREAMS = [name for name, (_, _, steps) in CASES.items() if "partial_fit" in steps]
 FITTED = [name for name, (_, _, steps) in CASES.items() if steps]
 
