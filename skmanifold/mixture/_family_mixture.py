@@ -70,7 +70,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         Passes over the data, burn-in included; the most of them for "em".
     burn_in : int, default=None
         Passes thrown away; None is half of them.
-    thin : int, default=5
+    thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
         Independent chains from beginnings of their own. The estimate is that of the chain with the highest mean log
@@ -203,7 +203,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
         max_iter: int = 200,
         burn_in: int | None = None,
-        thin: int = 5,
+        thin: int = 2,
         n_chains: int = 1,
         n_polish: int = 0,
         n_predictive_draws: int = 10,
