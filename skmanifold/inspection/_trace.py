@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # matplotlib need not be there
     from ..callbacks import HeldOutMonitor
 
 _MOST_POINTS = 30  # of the curve of effective sample sizes
+_FEW_POINTS = 10  # of a curve that is hardly one
 _MOST_NAMED_CHAINS = 6
+_MOST_BESIDE = 4  # chains whose names leave room for R-hat on their line
 _OF_A_TASK = {  # what a monitor logs beside scores
     "task_id_path",
     "parent_task_id_path",
@@ -284,17 +286,19 @@ class TraceDisplay:
         if self.rhat is not None and not np.isnan(self.rhat):
             converged = self.rhat <= CONVERGED
             text = f"R-hat {self.rhat:.3f}" + ("" if converged else ": not converged")
-            place = {"xy": (0.0, 1.02), "xycoords": "axes fraction", "va": "bottom"}
-            panel.annotate(text, **place, fontsize=8, color=QUIET if converged else AGAINST)
+            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # the names of many take the line
+            place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
+            panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
         panel.set_ylabel(self.trace_name)
         panel.set_xlim(0.5, trace.shape[1] + 0.5)
         _show_what_is_kept(panel, trace, self.burn_in)
 
     def _draw_ess(self, panel) -> None:
         styles = ("-", "--", ":")
+        points = {"marker": "o" if np.size(self.ess_passes) <= _FEW_POINTS else None, "markersize": 3}
         for (name, sizes), style in zip((self.ess or {}).items(), styles, strict=False):
-            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name)
-        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws")
+            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name, **points)
+        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws", **points)
         panel.set_ylim(bottom=0.0)
         panel.set_ylabel("effective\nsample size")
         panel.legend(fontsize=7, frameon=False, loc="upper left")
