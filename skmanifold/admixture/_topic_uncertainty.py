@@ -74,8 +74,8 @@ class TopicUncertainty:
         fewer draws the intervals are these, a warning says which level they reach, and `TopicDisplay` shows it.
 
         Draws of one chain resemble each other, and so many draws are worth fewer independent ones. From 50 draws on,
-        and where arviz-stats is installed, a second warning says how many topics have too few effective draws, by the
-        median over a topic's ten most probable words.
+        and where arviz-stats is installed, a warning says so where half of the topics or more have too few effective
+        draws, by the median over a topic's ten most probable words; `topic_diagnostics` has the worst of each topic.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class TopicUncertainty:
         Warns
         -----
         UserWarning
-            If the draws, or the effective draws of a topic, are too few for `level`.
+            If the draws, or the effective draws of half of the topics, are too few for `level`.
         """
         draws = self._interval_draws()
         intervals = equal_tailed_intervals(draws, level)

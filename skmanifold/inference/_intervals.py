@@ -68,7 +68,7 @@ def reached_level(level: float, n_draws: float) -> float:
 
 
 def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
-    """A warning where intervals do not reach `level`.
+    """A warning where there are too few draws for `level`, or too few effective ones for half of the topics.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
             f"{100 * level:g}%, which takes {needed} draws: raise max_iter or max_draws_bytes, lower thin or burn_in, "
             "or let a stream go on."
         )
-    elif len(slow):
+    elif 0 < len(ess) <= 2 * len(slow):
         least = max(1.0, slow.min())
         said = (
             f"Intervals of {len(slow)} of {len(ess)} topics do not reach {100 * level:g}%, as {n_draws} draws of the "
