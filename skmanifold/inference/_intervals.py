@@ -62,7 +62,7 @@ def draws_needed(level: float) -> int:
     return max(1, math.ceil((1 + level) / (1 - level) - 1e-9))  # 19 and not 20, whatever the rounding
 
 
-def reached_level(level: float, n_draws: float) -> float:
+def reached_level(level: float, n_draws: int) -> float:
     """The level of intervals from so many independent draws: `level`, or that of their range, (n - 1) / (n + 1)."""
     return level if n_draws >= draws_needed(level) else max(0.0, (n_draws - 1) / (n_draws + 1))
 
@@ -89,11 +89,10 @@ def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
             "or let a stream go on."
         )
     elif 0 < len(ess) <= 2 * len(slow):
-        least = max(1.0, slow.min())
         said = (
-            f"Intervals of {len(slow)} of {len(ess)} topics do not reach {100 * level:g}%, as {n_draws} draws of the "
-            f"worst are worth {least:.0f} independent ones (about {100 * reached_level(level, least):.0f}%) and "
-            f"{needed} are needed: raise max_iter, and thin or max_draws_bytes with it."
+            f"Intervals of {len(slow)} of {len(ess)} topics hold less than {100 * level:g}%, as {n_draws} draws of the "
+            f"worst are worth {slow.min():.0f} independent ones and {needed} are needed: raise max_iter, and thin or "
+            "max_draws_bytes with it."
         )
     else:
         return
