@@ -295,7 +295,7 @@ class TraceDisplay:
 
     def _draw_ess(self, panel) -> None:
         styles = ("-", "--", ":")
-        points = {"marker": "o" if np.size(self.ess_passes) <= _FEW_POINTS else None, "markersize": 3}
+        points = {"marker": "o" if np.asarray(self.ess_passes).size <= _FEW_POINTS else None, "markersize": 3}
         for (name, sizes), style in zip((self.ess or {}).items(), styles, strict=False):
             panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name, **points)
         panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws", **points)

@@ -176,6 +176,15 @@ def test_intervals_are_quantiles_of_the_best_chains_draws(sampler):
     assert np.mean((low <= lda.components_) & (lda.components_ <= high)) > 0.5
 
 
+def test_draws_that_are_alike_are_said_to_be_worth_few():
+    pytest.importorskip("arviz_stats")
+    lda = make_lda("gibbs", max_iter=120, burn_in=60, thin=1).fit(small_corpus())
+    alike = np.repeat(lda.posterior_["components"][:, ::20], 20, axis=1)
+    lda._posterior = {**lda.posterior_, "components": alike}
+    with pytest.warns(UserWarning, match="of 3 of 3 topics hold less than 90%, as 60 draws of the worst are worth"):
+        lda.credible_intervals()
+
+
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_diagnostics_speak_of_the_matched_topics_of_all_chains(sampler):
     pytest.importorskip("arviz_stats")
