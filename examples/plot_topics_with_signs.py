@@ -60,7 +60,7 @@ def make_model(n_topics, max_iter=60):
     return make_pipeline(tfidf, topics)
 
 
-model = make_model(6, max_iter=300).fit(train)
+model = make_model(6, max_iter=200).fit(train)
 tfidf, admixture = model
 print(f"{admixture.n_features_in_} words; concentration of documents {admixture.document_concentration_:.0f}, ", end="")
 print(f"of topics {admixture.topic_concentration_:.0f}")
@@ -74,7 +74,7 @@ print(f"of topics {admixture.topic_concentration_:.0f}")
 # confused.
 #
 # The fit keeps draws of the topics. The middle nine tenths of them are an interval for each entry: how far the data
-# leave it open. It takes 19 independent draws or more, and draws that follow each other are alike: hence 300 passes.
+# leave it open. It takes 19 independent draws or more, and draws that follow each other are alike: hence 200 passes.
 
 names = tfidf.get_feature_names_out()
 described = admixture.topic_words(7, names)
