@@ -79,7 +79,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         Passes over the data, burn-in included.
     burn_in : int, default=None
         Passes thrown away; None is half of them.
-    thin : int, default=5
+    thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
         Independent chains. ``components_`` is the estimate of the chain with the highest mean log density; the others
@@ -218,7 +218,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         intensity_rate: float | None = None,
         max_iter: int = 200,
         burn_in: int | None = None,
-        thin: int = 5,
+        thin: int = 2,
         n_chains: int = 1,
         n_predictive_draws: int = 10,
         total_samples: int = 1_000_000,

@@ -74,7 +74,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         Passes over the data, burn-in included.
     burn_in : int, default=None
         Passes thrown away, during which step sizes and the concentration are learned; None is half of them.
-    thin : int, default=5
+    thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
         Independent chains. ``components_`` comes from the one with the highest mean log density; the others tell
@@ -209,7 +209,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         n_doc_samples: int = 5,
         max_iter: int = 200,
         burn_in: int | None = None,
-        thin: int = 5,
+        thin: int = 2,
         n_chains: int = 1,
         n_predictive_draws: int = 20,
         n_importance_draws: int = 50,

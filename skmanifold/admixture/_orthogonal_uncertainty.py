@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inference._arviz import falling, to_tree
 from ..metrics import match_topics
-from ._topic_posterior import credible_intervals
 from ._topic_uncertainty import TopicUncertainty
 
 
@@ -31,35 +30,15 @@ class FrameUncertainty(TopicUncertainty):
         draws = [draw for draw in draws if len(draw) == self.n_components_]
         return [draw[match_topics(self.components_, draw).other] for draw in draws]
 
-    def credible_intervals(self, level: float = 0.9) -> np.ndarray:
-        """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
-
-        Each interval is of one entry at a time, given the model and within one mode of the posterior: another
-        chain may find other topics (see `topic_diagnostics`). They are from those draws of the best chain that have
-        ``n_components_`` topics.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability of each interval.
-
-        Returns
-        -------
-        intervals : ndarray of shape (2, n_components_, n_features), float32
-            Lower and upper ends, from the best chain's draws.
-
-        Raises
-        ------
-        ValueError
-            If no such draws of the topics were kept, as they would take more than `max_draws_bytes`.
-        """
+    def _interval_draws(self) -> np.ndarray:
+        """Those of the best chain's draws that have ``n_components_`` topics, in the order of ``components_``."""
         check_is_fitted(self)
         if not self._has_sizes:
-            return super().credible_intervals(level)
+            return super()._interval_draws()
         draws: Any = self._labelled_draws(self.posterior_["n_components"].shape[1])
         if not draws:
             raise ValueError("No draws with n_components_ topics were kept: raise max_draws_bytes, or lower thin.")
-        return credible_intervals(np.array(draws), level)
+        return np.array(draws)
 
     def to_arviz(self) -> Any:
         """The draws as ArviZ's tree of data, every chain's topics in the order of ``components_``.

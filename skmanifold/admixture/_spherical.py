@@ -90,7 +90,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         Passes over the data, burn-in included.
     burn_in : int, default=None
         Passes thrown away, during which step sizes and concentrations are learned; None is half of them.
-    thin : int, default=5
+    thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Independent chains. ``components_`` comes from the one with the highest mean log density; the others tell
@@ -240,7 +240,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         n_doc_samples: int = 5,
         max_iter: int = 200,
         burn_in: int | None = None,
-        thin: int = 5,
+        thin: int = 2,
         n_chains: int = 1,
         n_predictive_draws: int = 20,
         n_importance_draws: int = 50,

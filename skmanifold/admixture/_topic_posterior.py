@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..inference._arviz import to_tree
+from ..inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._proportions import infer_proportions
 from ..metrics import match_topics
 from ..metrics._held_out import pair_draws
 from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._csr import Counts
-from ..utils._threads import Workers, split_range
+from ..utils._threads import Workers
 
 STABLE_SIMILARITY = 0.8
-_MIN_DRAWS = 4  # R-hat splits each chain, and a variance takes two
-_CHUNK_CELLS = 1 << 20  # draws of single probabilities sorted at a time
+_N_WORDS = 10  # of each topic that are looked at
 TOPIC_AXES = {  # of the variables that have topics, after those of chains and draws
     "components": ["topic", "word"],
     "topic_weights": ["topic"],
@@ -55,8 +55,8 @@ class TopicDiagnostics(NamedTuple):
         Rank-normalised split R-hat, the largest over the topic's weight and its most probable words; near 1 if the
         chains agree. NaN for one chain or under four draws.
     ess : ndarray of shape (n_components,)
-        Effective sample size of the bulk over all chains, the least over the same. NaN under four draws, or where a
-        chain has not moved at all.
+        Effective sample size of the bulk over all chains, the least over the same. NaN under 50 draws of a chain, which
+        are too few to estimate it, or where a chain has not moved at all.
     similarity : ndarray of shape (n_components,)
         Cosine between the topic and its match in another chain, the least over the others; NaN for one chain.
     is_stable : ndarray of shape (n_components,), bool
@@ -116,44 +116,25 @@ def permute_topics(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
     return out
 
 
-def credible_intervals(components, level: float = 0.9) -> np.ndarray:
-    """Equal-tailed credible intervals of the word probabilities, from one chain's draws.
+def effective_draws(components: np.ndarray) -> np.ndarray:
+    """How many independent draws those of one chain are worth for each topic, (n_components,).
 
-    The ends are the quantiles (1 - level) / 2 and (1 + level) / 2 in the definition of Weibull (``method="weibull"`` of
-    `numpy.quantile`): of n draws sorted, the j-th is the quantile j / (n + 1). Between such ends one more independent
-    draw falls with probability `level`, however few draws there are, while numpy's default would be short of it (81%
-    in place of 90% for 20 draws). Where n + 1 < 2 / (1 - level) the draws do not reach so far out: the interval is
-    from the least to the greatest and holds (n - 1) / (n + 1).
+    Effective sample sizes of the bulk by arviz-stats: the median over the topic's ten most probable words. NaN below 50
+    draws, where a topic stands still, or where arviz-stats is not installed.
 
     Parameters
     ----------
     components : ndarray of shape (n_draws, n_components, n_features)
         Draws of one chain.
-    level : float, default=0.9
-        Posterior probability of each interval, one probability at a time.
-
-    Returns
-    -------
-    ndarray of shape (2, n_components, n_features), float32
-        Lower and upper ends.
     """
-    if np.ndim(components) != 3 or len(components) == 0:
-        raise ValueError("components must be draws of one chain, of shape (n_draws, n_components, n_features).")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1; got {level}.")
-    n_draws, n_components, n_features = components.shape
-    place = max(0.0, (1 - level) / 2 * (n_draws + 1) - 1)  # of the lower end among the sorted draws, from 0
-    below = min(int(place), n_draws - 1)
-    above = min(below + 1, n_draws - 1)
-    share = place - below
-    out = np.empty((2, n_components, n_features), dtype=np.float32)
-    for start, stop in split_range(n_features, max(1, _CHUNK_CELLS // (n_draws * n_components))):
-        draws = np.moveaxis(components[:, :, start:stop], 0, -1).copy()  # a cell's draws side by side sort fastest
-        draws.sort(axis=-1)
-        for end, (near, far) in enumerate(((below, above), (n_draws - 1 - below, n_draws - 1 - above))):
-            low = draws[..., near].astype(np.float64)
-            out[end, :, start:stop] = low + share * (draws[..., far] - low)
-    return out
+    n_topics = components.shape[1]
+    if len(components) < LEAST_FOR_ESS:
+        return np.full(n_topics, np.nan)
+    series = _draws_of_top_words([components], np.arange(n_topics)[np.newaxis], 0, _N_WORDS)
+    try:
+        return np.median(_diagnose("ess", series), axis=1)
+    except ImportError:
+        return np.full(n_topics, np.nan)
 
 
 def diagnose_topics(
@@ -161,7 +142,7 @@ def diagnose_topics(
     topic_weights: np.ndarray,
     match: ChainMatch,
     *,
-    n_words: int = 10,
+    n_words: int = _N_WORDS,
     threshold: float = STABLE_SIMILARITY,
 ) -> TopicDiagnostics:
     """R-hat, effective sample size and stability of each topic of the best chain, after matching.
@@ -288,7 +269,7 @@ def _diagnose(name, values):
         from arviz_stats.base import array_stats
     except ImportError as error:
         raise ImportError(f'The {name} of topics needs arviz-stats: pip install "skmanifold[arviz]".') from error
-    if values.shape[1] < _MIN_DRAWS or (name == "rhat" and len(values) < 2):
+    if values.shape[1] < (LEAST_FOR_ESS if name == "ess" else LEAST_FOR_RHAT) or (name == "rhat" and len(values) < 2):
         return np.full(values.shape[2:], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move
         out = np.asarray(getattr(array_stats, name)(values, chain_axis=0, draw_axis=1))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..samplers import BaseSampler
+from ..inference._intervals import equal_tailed_intervals, reached_level, warn_of_level
+from ..samplers import BaseSampler, ManifoldSampler
 from ._topic_posterior import (
     STABLE_SIMILARITY,
     TOPIC_AXES,
     TopicDiagnostics,
-    credible_intervals,
     diagnose_topics,
+    effective_draws,
     match_chains,
     to_arviz,
 )
@@ -25,6 +26,7 @@ class TopicUncertainty:
     When fitted it has what is declared here.
     """
 
+    _samplers: ClassVar[dict[str, type[BaseSampler]]]
     sampler_: BaseSampler
     best_chain_: int
     _posterior: dict[str, np.ndarray]  # of a fit
@@ -64,7 +66,16 @@ class TopicUncertainty:
         """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
 
         Each interval is of one entry at a time, given the model and within one mode of the posterior: another
-        chain may find other topics (see `topic_diagnostics`).
+        chain may find other topics (see `topic_diagnostics`). Where the number of topics is inferred, the draws are
+        those with as many topics as ``components_``.
+
+        The ends are quantiles at j / (n + 1) of the n draws of the best chain, sorted. The interval from the least draw
+        to the greatest has level (n - 1) / (n + 1), and more cannot be reached: 90% takes 19 draws, 95% takes 39. From
+        fewer draws the intervals are these, a warning says which level they reach, and `TopicDisplay` shows it.
+
+        Draws of one chain resemble each other, and so many draws are worth fewer independent ones. From 50 draws on,
+        and where arviz-stats is installed, a warning says so where half of the topics or more have too few effective
+        draws, by the median over a topic's ten most probable words; `topic_diagnostics` has the worst of each topic.
 
         Parameters
         ----------
@@ -82,9 +93,24 @@ class TopicUncertainty:
             If the sampler does not draw the topics.
         ValueError
             If no draws of the topics were kept, as they would take more than `max_draws_bytes`.
+
+        Warns
+        -----
+        UserWarning
+            If the draws, or the effective draws of half of the topics, are too few for `level`.
         """
-        draws = self._draws_of_topics()
-        return credible_intervals(draws[self.best_chain_], level)
+        draws = self._interval_draws()
+        intervals = equal_tailed_intervals(draws, level)
+        warn_of_level(level, len(draws), effective_draws(draws))
+        return intervals
+
+    def _reached_level(self, level: float) -> float:
+        """The level that `credible_intervals` reach with so many draws, `level` or less."""
+        return reached_level(level, len(self._interval_draws()))
+
+    def _interval_draws(self) -> np.ndarray:
+        """Draws of the best chain that intervals are made of, (n_draws, n_components, n_features)."""
+        return self._draws_of_topics()[self.best_chain_]
 
     def topic_diagnostics(self, threshold: float = STABLE_SIMILARITY) -> TopicDiagnostics:
         """R-hat, effective sample size and stability of each topic, in the order of ``components_``.
@@ -144,9 +170,14 @@ class TopicUncertainty:
     def _draws_of_topics(self) -> np.ndarray:
         check_is_fitted(self)
         if not self._draws_topics:
+            drawing = [
+                repr(name)
+                for name, kind in self._samplers.items()
+                if issubclass(kind, ManifoldSampler) or kind.draws_parameters
+            ]
             raise AttributeError(
                 f"{type(self.sampler_).__name__} estimates the topics and does not draw them: there is no uncertainty "
-                "to tell. Use a sampler such as 'gibbs' or 'scir'."
+                f"to tell. Use a sampler such as {' or '.join(drawing[:2])}."
             )
         draws = self.posterior_.get("components")
         if draws is None or draws.shape[1] == 0:

@@ -10,6 +10,10 @@ import numpy as np
 
 from ._arviz import to_tree
 
+LEAST_FOR_ESS = 50  # draws of a chain: from fewer the autocorrelations are mostly noise
+LEAST_FOR_RHAT = 4  # draws of a chain, which is split, and a variance takes two
+CONVERGED = 1.01  # the largest R-hat of chains that agree (Vehtari et al. 2021)
+
 
 @dataclass(frozen=True, repr=False)
 class Draws:
@@ -63,7 +67,8 @@ class Draws:
     def ess(self, **options: Any) -> np.ndarray:
         """Effective sample size of each coordinate, over all chains, by arviz-stats.
 
-        It is nan where a chain has not moved at all, which arviz-stats would take for independent draws.
+        It is nan where a chain has not moved at all, which arviz-stats would take for independent draws. Below 50
+        draws of a chain it is mostly noise.
 
         Parameters
         ----------
@@ -80,7 +85,11 @@ class Draws:
         return np.where(still, np.nan, ess)
 
     def rhat(self, **options: Any) -> np.ndarray:
-        """Rank-normalised split R-hat of each coordinate, by arviz-stats; near 1 if the chains agree."""
+        """Rank-normalised split R-hat of each coordinate, by arviz-stats; at most 1.01 if the chains agree.
+
+        It is nan for one chain. Independent draws too go beyond 1.01 by chance where they are few: in one case of
+        three with 4 chains of 50 draws.
+        """
         return self._diagnose("rhat", options)
 
     def mcse(self, **options: Any) -> np.ndarray:

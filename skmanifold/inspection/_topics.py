@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from ..admixture._topic_posterior import STABLE_SIMILARITY, match_chains
+from ..inference._intervals import check_level
 from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..utils._typing import ArrayLike
 from ._axes import AGAINST, MAIN, is_alone, percent, pyplot, several_panels, strip
@@ -38,7 +39,8 @@ class TopicDisplay:
     intervals : list of n_topics arrays of shape (2, n_words of the topic), default=None
         Lower and upper ends of their credible intervals. None: there are none.
     level : float, default=None
-        Posterior probability of each interval.
+        Posterior probability of each interval: the level that the draws reach, which may be less than what was asked
+        of :meth:`from_estimator`.
     shares : array-like of shape (n_topics,), default=None
         How much of the data each topic has.
     is_stable : array-like of bool of shape (n_topics,), default=None
@@ -126,7 +128,8 @@ class TopicDisplay:
         topics : int or array-like of int, default=None
             Which topics, in this order. None is all.
         level : float, default=0.9
-            Posterior probability of each interval.
+            Posterior probability of each interval. From too few draws it is less, as the estimator's
+            `credible_intervals` warns, and the picture states the level that is reached.
         ax : matplotlib axes, or array of one for each topic, default=None
             Where to draw. Axes that are alone are divided into panels. None makes a figure.
 
@@ -140,6 +143,11 @@ class TopicDisplay:
             If the estimator has no topics of words, or a parameter does not fit it.
         ImportError
             Where matplotlib is not installed.
+
+        Warns
+        -----
+        UserWarning
+            If the draws are too few for intervals of `level`.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         found = _topics_of(estimator)
@@ -151,8 +159,7 @@ class TopicDisplay:
             raise ValueError(f"feature_names has {len(names)} names for {entries.shape[1]} features.")
         if n_words < 1:
             raise ValueError(f"n_words must be at least 1; got {n_words}.")
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1; got {level}.")
+        check_level(level)
         chosen = np.arange(len(entries)) if topics is None else np.atleast_1d(topics)
         if not len(chosen) or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(entries):
             raise ValueError(f"topics must be whole numbers from 0 to {len(entries) - 1}; got {topics!r}.")
@@ -164,7 +171,7 @@ class TopicDisplay:
             words=[[str(names[i]) for i in words] for words in shown],
             values=[entries[topic, words] for topic, words in zip(chosen, shown, strict=True)],
             intervals=ends and [ends[0][:, topic, words] for topic, words in zip(chosen, shown, strict=True)],
-            level=None if ends is None else level,
+            level=None if ends is None else estimator._reached_level(level),
             shares=None if shares is None else shares[chosen],
             is_stable=None if stable is None else stable[chosen],
             value_name=found.value_name,
@@ -207,7 +214,7 @@ class TopicDisplay:
         self.figure_ = self.axes_[0].figure
         value_name = self.value_name
         if self.intervals is not None:
-            value_name += f", {100 * self.level:g}% interval"
+            value_name += f", {100 * self.level:.3g}% interval"
         for place, panel in enumerate(self.axes_):
             self._draw_topic(panel, place, bar_kwargs)
             is_lowest = place + n_columns >= n_topics

@@ -1,4 +1,4 @@
-"""Has it converged? The log density of every pass, the effective number of draws, scores on rows held out."""
+"""Has it converged? Log density of every pass, R-hat, effective sample size, scores on held-out rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import BaseSampledEstimator
 from ..inference import Draws
+from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
 from ..samplers import ManifoldSampler
@@ -20,9 +21,10 @@ if TYPE_CHECKING:  # matplotlib need not be there
 
     from ..callbacks import HeldOutMonitor
 
-_LEAST_DRAWS = 4  # of a chain, as R-hat and effective sample sizes split it
 _MOST_POINTS = 30  # of the curve of effective sample sizes
+_FEW_POINTS = 10  # of a curve that is hardly one
 _MOST_NAMED_CHAINS = 6
+_MOST_BESIDE = 4  # chains whose names leave room for R-hat on their line
 _OF_A_TASK = {  # what a monitor logs beside scores
     "task_id_path",
     "parent_task_id_path",
@@ -34,7 +36,9 @@ _OF_A_TASK = {  # what a monitor logs beside scores
 
 
 class TraceDisplay:
-    """Log density of every pass and chain, effective sample size so far, and scores on rows held out.
+    """Log density of every pass and chain with its R-hat, effective sample size so far, and held-out scores.
+
+    The picture says "not converged" where R-hat is above 1.01, the limit of Vehtari et al. (2021) [1]_.
 
     Made by :meth:`from_estimator` or :meth:`from_draws`. The parameters are kept as attributes.
 
@@ -59,7 +63,9 @@ class TraceDisplay:
     pass_name : str, default="pass"
         What happens from one entry of the trace to the next.
     note : str, default=None
-        Why there is no effective sample size, to be read below the trace.
+        Why there is no R-hat or no effective sample size, to be read below the trace.
+    rhat : float, default=None
+        Rank-normalised split R-hat of the draws; of several coordinates the largest. None: it is not known.
 
     Attributes
     ----------
@@ -67,6 +73,11 @@ class TraceDisplay:
         The panels: trace, and where there are any effective sample sizes and scores.
     figure_ : matplotlib figure
         Where they are.
+
+    References
+    ----------
+    .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner, "Rank-normalization, folding, and
+       localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16(2), 2021.
 
     Examples
     --------
@@ -95,6 +106,7 @@ class TraceDisplay:
         trace_name: str = "log density",
         pass_name: str = "pass",
         note: str | None = None,
+        rhat: float | None = None,
     ) -> None:
         self.trace = trace
         self.burn_in = burn_in
@@ -106,6 +118,7 @@ class TraceDisplay:
         self.trace_name = trace_name
         self.pass_name = pass_name
         self.note = note
+        self.rhat = rhat
 
     @classmethod
     def from_estimator(
@@ -117,9 +130,11 @@ class TraceDisplay:
     ) -> Self:
         """Draw how the fit of an estimator went.
 
-        The effective sample size is that of the log density, which does not mind how components are numbered, by
-        arviz-stats. It grows in proportion to the draws in a sound run. It is left out, and ``note`` says why, where
-        the sampler makes no draws, where there are too few, or arviz-stats is not installed.
+        R-hat and the effective sample size are those of the log density, which does not mind how components are
+        numbered, by arviz-stats. R-hat compares chains: it needs two of them. Where draws are few it may be above 1.01
+        by chance. The effective sample size grows in proportion to the draws in a sound run. It is left out, and
+        ``note`` says why, where the sampler makes no draws, where a chain has fewer than 50, or arviz-stats is not
+        installed.
 
         Parameters
         ----------
@@ -163,8 +178,7 @@ class TraceDisplay:
             trace=trace,
             burn_in=min(schedule.burn_in, trace.shape[1]) if matters else 0,
             trace_name=sampler.log_density_name.replace("_", " "),
-            note=draws.note,
-            **draws.sizes,
+            **draws.summary,
             **held_out,
         ).plot(ax=ax)
 
@@ -173,7 +187,8 @@ class TraceDisplay:
         """Draw how a run of :func:`~skmanifold.sample` went.
 
         The trace is that of the log density, where the sampler tells it, and else of the coordinate that mixes worst.
-        Effective sample sizes are those of the log density, or of the worst and the median coordinate.
+        R-hat is that of the log density, or the largest of the coordinates. Effective sample sizes are those of the log
+        density, or of the worst and the median coordinate; there are none below 50 draws of a chain.
 
         Parameters
         ----------
@@ -197,17 +212,14 @@ class TraceDisplay:
         passes = np.arange(1, draws.n_draws + 1)
         log_density = draws.stats.get("log_density")
         if log_density is not None:
-            sizes, note = _effective_sizes(log_density[..., np.newaxis], passes, "log density")
-            return cls(trace=log_density, pass_name="draw", note=note, **sizes).plot(ax=ax)
+            summary = _summarise(log_density[..., np.newaxis], passes, "log density")
+            return cls(trace=log_density, pass_name="draw", **summary).plot(ax=ax)
         coordinates = draws.position.reshape(draws.n_chains, draws.n_draws, -1)
-        sizes, note = _effective_sizes(coordinates, passes, "coordinate")
-        worst = 0
-        if sizes:
-            last = Draws(coordinates).ess()
-            worst = int(np.nanargmin(last)) if not np.isnan(last).all() else 0
+        summary = _summarise(coordinates, passes, "coordinate")
+        worst = _worst_coordinate(coordinates, summary)
         place = ", ".join(map(str, np.unravel_index(worst, draws.position.shape[2:])))
         name = f"coordinate [{place}]"
-        return cls(trace=coordinates[..., worst], trace_name=name, pass_name="draw", note=note, **sizes).plot(ax=ax)
+        return cls(trace=coordinates[..., worst], trace_name=name, pass_name="draw", **summary).plot(ax=ax)
 
     def plot(self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, **line_kwargs: Any) -> Self:
         """Draw the panels, one below the other.
@@ -271,15 +283,22 @@ class TraceDisplay:
         if self.burn_in:
             place = {"xy": (0.5 + self.burn_in / 2, 0.98), "xycoords": ("data", "axes fraction"), "va": "top"}
             panel.annotate("burn-in", **place, ha="center", fontsize=8, color=QUIET)
+        if self.rhat is not None and not np.isnan(self.rhat):
+            converged = self.rhat <= CONVERGED
+            text = f"R-hat {self.rhat:.3f}" + ("" if converged else ": not converged")
+            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # the names of many take the line
+            place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
+            panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
         panel.set_ylabel(self.trace_name)
         panel.set_xlim(0.5, trace.shape[1] + 0.5)
         _show_what_is_kept(panel, trace, self.burn_in)
 
     def _draw_ess(self, panel) -> None:
         styles = ("-", "--", ":")
+        points = {"marker": "o" if np.asarray(self.ess_passes).size <= _FEW_POINTS else None, "markersize": 3}
         for (name, sizes), style in zip((self.ess or {}).items(), styles, strict=False):
-            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name)
-        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws")
+            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name, **points)
+        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws", **points)
         panel.set_ylim(bottom=0.0)
         panel.set_ylabel("effective\nsample size")
         panel.legend(fontsize=7, frameon=False, loc="upper left")
@@ -296,38 +315,58 @@ class TraceDisplay:
 
 
 class _DrawsSoFar(NamedTuple):
-    """Whether a sampler draws, how many independent draws its passes are worth, or why that is not told."""
+    """Whether a sampler draws, and parameters of the display: how far its draws agree, or why that is not told."""
 
     makes_any: bool
-    sizes: dict[str, Any]
-    note: str | None
+    summary: dict[str, Any]
 
 
 def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
     sampler = estimator.sampler_
     if not (isinstance(sampler, ManifoldSampler) or sampler.draws_parameters):
         why = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
-        return _DrawsSoFar(False, {}, why)
+        return _DrawsSoFar(False, {"note": why})
     passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
-    sizes, note = _effective_sizes(trace[:, passes - 1, np.newaxis], passes, sampler.log_density_name.replace("_", " "))
-    return _DrawsSoFar(True, sizes, note)
+    draws = trace[:, passes - 1, np.newaxis]
+    return _DrawsSoFar(True, _summarise(draws, passes, sampler.log_density_name.replace("_", " ")))
 
 
-def _effective_sizes(draws: np.ndarray, passes: np.ndarray, name: str) -> tuple[dict[str, Any], str | None]:
-    """Of draws (n_chains, n_draws, n_coordinates) that were made at `passes`: parameters of the display, and a note."""
+def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, Any]:
+    """Of draws (n_chains, n_draws, n_coordinates) that were made at `passes`: parameters of the display."""
     n_chains, n_draws, n_coordinates = draws.shape
-    if n_draws < _LEAST_DRAWS:
-        return {}, f"{n_draws} draws of a chain are too few for an effective sample size."
-    ends = np.unique(np.linspace(_LEAST_DRAWS, n_draws, _MOST_POINTS).astype(int))
+    summary: dict[str, Any] = {}
+    notes = []
     try:
-        sizes = np.array([Draws(draws[:, :end]).ess() for end in ends])
+        if n_chains == 1:
+            notes.append("One chain has no R-hat.")
+        elif n_draws < LEAST_FOR_RHAT:
+            notes.append(f"R-hat needs {LEAST_FOR_RHAT} draws of a chain; there are {n_draws}.")
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move
+                summary["rhat"] = float(np.fmax.reduce(Draws(draws).rhat()))
+        if n_draws < LEAST_FOR_ESS:
+            notes.append(f"An effective sample size needs {LEAST_FOR_ESS} draws of a chain; there are {n_draws}.")
+        else:
+            ends = np.unique(np.linspace(LEAST_FOR_ESS, n_draws, _MOST_POINTS).astype(int))
+            sizes = np.array([Draws(draws[:, :end]).ess() for end in ends])
+            ess = {name: sizes[:, 0]}
+            if n_coordinates > 1:
+                ess = {f"worst {name}": sizes.min(axis=1), f"median {name}": np.median(sizes, axis=1)}
+            summary |= {"ess_passes": passes[ends - 1], "ess": ess, "n_draws": n_chains * ends}
     except ImportError:
-        return {}, "No effective sample size: arviz-stats is not installed."
-    if n_coordinates == 1:
-        ess = {name: sizes[:, 0]}
+        notes = ["No R-hat and no effective sample size: arviz-stats is not installed."]
+    return {**summary, "note": "\n".join(notes) or None}
+
+
+def _worst_coordinate(draws: np.ndarray, summary: dict[str, Any]) -> int:
+    """The coordinate that mixes worst, by effective sample size, or by R-hat where draws are too few for that."""
+    if "ess" in summary:
+        badness = -Draws(draws).ess()
+    elif "rhat" in summary:
+        badness = Draws(draws).rhat()
     else:
-        ess = {f"worst {name}": sizes.min(axis=1), f"median {name}": np.median(sizes, axis=1)}
-    return {"ess_passes": passes[ends - 1], "ess": ess, "n_draws": n_chains * ends}, None
+        return 0
+    return 0 if np.isnan(badness).all() else int(np.nanargmax(badness))
 
 
 def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:

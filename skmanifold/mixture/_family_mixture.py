@@ -72,7 +72,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         Passes over the data, burn-in included; the most of them for "em".
     burn_in : int, default=None
         Passes thrown away; None is half of them.
-    thin : int, default=5
+    thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_init : int, default=5
         Initial labels of each chain: after a few passes of stochastic EM from each, the one with the highest log
@@ -213,7 +213,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
         max_iter: int = 200,
         burn_in: int | None = None,
-        thin: int = 5,
+        thin: int = 2,
         n_init: int = 5,
         n_chains: int = 1,
         n_polish: int = 0,

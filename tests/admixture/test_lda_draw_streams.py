@@ -236,7 +236,8 @@ def test_uncertainty_of_a_stream_is_told(sampler):
     pytest.importorskip("arviz_base")
     pytest.importorskip("arviz_stats")
     lda = stream(make_lda(sampler, n_chains=2), minibatches() * 2)
-    low, high = lda.credible_intervals()
+    with pytest.warns(UserWarning, match=r"from 6 draws have level 71\.4%"):
+        low, high = lda.credible_intervals()
     draws = lda.posterior_["components"][lda.best_chain_]
     np.testing.assert_allclose(low, draws.min(axis=0))  # of six draws
     np.testing.assert_allclose(high, draws.max(axis=0))

@@ -165,13 +165,24 @@ def test_arviz_is_told_which_draws_the_topics_were_kept_of(stop_after):
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_intervals_are_quantiles_of_the_best_chains_draws(sampler):
     lda = best_is_second(sampler)
-    for level in (0.9, 0.5):
-        low, high = lda.credible_intervals(level) if level != 0.9 else lda.credible_intervals()
+    with pytest.warns(UserWarning, match=r"from 10 draws have level 81\.8% and not 90%, which takes 19 draws"):
+        np.testing.assert_array_equal(lda.credible_intervals(), lda.credible_intervals(9 / 11))
+    for level in (0.8, 0.5):
+        low, high = lda.credible_intervals(level)
         assert low.shape == high.shape == (3, 40)
         draws = lda.posterior_["components"][1].astype(np.float64)
         ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
         np.testing.assert_allclose([low, high], ends, rtol=1e-5, atol=1e-12)
     assert np.mean((low <= lda.components_) & (lda.components_ <= high)) > 0.5
+
+
+def test_draws_that_are_alike_are_said_to_be_worth_few():
+    pytest.importorskip("arviz_stats")
+    lda = make_lda("gibbs", max_iter=120, burn_in=60, thin=1).fit(small_corpus())
+    alike = np.repeat(lda.posterior_["components"][:, ::20], 20, axis=1)
+    lda._posterior = {**lda.posterior_, "components": alike}
+    with pytest.warns(UserWarning, match="of 3 of 3 topics hold less than 90%, as 60 draws of the worst are worth"):
+        lda.credible_intervals()
 
 
 @pytest.mark.parametrize("sampler", DRAWING)
@@ -227,7 +238,7 @@ def test_there_is_no_uncertainty_of_a_sampler_that_does_not_draw(method, sampler
     lda = make_lda(sampler, max_iter=4, thin=1).fit(small_corpus())
     sentence = (
         f"^{name} estimates the topics and does not draw them: there is no uncertainty to tell. "
-        r"Use a sampler such as 'gibbs' or 'scir'\.$"
+        r"Use a sampler such as 'gibbs' or 'collapsed_gibbs'\.$"
     )
     with pytest.raises(AttributeError, match=sentence):
         getattr(lda, method)()

@@ -167,7 +167,8 @@ def test_draws_with_different_numbers_of_topics_are_padded():
     proportions = model.transform(X, average_draws=True)
     assert proportions.shape == (8, model.n_components_)
     np.testing.assert_allclose(proportions.sum(axis=1), 1)
-    low, high = model.credible_intervals()
+    with pytest.warns(UserWarning, match=rf"from {(best == model.n_components_).sum()} draws have level"):
+        low, high = model.credible_intervals()
     assert low.shape == model.components_.shape
     assert np.all(low <= high)
     with pytest.raises(ValueError, match=f"fit with n_components={model.n_components_} for this"):

@@ -1,16 +1,14 @@
 """Draws of topics from several chains: matching, intervals, diagnostics, export and means over draws."""
 
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
 
-from skmanifold.admixture import _topic_posterior
 from skmanifold.admixture._topic_posterior import (
     ChainMatch,
-    credible_intervals,
     diagnose_topics,
+    effective_draws,
     match_chains,
     mean_proportions,
     mean_topics,
@@ -99,57 +97,22 @@ def test_a_chain_without_draws_is_refused():
 # Intervals
 
 
-@pytest.mark.parametrize("n_draws", [1, 2, 5, 19, 20, 50])
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
-def test_interval_ends_are_quantiles(n_draws, level, monkeypatch):
-    monkeypatch.setattr(_topic_posterior, "_CHUNK_CELLS", 500)  # more than one chunk, the last one smaller
-    draws = np.random.default_rng(n_draws).dirichlet(np.full(31, 0.3), size=(n_draws, 4)).astype(np.float32)
-    before = draws.copy()
-    intervals = credible_intervals(draws, level)
-    assert intervals.shape == (2, 4, 31)
-    assert intervals.dtype == np.float32
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    expected = np.quantile(draws.astype(np.float64), ends, axis=0, method="weibull")
-    np.testing.assert_allclose(intervals, expected, rtol=2e-7, atol=1e-12)
-    np.testing.assert_array_equal(draws, before)
+def test_effective_draws_are_those_of_a_topics_probable_words():
+    array_stats = pytest.importorskip("arviz_stats.base").array_stats
+    draws = _make_chains(1)[0][0]
+    draws[:, 2] = np.repeat(draws[::20, 2], 20, axis=0)  # a topic that moves every twentieth draw
+    found = effective_draws(draws)
+    words = np.argsort(-draws.mean(axis=0, dtype=np.float64)[4])[:10]
+    series = draws[np.newaxis][:, :, 4, words].astype(np.float64)
+    assert found[4] == pytest.approx(np.median(array_stats.ess(series, chain_axis=0, draw_axis=1)), rel=1e-12)
+    assert 5 < found[2] < 19
+    assert np.all(np.delete(found, 2) > 100)
+    assert np.isnan(effective_draws(draws[:49])).all()
 
 
-@pytest.mark.parametrize(("n_draws", "level"), [(19, 0.9), (39, 0.95), (11, 0.5)])
-def test_intervals_cover_one_more_draw_as_often_as_they_say(n_draws, level):
-    generator = np.random.default_rng(0)
-    gammas = generator.gamma(0.5 + 3 * generator.random((3000, 10)), size=(n_draws + 1, 3000, 10))
-    draws = gammas / gammas.sum(axis=-1, keepdims=True)
-    low, high = credible_intervals(draws[1:].astype(np.float32), level)
-    covered = ((draws[0] >= low) & (draws[0] <= high)).mean(axis=1)  # one value a topic; topics are independent
-    error = covered.std() / np.sqrt(len(covered))
-    assert abs(covered.mean() - level) < 4 * error
-    narrow = np.quantile(draws[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)  # what numpy would do by default
-    too_few = ((draws[0] >= narrow[0]) & (draws[0] <= narrow[1])).mean()
-    assert too_few < level - 8 * error
-
-
-def test_intervals_take_little_memory(monkeypatch):
-    monkeypatch.setattr(_topic_posterior, "_CHUNK_CELLS", 1 << 14)
-    draws = np.random.default_rng(0).random((40, 10, 4000), dtype=np.float32)
-    tracemalloc.start()
-    credible_intervals(draws)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < draws.nbytes / 4  # the result alone is a twentieth
-
-
-@pytest.mark.parametrize(
-    ("components", "level", "message"),
-    [
-        (np.ones((2, 3)), 0.9, "draws of one chain"),
-        (np.ones((0, 2, 3)), 0.9, "draws of one chain"),
-        (np.ones((5, 2, 3)), 1.0, "level must be between 0 and 1"),
-        (np.ones((5, 2, 3)), 0.0, "level must be between 0 and 1"),
-    ],
-)
-def test_bad_intervals_are_refused(components, level, message):
-    with pytest.raises(ValueError, match=message):
-        credible_intervals(components, level)
+def test_effective_draws_are_not_known_without_arviz(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+    assert np.isnan(effective_draws(_make_chains(1)[0][0])).all()
 
 
 # Diagnostics
@@ -257,6 +220,10 @@ def test_few_draws_tell_nothing_of_convergence():
     assert np.isnan(found.rhat).all()
     assert np.isnan(found.ess).all()
     assert found.is_stable.all()
+    components, weights, _, _ = _make_chains(2, 49)
+    found = diagnose_topics(components, weights, match_chains(components, 0))
+    assert np.isfinite(found.rhat).all()
+    assert np.isnan(found.ess).all()
 
 
 def test_draws_of_topics_may_be_fewer_than_those_of_weights():

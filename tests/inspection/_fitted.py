@@ -26,7 +26,8 @@ def counts():
 
 @cache
 def lda(sampler="gibbs", n_chains=2, max_iter=40):
-    return StochasticLDA(3, sampler=sampler, n_chains=n_chains, max_iter=max_iter, random_state=0).fit(counts())
+    model = StochasticLDA(3, sampler=sampler, n_chains=n_chains, max_iter=max_iter, thin=1, random_state=0)
+    return model.fit(counts())
 
 
 @cache
@@ -38,7 +39,7 @@ def directions(n_features):
 
 @cache
 def spherical(n_features, sampler="gsgnht"):
-    model = SphericalAdmixture(2, sampler=sampler, max_iter=20, thin=2, random_state=0)
+    model = SphericalAdmixture(2, sampler=sampler, max_iter=40, thin=1, random_state=0)
     return model.fit(directions(n_features))
 
 

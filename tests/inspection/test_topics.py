@@ -54,7 +54,12 @@ def test_topics_with_signs_have_words_for_and_against_in_two_colours():
 
 def test_numbers_of_topics_that_are_drawn_have_intervals_too():
     model = fitted.orthogonal()
-    display = TopicDisplay.from_estimator(model)
+    n_draws = int((model.posterior_["n_components"][0] == model.n_components_).sum())
+    assert n_draws < 19
+    with pytest.warns(UserWarning, match=rf"from {n_draws} draws? have level .* which takes 19 draws"):
+        display = TopicDisplay.from_estimator(model)
+    assert display.level == (n_draws - 1) / (n_draws + 1)
+    assert f", {100 * display.level:.3g}% interval" in display.axes_[-1].get_xlabel()
     assert len(display.words) == model.n_components_
     assert display.intervals is not None
     assert display.shares is None

@@ -15,15 +15,16 @@ from . import _fitted as fitted
 
 
 def test_trace_burn_in_and_sizes_are_those_of_the_fit():
-    lda = fitted.lda("gibbs", 2, 80)
+    lda = fitted.lda("gibbs", 2, 110)
     display = TraceDisplay.from_estimator(lda)
     np.testing.assert_array_equal(display.trace, lda.log_density_trace_)
-    assert display.burn_in == 40
+    assert display.burn_in == 55
     assert display.trace_name == "log likelihood"
-    np.testing.assert_array_equal(display.ess_passes, [60, 65, 70, 75, 80])
-    np.testing.assert_array_equal(display.n_draws, [8, 10, 12, 14, 16])
+    np.testing.assert_array_equal(display.ess_passes, range(105, 111))
+    np.testing.assert_array_equal(display.n_draws, range(100, 111, 2))
     whole = Draws(lda.posterior_["log_likelihood"][..., np.newaxis])
     assert display.ess["log likelihood"][-1] == whole.ess()[0]
+    assert display.rhat == whole.rhat()[0]
     assert display.note is None
     assert len(display.axes_) == 2
     for line, values in zip(display.axes_[0].lines, display.trace, strict=True):
@@ -50,14 +51,38 @@ def test_what_only_the_last_pass_matters_to_has_no_burn_in():
 def test_too_few_draws_are_said_to_be_too_few():
     display = TraceDisplay.from_estimator(fitted.lda("gibbs", 1, 20))
     assert display.ess is None
-    assert display.note == "2 draws of a chain are too few for an effective sample size."
+    assert display.rhat is None
+    needs = "An effective sample size needs 50 draws of a chain; there are"
+    assert display.note == f"One chain has no R-hat.\n{needs} 10."
+    assert not any(text.get_text().startswith("R-hat") for text in display.axes_[0].texts)
+    assert TraceDisplay.from_draws(fitted.draws_on_spheres(3, n_draws=49)).note == f"{needs} 49."
+    assert TraceDisplay.from_draws(fitted.draws_on_spheres(3, n_draws=50)).note is None
+    few = TraceDisplay.from_draws(fitted.draws_on_spheres(3, n_draws=3))
+    assert few.note == f"R-hat needs 4 draws of a chain; there are 3.\n{needs} 3."
+
+
+def test_chains_that_disagree_have_not_converged():
+    rng = np.random.default_rng(0)
+    log_density = rng.standard_normal((4, 1000))
+    fine = TraceDisplay.from_draws(Draws(rng.standard_normal((4, 1000, 2)), {"log_density": log_density}))
+    assert fine.rhat <= 1.01
+    assert f"R-hat {fine.rhat:.3f}" in [text.get_text() for text in fine.axes_[0].texts]
+    log_density[3] += 1.0
+    apart = TraceDisplay.from_draws(Draws(rng.standard_normal((4, 1000, 2)), {"log_density": log_density}))
+    assert apart.rhat > 1.05
+    assert f"R-hat {apart.rhat:.3f}: not converged" in [text.get_text() for text in apart.axes_[0].texts]
+    position = rng.standard_normal((4, 20, 3))
+    position[1, :, 2] += 5.0
+    worst = TraceDisplay.from_draws(Draws(position))
+    assert worst.trace_name == "coordinate [2]"  # too few for effective sample sizes: by R-hat
+    assert worst.rhat == Draws(position).rhat()[2] > 1.5
 
 
 def test_without_arviz_the_panel_is_left_out_and_the_note_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
-    display = TraceDisplay.from_estimator(fitted.lda("gibbs", 2, 80))
+    display = TraceDisplay.from_estimator(fitted.lda("gibbs", 2, 110))
     assert display.ess is None
-    assert display.note == "No effective sample size: arviz-stats is not installed."
+    assert display.note == "No R-hat and no effective sample size: arviz-stats is not installed."
     assert TraceDisplay.from_draws(fitted.draws_on_spheres(3)).ess is None
 
 
@@ -114,7 +139,7 @@ def test_the_climb_does_not_crowd_out_what_is_kept():
 
 
 def test_given_axes_are_used_and_single_ones_divided():
-    lda = fitted.lda("gibbs", 2, 80)
+    lda = fitted.lda("gibbs", 2, 110)
     _, axes = plt.subplots(2, 1)
     display = TraceDisplay.from_estimator(lda, ax=axes)
     assert list(display.axes_) == list(axes)
