@@ -280,6 +280,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
             sampler,
             setup,
             self._draw_store(setup).stride(schedule.n_draws),
+            key,
             batch_size=self.batch_size,
             n_draws=self.n_doc_samples,
             n_size_moves=self.n_size_moves,
@@ -302,6 +303,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
                 workers=chain_workers,
             )
         self.__dict__.update(fitted)
+        plan.warn_of_low_chains()
         warn_of_heat(self.posterior_["temperature"], model.manifold.dim)
         return self
 
