@@ -80,9 +80,10 @@ class OrthogonalPlan:
         sums = [as_sums(*chain.estimate()) for chain in chains]
         frames = [nearest_frame(of_chain.by_number[of_chain.modal][0]) for of_chain in sums]
         best = best_chain(chains)
-        if self.setup.log_prior is not None:
+        log_prior = self.setup.log_prior
+        if log_prior is not None:
             self._log_evidence = np.array(
-                [self._evidence(chain, frame) for chain, frame in zip(chains, frames, strict=True)]
+                [self._evidence(chain, frame, log_prior) for chain, frame in zip(chains, frames, strict=True)]
             )
             best = int(self._log_evidence.argmax())
         number = sums[best].modal
@@ -98,9 +99,9 @@ class OrthogonalPlan:
             "document_concentration_": chains[best].model.concentrations.document,
         }
 
-    def _evidence(self, chain: Chain, frame: np.ndarray) -> float:
+    def _evidence(self, chain: Chain, frame: np.ndarray, log_prior: np.ndarray) -> float:
         number, key = len(frame), subkey(chain.state.key[0], Purpose.INFERENCE)
-        return log_evidence(chain.model.sized(number), frame, key) + float(self.setup.log_prior[number])
+        return log_evidence(chain.model.sized(number), frame, key) + float(log_prior[number])
 
     def warn_of_low_chains(self) -> None:
         """Warn of chains whose evidence is far below that of the best start or chain."""

@@ -8,7 +8,7 @@ Each has a concentration of its own, and they are compared by their evidence.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -137,8 +137,8 @@ def _run(
     """Some passes from the centres of clusters, with this number of topics."""
     is_learned = concentration is None
     clusters = start_topics(rows, n_components, subkey(key, Purpose.START))
-    kappa = clusters.concentration if is_learned else concentration
-    model = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
+    kappa = clusters.concentration if concentration is None else concentration
+    model: Any = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
     adapt = adapter((is_learned, False, False), False, _N_PASSES, None)
     state = passes.begin(model, key, nearest_frame(clusters.topics))
