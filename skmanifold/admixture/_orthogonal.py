@@ -150,13 +150,14 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     the frames themselves, the likelihood as it is, and a prior of their number.
 
     Topics are born one at a time, but the posterior can have separate modes at few and at many topics: with one topic
-    the learned :math:`\kappa` is small, and under it a second topic costs more than it explains. So where the number is
-    inferred, 15 passes are run with each of 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best of them
-    and its neighbours. The runs stop when the evidence has fallen three times in a row from a peak. They are compared by
-    the log evidence, in which proportions are integrated out by importance sampling and topics by an approximation that
-    favours fewer topics somewhat. The first chain continues the best run; further chains begin at centres of clusters,
-    as many as it has topics. After burn-in the births and deaths sample the posterior of the number exactly, given
-    :math:`\kappa`, but a chain does not cross from one mode to another: ``n_components_posterior_`` is of one mode.
+    the learned :math:`\kappa` is small, and under it a second topic costs more than it explains. So where the number
+    is inferred, 15 passes are run with each of 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best
+    of them and its neighbours. The runs stop when the evidence has fallen three times in a row from a peak. They are
+    compared by the log evidence, in which proportions are integrated out by importance sampling and topics by an
+    approximation that favours fewer topics somewhat. The first chain continues the best run; further chains begin at
+    centres of clusters, as many as it has topics. After burn-in the births and deaths sample the posterior of the
+    number exactly, given :math:`\kappa`, but a chain does not cross from one mode to another:
+    ``n_components_posterior_`` is of one mode.
 
     Rows of X count by their direction alone, dense or sparse. A row of zeros has none: it is left out of `fit`,
     `transform` gives it the prior's mean, `score_samples` gives NaN, and `score` leaves it out.
@@ -278,8 +279,8 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         -----
         ConvergenceWarning
             If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right;
-            or if the number of topics is inferred and chains end with a log evidence far below (10 nats and 0.1 nats per
-            document) the highest one of chains and short runs.
+            or if the number of topics is inferred and chains end with a log evidence far below (10 nats and 0.1 nats
+            per document) the highest one of chains and short runs.
         """
         # Products of matrices would round otherwise on other numbers of threads.
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
