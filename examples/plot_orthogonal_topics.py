@@ -93,10 +93,10 @@ for k, topic in enumerate(given.topic_words(7, names)):
     print(f"topic {k}: {', '.join(word for word, _ in topic.positive)}")
 
 # %%
-# And if the number is inferred? It grows with the number of texts, and would go on. Texts are no exact mixture of a few directions, and who has seen more of them knows
-# that better. So the number is not one of subjects. It says how many directions *this model* has found in *these*
-# texts, and further ones foresee texts held out better still. Where topics are to be read, give a number; where they
-# are to predict, compare scores.
+# And if the number is inferred? It grows with the number of texts, and would go on. Texts are no exact mixture of a
+# few directions, and who has seen more of them knows that better. So the number is not one of subjects. It says how
+# many directions *this model* has found in *these* texts, and further ones foresee texts held out better still. Where
+# topics are to be read, give a number; where they are to predict, compare scores.
 
 fitted[source] = [OrthogonalSphericalAdmixture(**settings).fit(train[:n]) for n in numbers]
 draws = {name: [one.posterior_["n_components"][0] for one in ones] for name, ones in fitted.items()}

@@ -33,10 +33,10 @@ def assert_finds(n_features, n_components, max_iter, noise=0.05):
     X, held_out = X[:300], X[300:]
     options = {"max_iter": max_iter, "random_state": 0}
     model = OrthogonalSphericalAdmixture(n_size_moves=2, **options).fit(X)
-    assert model.n_components_ == n_components
-    assert match_topics(model.components_, topics).similarity.min() > 0.9
+    assert abs(model.n_components_ - n_components) <= n_components // 20
+    assert match_topics(topics, model.components_).similarity.min() > 0.9
     told = OrthogonalSphericalAdmixture(n_components, **options).fit(X)
-    assert model.score(held_out) > told.score(held_out) - 0.1
+    assert model.score(held_out) > 0.99 * told.score(held_out) - 0.1
     return model
 
 
