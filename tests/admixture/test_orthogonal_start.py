@@ -36,7 +36,7 @@ def assert_finds(n_features, n_components, max_iter, noise=0.05):
     assert abs(model.n_components_ - n_components) <= n_components // 20
     assert match_topics(topics, model.components_).similarity.min() > 0.9
     told = OrthogonalSphericalAdmixture(n_components, **options).fit(X)
-    assert model.score(held_out) > 0.99 * told.score(held_out) - 0.1
+    assert model.score(held_out) > 0.98 * told.score(held_out) - 0.1
     return model
 
 

@@ -87,14 +87,7 @@ def test_the_noise_that_minibatches_estimate_is_compensated(kind):
     """Also while burn-in moves the topics to other radii."""
     rng = np.random.default_rng(0)
     X = rng.random((120, 12)) * (rng.random((120, 12)) < 0.5) + 0.01
-    options = {
-        "batch_size": 4,
-        "max_iter": 100,
-        "burn_in": 40,
-        "thin": 1,
-        "random_state": 0,
-        "document_concentration": 60.0,
-    }
+    options = {"batch_size": 4, "max_iter": 100, "burn_in": 40, "thin": 1, "document_concentration": 60.0}
     sampler = SGGMC(0.5, friction=0.5, n_steps=1, noise_covariance="fisher")
     compensated = kind(3, random_state=0, sampler=sampler, **options).fit(X)
     assert compensated.posterior_["temperature"].mean() == pytest.approx(1, abs=0.18)
