@@ -41,8 +41,8 @@ print(f"Mean cosine with the mixture: {np.sum(documents * mixtures, axis=1).mean
 # %%
 # How many?
 # ---------
-# The chain begins with one topic. Births, deaths, splits and mergers change their number, all by exact moves, so that
-# the share of passes with K topics estimates the probability of K.
+# Short runs with different numbers of topics choose where the chain begins. Then births, deaths, splits and mergers
+# change the number, all by exact moves, so that the share of passes with K topics estimates the probability of K.
 
 settings = {"max_iter": 80, "thin": 1, "n_size_moves": 3, "n_predictive_draws": 8, "random_state": 0, "n_jobs": 2}
 numbers = [25, 50, 100, 200, 400, 800]
@@ -93,11 +93,10 @@ for k, topic in enumerate(given.topic_words(7, names)):
     print(f"topic {k}: {', '.join(word for word, _ in topic.positive)}")
 
 # %%
-# And if the number is inferred? It grows with the number of texts, and would go on; with the most texts the chain may
-# still be growing when it ends. Texts are no exact mixture of a few directions, and who has seen more of them knows
-# that better. So the number is not one of subjects. It says how many directions *this model* has found in *these*
-# texts, and further ones foresee texts held out better still. Where topics are to be read, give a number; where they
-# are to predict, compare scores.
+# And if the number is inferred? It grows with the number of texts, and would go on. Texts are no exact mixture of a
+# few directions, and who has seen more of them knows that better. So the number is not one of subjects. It says how
+# many directions *this model* has found in *these* texts, and further ones foresee texts held out better still. Where
+# topics are to be read, give a number; where they are to predict, compare scores.
 
 fitted[source] = [OrthogonalSphericalAdmixture(**settings).fit(train[:n]) for n in numbers]
 draws = {name: [one.posterior_["n_components"][0] for one in ones] for name, ones in fitted.items()}

@@ -45,7 +45,8 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     ----------
     n_components : int or None, default=None
         Number of topics K; at most as many as there are documents and features. None infers it, with
-        ``sampler="gibbs"`` only: the number changes by births and deaths of topics.
+        ``sampler="gibbs"`` only: short runs with different numbers choose where chains begin, then the number changes
+        by births and deaths of topics (see Notes).
     sampler : str or BaseSampler instance, default="gibbs"
         How the topics are found.
 
@@ -59,12 +60,13 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         their square roots on the sphere.
     document_concentration : float or "auto", default="auto"
         :math:`\kappa`. Its natural scale is the number of features. "auto" learns it during burn-in, after its first
-        quarter, as :class:`SphericalAdmixture` does.
+        quarter, as :class:`SphericalAdmixture` does. Where the number of topics is inferred, the short runs learn it
+        first.
     n_components_penalty : float, default=1.0
         :math:`\eta`: what each topic costs in log probability. Only where `n_components` is None.
     max_components : int, default=None
         The most topics that there may be; None is 100, or the number of documents or of features if they are fewer.
-        Only where `n_components` is None.
+        An `n_components` above it is refused.
     batch_size : int, default=50
         "gsgnht" and "sggmc" only: documents of a minibatch, drawn anew for each step. None is all.
     n_doc_samples : int, default=5
@@ -77,8 +79,8 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
-        Independent chains. ``components_`` comes from the one with the highest mean log density; the others tell
-        whether it reproduces.
+        Independent chains. ``components_`` comes from the one with the highest mean log density, or the highest log
+        evidence where the number of topics is inferred; the others show whether it reproduces.
     n_predictive_draws : int, default=20
         Draws of the topics, evenly spaced, over which `score_samples` averages.
     n_importance_draws : int, default=50
@@ -146,6 +148,16 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     The paper walks over projections, of which only the span of the topics is left, while the likelihood depends on
     which topics span it; its penalty for topics does not grow with the number of documents as the fit does. Here are
     the frames themselves, the likelihood as it is, and a prior of their number.
+
+    Topics are born one at a time, but the posterior can have separate modes at few and at many topics: with one topic
+    the learned :math:`\kappa` is small, and under it a second topic costs more than it explains. So where the number
+    is inferred, 15 passes are run with each of 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best
+    of them and its neighbours. The runs stop when the evidence has fallen three times in a row from a peak. They are
+    compared by the log evidence, in which proportions are integrated out by importance sampling and topics by an
+    approximation that favours fewer topics somewhat. The first chain continues the best run; further chains begin at
+    centres of clusters, as many as it has topics. After burn-in the births and deaths sample the posterior of the
+    number exactly, given :math:`\kappa`, but a chain does not cross from one mode to another:
+    ``n_components_posterior_`` is of one mode.
 
     Rows of X count by their direction alone, dense or sparse. A row of zeros has none: it is left out of `fit`,
     `transform` gives it the prior's mean, `score_samples` gives NaN, and `score` leaves it out.
@@ -258,14 +270,17 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         ------
         ValueError
             If X has values that are not finite, fewer rows with a direction or fewer columns than there are topics, or
-            less than two columns; or `n_components` is None and the sampler cannot change the number of topics.
+            less than two columns; `n_components` exceeds `max_components`; or `n_components` is None and the sampler
+            cannot change the number of topics.
         IncompatibleError
             If the sampler asks what this model cannot answer.
 
         Warns
         -----
         ConvergenceWarning
-            If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right.
+            If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right;
+            or if the number of topics is inferred and chains end with a log evidence far below (10 nats and 0.1 nats
+            per document) the highest one of chains and short runs.
         """
         # Products of matrices would round otherwise on other numbers of threads.
         with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
@@ -280,6 +295,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
             sampler,
             setup,
             self._draw_store(setup).stride(schedule.n_draws),
+            key,
             batch_size=self.batch_size,
             n_draws=self.n_doc_samples,
             n_size_moves=self.n_size_moves,
@@ -302,6 +318,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
                 workers=chain_workers,
             )
         self.__dict__.update(fitted)
+        plan.warn_of_low_chains()
         warn_of_heat(self.posterior_["temperature"], model.manifold.dim)
         return self
 

@@ -110,6 +110,12 @@ class OrthogonalModel(SphericalModel):
         out[:] = 0.0
         self.add_parameter(rows, heard.pull, out)
 
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Gradients of each document's log likelihood in the position, (n, V, K): means over draws of proportions."""
+        pull = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
+        scale = self.concentrations.document / float(self.radii[0])
+        return scale * np.einsum("nv,nk->nvk", self._dense(rows), pull)
+
     def add_parameter(self, rows: np.ndarray, pull: np.ndarray, out: np.ndarray) -> None:
         """Add F, as documents `rows` let estimate it, divided by the radius."""
         scale = self.concentrations.document * self.total_samples / (len(rows) * float(self.radii[0]))

@@ -12,7 +12,7 @@ from ._orthogonal_kernels import place_proportions
 from ._orthogonal_model import OrthogonalModel
 from ._orthogonal_size import propose_size
 from ._spherical_model import Heard, ProportionChains
-from ._spherical_passes import BlockwisePasses, no_scales
+from ._spherical_passes import BlockwisePasses, TopicStatistics, no_scales
 from ._spherical_targets import ConditionalSAM, Tally
 
 
@@ -44,6 +44,8 @@ class FramePasses(BlockwisePasses):
         Proposals of a birth or death in each pass.
     log_prior : ndarray of shape (K_max + 1,) or None
         Log probabilities of each number of topics, but for a constant; None keeps the number.
+    starts : dict of int to ndarray of shape (K, V), default=None
+        Topics to begin with, for keys of chains that do not begin at the centres of clusters.
     """
 
     sampler: ColumnGibbs
@@ -55,10 +57,22 @@ class FramePasses(BlockwisePasses):
         n_adapting: int,
         n_size_moves: int = 0,
         log_prior: np.ndarray | None = None,
+        starts: dict[int, np.ndarray] | None = None,
     ):
         super().__init__(sampler, None, n_draws, n_adapting)
         self.n_size_moves = n_size_moves
         self.log_prior = log_prior
+        self.starts = starts or {}
+
+    def init(self, model: Any, key: np.uint64) -> State:
+        """Topics that are given for this key, or the orthonormal ones nearest to the centres of clusters."""
+        return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.start(key))
+
+    def begin(self, model: Any, key: np.uint64, topics: np.ndarray) -> State:
+        """Before the first pass, at these topics."""
+        state = State(model.place(topics)[None], np.array([key], np.uint64))
+        statistics = TopicStatistics(topics, no_scales(model.n_components), np.nan, 0)
+        return state._replace(latents=model.init_chains(0), statistics=statistics)
 
     def step(self, model: Any, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""

@@ -11,12 +11,12 @@ from ..utils._directions import Directions
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ._orthogonal_model import OrthogonalModel, nearest_frame
+from ._orthogonal_start import FrameStart, best_start
 from ._spherical_adapt import first_tuned
 from ._spherical_setup import check_enough
 from ._spherical_start import start_topics
 
 _MOST = 100  # topics, where their number is inferred and no limit is given
-_FIRST = 1  # number of topics to begin with, where it is inferred: topics in excess share documents, and die hard
 
 
 class OrthogonalSetup(NamedTuple):
@@ -30,6 +30,7 @@ class OrthogonalSetup(NamedTuple):
     is_learned: bool  # whether the concentration is
     radii: np.ndarray  # (1,), to begin with
     noise: np.ndarray  # (K,), to begin with
+    start: FrameStart | None = None  # of the first chain; None: the centres of clusters
 
     @property
     def n_most(self) -> int:
@@ -51,13 +52,15 @@ def set_up(
     estimator: Any, sampler: BaseSampler, rows: Directions, key: np.uint64, batch_size: int | None
 ) -> OrthogonalSetup:
     """Everything from scratch, with a metric for minibatches of a size where the sampler needs one."""
-    n_components, log_prior = _number_of_topics(estimator, sampler, rows)
     alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
     is_learned = isinstance(estimator.document_concentration, str)
+    if estimator.n_components is None:
+        return _set_up_unknown(estimator, sampler, rows, alpha, is_learned, key)
+    n_components = _checked_number(estimator, rows)
     start = start_topics(rows, n_components, subkey(key, Purpose.START))
     concentration = start.concentration if is_learned else float(estimator.document_concentration)
     setup = OrthogonalSetup(
-        rows, alpha, n_components, log_prior, concentration, is_learned, np.ones(1), np.zeros(n_components)
+        rows, alpha, n_components, None, concentration, is_learned, np.ones(1), np.zeros(n_components)
     )
     if isinstance(sampler, ColumnGibbs):
         return setup
@@ -67,20 +70,42 @@ def set_up(
     return setup._replace(radii=model.radii, noise=model.noise)
 
 
-def _number_of_topics(estimator: Any, sampler: BaseSampler, rows: Directions) -> tuple[int, np.ndarray | None]:
-    """How many there are to begin with, and the log prior of their number if it is inferred."""
-    V, given = rows.n_features, estimator.n_components
-    if given is not None:
-        check_enough(rows, given)
-        if given > V:
-            raise ValueError(f"n_components={given} orthonormal topics need as many features, but X has {V}.")
-        return given, None
+def _set_up_unknown(
+    estimator: Any, sampler: BaseSampler, rows: Directions, alpha: float, is_learned: bool, key: np.uint64
+) -> OrthogonalSetup:
+    """The same with a number of topics to be inferred, which begins where short runs find the best one."""
+    log_prior = _log_prior_of_number(estimator, sampler, rows)
+    given = None if is_learned else float(estimator.document_concentration)
+    with Workers(estimator.n_jobs) as workers:
+        of_start = subkey(key, Purpose.START)
+        start = best_start(rows, alpha, given, log_prior, estimator.n_doc_samples, of_start, workers)
+    n_components = len(start.topics)
+    metric = np.ones(1), np.zeros(n_components)
+    return OrthogonalSetup(rows, alpha, n_components, log_prior, start.concentration, is_learned, *metric, start)
+
+
+def _checked_number(estimator: Any, rows: Directions) -> int:
+    """The number of topics that is given."""
+    V, given, limit = rows.n_features, estimator.n_components, estimator.max_components
+    if limit is not None and given > limit:
+        raise ValueError(
+            f"n_components={given} is more than max_components={limit}: give one of them, or a higher max_components."
+        )
+    check_enough(rows, given)
+    if given > V:
+        raise ValueError(f"n_components={given} orthonormal topics need as many features, but X has {V}.")
+    return int(given)
+
+
+def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: Directions) -> np.ndarray:
+    """Log prior of the number of topics, if it is inferred."""
     if not isinstance(sampler, ColumnGibbs):
         raise ValueError(
             f"n_components=None needs sampler='gibbs': {type(sampler).__name__} moves topics, but not their number."
         )
-    check_enough(rows, _FIRST)
+    check_enough(rows, 1)
+    V = rows.n_features
     most = min(V, len(rows.directed), _MOST) if estimator.max_components is None else min(V, estimator.max_components)
     log_prior = -float(estimator.n_components_penalty) * np.arange(most + 1.0)
     log_prior[0] = -np.inf  # documents need a topic
-    return _FIRST, log_prior
+    return log_prior

@@ -109,5 +109,8 @@ def follow(state: State, before: SphericalModel, after: SphericalModel) -> None:
     if getattr(memory, "anchor", None) is not None:
         memory.anchor[...] *= ratio[:, None]
         memory.anchor_gradient[...] /= ratio[:, None]
+    if getattr(memory, "running", None) is not None:
+        scale = np.broadcast_to(ratio[:, None], state.position.shape[1:]).ravel()
+        memory.running[...] /= scale**2 if memory.running.ndim == 2 else np.multiply.outer(scale, scale)
     if getattr(memory, "declared", False):
         memory.covariance.values[...] = after.noise_covariance()

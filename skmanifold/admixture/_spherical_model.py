@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..distributions import log_vmf_normalizer
 from ..manifolds import Sphere
@@ -229,6 +230,24 @@ class SphericalModel:
         self.workers.run(combine_columns, [(*words, word_topic, -scale * heard.drag, gradient) for words in tasks])
         add_pulls(*self.rows[:3], rows, heard.pull, scale, gradient)
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
+
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Gradients of each document's log likelihood in the position, (n, K, V), as means over draws of proportions.
+
+        `draws` is (n, n_draws, K), and `turned` what `turn` returned. Sums are not left to BLAS, which rounds
+        differently with other numbers of threads.
+        """
+        word_topic, gram = turned
+        documents = self._dense(rows)
+        shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
+        cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
+        drag = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, shares)
+        across = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", drag, word_topic)
+        return across * (self.concentrations.document / (draws.shape[1] * self.radii[:, None]))
+
+    def _dense(self, rows: np.ndarray) -> np.ndarray:
+        indptr, indices, data, V = self.rows
+        return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, V))[rows].toarray()
 
 
 def _relative_variance(rows: Directions) -> np.ndarray:

@@ -104,6 +104,17 @@ class MinibatchSAM(MinibatchTarget):
         self.chains.reference[rows] = draws.mean(axis=1)
         self._fill(rows, self._refer(rows, word_topic, gram), word_topic, out)
 
+    def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Gradient of a minibatch, and the deviations of its documents that estimate its covariance.
+
+        What draws of proportions add to the noise of the gradient is in them.
+        """
+        rows, turned = self._rows(keys), self.model.turn(position[0])
+        draws = np.empty((len(rows), self.n_draws, self.model.n_components))
+        self._fill(rows, self._move(rows, keys[0], *turned, draws), turned[0], out)
+        gradients = self.model.document_gradients(rows, draws, turned)
+        return self._centre(gradients[None], self.model.total_samples)
+
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
         """Estimate by how much the gradient at `position` exceeds that at the last `anchor`, from one minibatch."""
         rows = self._rows(keys)

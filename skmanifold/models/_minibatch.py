@@ -47,9 +47,9 @@ class MinibatchTarget:
         sample_rows(keys, Purpose.MINIBATCH, self.n_samples, rows)
         return rows
 
-    def _centre(self, samples: np.ndarray) -> np.ndarray:
+    def _centre(self, samples: np.ndarray, n_samples: int | None = None) -> np.ndarray:
         """Terms of sums over n rows, as deviations whose outer products add up to the covariance of (N / n) * sum."""
-        N, n = self.n_samples, samples.shape[1]
+        N, n = self.n_samples if n_samples is None else n_samples, samples.shape[1]
         if n == N:
             return np.zeros_like(samples, dtype=np.float64)
         if n < 2:

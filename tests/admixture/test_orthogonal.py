@@ -183,7 +183,13 @@ def test_a_limit_and_a_penalty_hold_the_number_down():
     dear = inferred(n_components_penalty=1e3, document_concentration=20.0).fit(X)
     assert dear.n_components_ == 1
     still = inferred(document_concentration=20.0).set_params(n_size_moves=0).fit(X)
-    assert still.n_components_posterior_.tolist() == [0, 1]
+    assert still.n_components_posterior_.max() == 1
+
+
+def test_a_number_above_the_limit_is_refused():
+    with pytest.raises(ValueError, match=r"^n_components=3 is more than max_components=2: give one of them"):
+        make(n_components=3, max_components=2).fit(small())
+    assert make(n_components=3, max_components=3).fit(small()).n_components_ == 3
 
 
 def test_minibatches_do_not_infer_the_number():

@@ -175,6 +175,21 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     assert np.std(each, axis=0).max() > 0.1 * np.abs(full).max()
 
 
+def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
+    model, topics = make_model(make_rows(7)), make_topics()
+    target = GivenRows(model, model.init_chains(0), KEY, 2, 3, False)
+    position = model.place(topics)[None]
+    gradients, estimates, out = [], [], np.empty_like(position)
+    for pair in combinations(model.directed, 2):
+        target.rows = np.array(pair)
+        deviations = target.grad_with_deviations(position, STEP_KEYS, out).reshape(2, -1)
+        np.testing.assert_allclose(out.ravel(), gradient_of(target, topics, STEP_KEYS).ravel(), rtol=1e-12)
+        gradients.append(out.ravel().copy())
+        estimates.append(deviations.T @ deviations)
+    expected = np.cov(np.transpose(gradients), ddof=0)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), expected, rtol=1e-8, atol=1e-10 * expected.max())
+
+
 def test_the_gram_matrix_that_is_known_is_that_of_the_topics():
     model, topics = make_model(make_rows(7)), make_topics()
     word_topic, gram = model.turn(model.place(topics))

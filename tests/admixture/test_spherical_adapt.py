@@ -6,7 +6,7 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
-from skmanifold import SphericalAdmixture
+from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
 from skmanifold.admixture._spherical_adapt import adapter, first_tuned, learn_concentration
 from skmanifold.admixture._spherical_model import Concentrations
 from skmanifold.admixture._spherical_passes import SphericalMinibatchPasses
@@ -79,6 +79,20 @@ def test_the_noise_that_is_declared_is_that_of_minibatches():
 
 
 # --- what does not matter ---------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [SphericalAdmixture, OrthogonalSphericalAdmixture])
+def test_the_noise_that_minibatches_estimate_is_compensated(kind):
+    """Also while burn-in moves the topics to other radii."""
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 12)) * (rng.random((120, 12)) < 0.5) + 0.01
+    options = {"batch_size": 4, "max_iter": 100, "burn_in": 40, "thin": 1, "document_concentration": 60.0}
+    sampler = SGGMC(0.5, friction=0.5, n_steps=1, noise_covariance="fisher")
+    compensated = kind(3, random_state=0, sampler=sampler, **options).fit(X)
+    assert compensated.posterior_["temperature"].mean() == pytest.approx(1, abs=0.18)
+    raw = kind(3, random_state=0, sampler=sampler.set_params(noise_covariance=None), **options).fit(X)
+    assert raw.posterior_["temperature"].mean() > 1.25
 
 
 def fit(X, **options):

@@ -244,6 +244,34 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     assert np.std(each, axis=0).min() > 1e-3 * np.abs(full).max(axis=1).min()
 
 
+def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
+    model, topics = make_model(make_rows(7)), make_topics(K)
+    target = GivenRows(model, wandered(model), KEY, 2, 3, False)
+    position = (topics * model.radii[:, None])[None]
+    gradients, estimates, out = [], [], np.empty_like(position)
+    for pair in combinations(model.directed, 2):
+        target.rows, target.chains = np.array(pair), wandered(model)
+        deviations = target.grad_with_deviations(position, STEP_KEYS, out).reshape(2, -1)
+        target.chains = wandered(model)
+        np.testing.assert_allclose(out.ravel(), gradient_of(target, topics, STEP_KEYS).ravel(), rtol=1e-12)
+        gradients.append(out.ravel().copy())
+        estimates.append(deviations.T @ deviations)
+    expected = np.cov(np.transpose(gradients), ddof=0)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), expected, rtol=1e-8, atol=1e-10 * expected.max())
+
+
+def test_the_noise_of_a_stream_is_that_of_all_its_documents():
+    X, topics = make_rows(7), make_topics(K)
+    model, all_of_them = make_model(X, total_samples=50), make_model(X)
+    position, out = (topics * model.radii[:, None])[None], np.empty((1, K, V))
+    deviations = MinibatchSAM(model, model.init_chains(0), KEY, None, 3, False).grad_with_deviations(
+        position, STEP_KEYS, out
+    )
+    assert np.abs(deviations).max() > 0
+    exact = MinibatchSAM(all_of_them, model.init_chains(0), KEY, None, 3, False)
+    assert not exact.grad_with_deviations(position, STEP_KEYS, out).any()
+
+
 def test_differences_to_an_anchor_have_the_same_mean_and_less_noise():
     X = make_rows(7)
     model = make_model(X, radii=[2.0, 3.0, 5.0], alpha=10 * ALPHA)  # such proportions are nearly known
