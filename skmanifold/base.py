@@ -22,6 +22,7 @@ from .persistence import SavesItself
 from .samplers import BaseSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
 from .utils._interrupts import plain_interrupts
+from .utils._plain_numbers import PlainNumbers
 from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
 from .utils._typing import fit_context
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
+class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass lists the samplers it knows by their short names in ``_samplers``. The constructor parameter `sampler`

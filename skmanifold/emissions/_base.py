@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._conditions import Array
 from ..utils._csr import Counts, validate_counts, whole_counts
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
 
@@ -35,7 +36,7 @@ class TokenCounts(Protocol):
 _CELLS_AT_ONCE = 1 << 17  # of sums by blocks: a megabyte
 
 
-class BaseEmission(BaseEstimator):
+class BaseEmission(PlainNumbers, BaseEstimator):
     """Base class of emissions: how rows, or tokens, are distributed given their component.
 
     The constructor holds hyperparameters of the conjugate prior, nothing of the data.

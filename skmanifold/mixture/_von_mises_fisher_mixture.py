@@ -19,6 +19,7 @@ from ..callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_est
 from ..distributions import VonMisesFisher
 from ..persistence import SavesItself
 from ..utils._directions import Directions, as_directions, validate_directions
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers, split_range
@@ -32,7 +33,7 @@ _BLOCK_ROWS = 2048  # of a prediction
 
 
 @fitted_mixture
-class VonMisesFisherMixture(SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator):
+class VonMisesFisherMixture(PlainNumbers, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher laws: clusters of directions, as of documents by their words.
 
     Rows of X count by their direction alone, :math:`x_i` of unit length in :math:`\mathbb{R}^V`; what they have in
