@@ -94,7 +94,7 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         (n_components, 1) gives each topic a number. "auto" learns one number during burn-in. None is 0.1.
     batch_size : int, default=50
         Samplers by minibatches only: documents of a minibatch in `fit`, drawn without replacement at each step. None is
-        all.
+        all. Other samplers warn where it is set.
     n_local_sweeps : int, default=20
         Samplers by minibatches only: sweeps of Gibbs sampling within each document of a minibatch.
     n_local_burn_in : int, default=10
@@ -302,6 +302,11 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         Returns
         -------
         self : StochasticLDA
+
+        Warns
+        -----
+        UserWarning
+            If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by passes.
 
         Raises
         ------

@@ -41,7 +41,8 @@ class LearnsTopicsFromStreams:
         they go on from the fitted ones, scaled to `total_samples`.
 
         The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
-        `fit` left them. ``components_`` is then the mean of draws in the second half of the stream.
+        `fit` left them. SCIR begins, in a stream as in `fit`, with topics of the first minibatch after two passes of
+        ESCA over it. ``components_`` is then the mean of draws in the second half of the stream.
 
         There only if the sampler takes minibatches.
 

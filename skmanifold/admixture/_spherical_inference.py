@@ -199,12 +199,11 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         names = column_names(self, self.components_.shape[1], feature_names)
-        return [
-            TopicWords(
-                *([(names[i], float(topic[i])) for i in columns] for columns in top_words_by_sign(topic, n_words))
-            )
-            for topic in self.components_
-        ]
+        topics = []
+        for topic in self.components_:
+            high, low = ([(names[i], float(topic[i])) for i in part] for part in top_words_by_sign(topic, n_words))
+            topics.append(TopicWords(high, low))
+        return topics
 
     def _integrate(self, rows: Directions, topics: list[np.ndarray]) -> Iterator[Any]:
         """Log densities and mean proportions of documents, for one set of topics after the other."""
