@@ -1,7 +1,7 @@
 """How long a stream must be: held-out perplexity of streams of docstrings, and planted topics after a few epochs.
 
-Minibatches of 100 docstrings with hashed words through ``partial_fit``, beside the perplexity of the training documents'
-word frequencies. Then the mean cosine of ten planted topics with those found in 2,000 documents, three epochs of
+Minibatches of 100 docstrings with hashed words through ``partial_fit``, compared with the word frequencies of the
+training documents. Then the mean cosine of ten planted topics with those found in 2,000 documents, three epochs of
 minibatches of 50.
 
     python benchmarks/lda_short_streams.py
