@@ -15,6 +15,7 @@ from skmanifold import (
     SubspaceMixture,
     VonMisesFisherMixture,
 )
+from skmanifold.datasets import make_categorical_mixture, make_lda_corpus, make_spherical_admixture
 from skmanifold.emissions import Poisson
 from skmanifold.manifolds import Sphere
 from skmanifold.samplers import ESCA, HMC, SCIR, SVRG, PolynomialDecay
@@ -74,3 +75,11 @@ def test_samplers_schedules_emissions_and_manifolds_keep_plain_numbers(value):
     given = value.get_params(deep=False).values()
     assert not any(isinstance(number, np.number) for number in given)
     assert not any(isinstance(number, np.number) for number in clone(value).get_params(deep=False).values())
+
+
+@pytest.mark.parametrize("make", [make_categorical_mixture, make_lda_corpus, make_spherical_admixture])
+def test_narrow_numbers_make_the_same_data(make):
+    sizes = {"n_samples": 300, "n_features": 120, "n_components": 100}
+    narrow_sizes = {"n_samples": np.int16(300), "n_features": np.int8(120), "n_components": np.int8(100)}
+    data, same = (make(**given, random_state=0).data for given in (sizes, narrow_sizes))
+    assert abs(data - same).sum() == 0
