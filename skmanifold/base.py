@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,9 +21,10 @@ from .inference._driver import Chain, best_chain, run_chains
 from .inference._schedule import Schedule
 from .inference._shards import ShardedModel
 from .persistence import SavesItself
-from .samplers import BaseSampler, State
+from .samplers import BaseSampler, ManifoldSampler, State
 from .samplers._resolve import named_sampler, resolve_sampler
 from .utils._interrupts import plain_interrupts
+from .utils._plain_numbers import PlainNumbers
 from .utils._sklearn import CALLBACK_STATE
 from .utils._threads import Workers
 from .utils._typing import fit_context
@@ -31,6 +34,7 @@ __all__ = [
     "Schedule",
     "all_or_nothing",
     "best_chain",
+    "draws_parameters",
     "fit_context",
     "rows_to_fit",
     "stack_draws",
@@ -38,7 +42,7 @@ __all__ = [
 ]
 
 
-class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
+class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass lists the samplers it knows by their short names in ``_samplers``. The constructor parameter `sampler`
@@ -49,6 +53,7 @@ class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
     _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
     _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
+    _read_by: ClassVar[dict[str, Callable[[Any], bool]]] = {}  # parameters that some samplers alone read, and which
     _pass_report: PassReport  # while it is fitted
     sampler_: BaseSampler
     log_density_trace_: np.ndarray
@@ -85,10 +90,25 @@ class BaseSampledEstimator(SavesItself, CallbackSupportMixin, BaseEstimator):
         return named_sampler(name, self._by_name(), self._whose)
 
     def _resolve_sampler(self) -> BaseSampler:
-        """A fresh, validated sampler from the constructor's `sampler`."""
+        """A fresh, validated sampler from the constructor's `sampler`; warns of what it does not read."""
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
-        return resolve_sampler(self.sampler, self._by_name(), self._whose, wanted)
+        sampler = resolve_sampler(self.sampler, self._by_name(), self._whose, wanted)
+        self._warn_of_unread(sampler)
+        return sampler
+
+    def _warn_of_unread(self, sampler: BaseSampler) -> None:
+        """Warn of parameters that were set, away from their defaults, and that this sampler does not read."""
+        defaults = signature(type(self)).parameters
+        for name, reads in self._read_by.items():
+            value = getattr(self, name)
+            if value is not None and value != defaults[name].default and not reads(sampler):
+                able = [repr(known) for known, kind in self._samplers.items() if reads(kind())]
+                warnings.warn(
+                    f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
+                    UserWarning,
+                    stacklevel=6,
+                )
 
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
         return {name: partial(self._named, name) for name in self._samplers}
@@ -198,6 +218,11 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before, **kept)
         raise
+
+
+def draws_parameters(sampler: BaseSampler) -> bool:
+    """Whether a sampler draws what `score` averages over, and does not estimate it."""
+    return isinstance(sampler, ManifoldSampler) or sampler.draws_parameters
 
 
 def takes_minibatches(estimator: BaseSampledEstimator) -> bool:

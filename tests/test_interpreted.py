@@ -72,7 +72,9 @@ def print_figures():
     directions = X.toarray()[:12, :6] - 0.5
     for sampler in SphericalAdmixture._samplers:
         settings = {"max_iter": 3, "n_doc_samples": 2, "batch_size": 5, "n_importance_draws": 20, "random_state": 0}
-        topics = SphericalAdmixture(2, sampler=sampler, doc_topic_prior=3.0, **settings).fit(directions)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"(batch_size|n_doc_samples)=\d+ has no effect", UserWarning)
+            topics = SphericalAdmixture(2, sampler=sampler, doc_topic_prior=3.0, **settings).fit(directions)
         print("on spheres", sampler, *topics.components_.ravel().round(6))
     print("held out", *topics.score_samples(directions[:3]).round(4))
     kinds = VonMisesFisherMixture(2, random_state=0).fit(directions)

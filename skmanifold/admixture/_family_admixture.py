@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
 from ..callbacks._hooks import rows_to_fit
 from ..emissions import EMISSIONS, BaseEmission
 from ..emissions._estimator import WithEmission
@@ -183,6 +183,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
+    _read_by = {"n_predictive_draws": draws_parameters}  # noqa: RUF012
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["read_tokens", "bind_tokens"])],

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ..emissions import EMISSIONS, BaseEmission
 from ..inference._proportions import infer_proportions
 from ..metrics import document_completion
-from ..metrics._held_out import split_tokens
+from ..metrics._held_out import complete_documents, split_tokens
 from ..samplers import BaseSampler
 from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
@@ -182,19 +182,57 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         ValueError
             If no row has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
         """
+        completion, held_out, log_scale = self._completion(X)
+        completed = document_completion(**completion)
+        if log_scale is None:
+            return completed.log_likelihood
+        return (
+            completed.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / completed.n_tokens
+        )
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Held-out log likelihood of each row, the sums behind `score`.
+
+        Half of a row's tokens give its proportions, and this is the log probability of the other half (for "gaussian"
+        the log density of their vectors), in nats per row: of n tokens ``n - n // 2`` are scored. `score` is the sum
+        over rows divided by the number of scored tokens.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            Sums of natural logarithms; 0 for a row under two tokens, of which none is scored.
+        """
+        completion, held_out, log_scale = self._completion(X)
+        sums = complete_documents(**completion).log_likelihood
+        if log_scale is None:
+            return sums
+        scales = sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=completion["X"].shape)
+        return sums + scales @ log_scale
+
+    def _completion(self, X) -> tuple[dict[str, Any], Counts, np.ndarray | None]:
+        """The arguments of a document completion, its held-out tokens and the logarithms of their scales."""
         check_is_fitted(self)
         tokens = self._read_again(X)
         words, log_scale = on_one_scale(self._predictive())
         seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
         table = sp.csr_array((tokens.counts, tokens.indices, tokens.indptr), shape=(tokens.n_rows, tokens.n_features))
-        completed = document_completion(words, table, self.doc_topic_prior_, random_state=seed, n_jobs=self.n_jobs)
-        if log_scale is None:
-            return completed.log_likelihood
-        with Workers(self.n_jobs) as workers:
-            held_out = split_tokens(tokens, root_key(seed), workers)[1]  # the same once more, for their scales
-        return (
-            completed.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / completed.n_tokens
-        )
+        completion = {
+            "topic_word": words,
+            "X": table,
+            "doc_topic_prior": self.doc_topic_prior_,
+            "random_state": seed,
+            "n_jobs": self.n_jobs,
+        }
+        held_out = tokens
+        if log_scale is not None:
+            with Workers(self.n_jobs) as workers:
+                held_out = split_tokens(tokens, root_key(seed), workers)[1]  # the same once more, for their scales
+        return completion, held_out, log_scale
 
     @available_if(has_perplexity)
     def perplexity(self, X: MatrixLike) -> float:
@@ -216,7 +254,7 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         kind = _kind(self.emission)
         if kind.has_vector_tokens or kind.has_missing_tokens:
             raise AttributeError(
-                f"pyLDAvis shows probabilities of words, which emission={self.emission!r} does not have: use "
+                f"A list of topics shows probabilities of words, which emission={self.emission!r} does not have: use "
                 "'multinomial' or 'poisson'."
             )
         return True

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..base import BaseSampledEstimator, all_or_nothing, draws_parameters
 from ..callbacks._hooks import rows_to_fit
-from ..datasets import Corpus
+from ..inference._corpus_blocks import Stored
 from ..inference._distributed import active_session
 from ..inference._draw_store import DrawStore
 from ..inference._open_shards import checkpoints_of
 from ..inference._proportions import check_doc_topic_prior
 from ..inference._schedule import Schedule
-from ..inference._statistics_stream import advance_statistics
 from ..models import check_compatible, seen_by
 from ..samplers import (
     CVB0,
@@ -37,27 +35,26 @@ from ..utils._csr import Counts
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers
-from ..utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ..utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, fit_context
 from ._lda_adapt import adapter
-from ._lda_estimate import fitted_topics, prior_attributes
+from ._lda_estimate import fitted_topics
 from ._lda_fitted import fitted_topics as holds_topics
 from ._lda_minibatch import MinibatchLDA
 from ._lda_model import LDAModel
+from ._lda_partial_fit import LearnsTopicsFromStreams, Priors
 from ._lda_passes import MinibatchPasses, add_topics, record_topics
 from ._lda_shards import shard_corpus
-from ._lda_streams import TopicStream
 from ._token_shards import is_elsewhere
-from ._topic_counts import TopicPrior, add_counts, scale_counts
+from ._topic_counts import TopicPrior, add_counts
 from ._topic_inference import TopicInference
 from ._topic_uncertainty import TopicUncertainty
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-Priors = tuple[np.ndarray, TopicPrior]
-Documents: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | DaskLike
+Documents: TypeAlias = Stored | DaskLike
 
 
 @holds_topics
-class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
+class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation: topics of documents, fitted by a sampler of choice.
 
     Document :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, topic :math:`k` has word
@@ -97,7 +94,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         (n_components, 1) gives each topic a number. "auto" learns one number during burn-in. None is 0.1.
     batch_size : int, default=50
         Samplers by minibatches only: documents of a minibatch in `fit`, drawn without replacement at each step. None is
-        all.
+        all. Other samplers warn where it is set.
     n_local_sweeps : int, default=20
         Samplers by minibatches only: sweeps of Gibbs sampling within each document of a minibatch.
     n_local_burn_in : int, default=10
@@ -216,6 +213,10 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         "sgld": {"step_size": 0.01},
         "sghmc": {"step_size": 0.1, "scheme": "euler"},
     }
+    _read_by = {  # noqa: RUF012
+        **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), lambda s: isinstance(s, ManifoldSampler)),
+        "n_predictive_draws": draws_parameters,
+    }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
@@ -302,6 +303,11 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         -------
         self : StochasticLDA
 
+        Warns
+        -----
+        UserWarning
+            If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by passes.
+
         Raises
         ------
         ValueError
@@ -350,93 +356,6 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         if checkpoints:
             checkpoints.remove()
         return self
-
-    @available_if(takes_minibatches)
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of documents.
-
-        With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
-        the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
-        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
-        `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
-        they go on from the fitted ones, scaled to `total_samples`.
-
-        The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
-        `fit` left them. ``components_`` is then the mean of draws in the second half of the stream.
-
-        There only if the sampler takes minibatches.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : StochasticLDA
-
-        Raises
-        ------
-        ValueError
-            If X has negative or non-finite values, no tokens at all or too many (as in `fit`), or its width or
-            `n_components` or the sampler is not what it was when fitting began.
-        """
-        with all_or_nothing(self):
-            return self._partial_fit(X)
-
-    def _partial_fit(self, X):
-        begins = not self.__sklearn_is_fitted__()
-        sampler = self._resolve_sampler()
-        if begins and any(self._auto()):
-            raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
-        if not begins and self.n_components != self._n_features_out:
-            raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
-        by_minibatch = isinstance(sampler, ManifoldSampler)
-        changes = self._stream.kind is not type(sampler) if self._stream else by_minibatch
-        if changes and not begins:
-            was = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
-        key = root_key(self.random_state) if begins else self._key
-        t = 0 if begins else self.n_batch_iter_
-        counts = self._whole_counts(X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins)
-        priors = self._priors(counts.n_features, learned=not begins)
-        if by_minibatch:
-            fitted = self._advance_draws(sampler, counts, priors, key, t)
-        else:
-            fitted = self._advance_counts(sampler, counts, priors, key, t)
-        for name in ("_posterior", "log_density_trace_", "n_iter_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(fitted, **prior_attributes(*priors))
-        self._key, self.sampler_, self.n_batch_iter_ = key, sampler, t + 1
-        return self
-
-    def _advance_counts(self, sampler: BaseSampler, counts: Counts, priors: Priors, key: np.uint64, t: int) -> dict:
-        before = None
-        if self._topic_counts is not None:
-            before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
-        rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        with Workers(self.n_jobs) as workers:
-            model = LDAModel(counts, *priors, workers)
-            check_compatible(sampler, model, self._samplers.values())
-            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
-        counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.total_samples}
-        return {**counted, "_estimate": state.position, "_stream": None}
-
-    def _advance_draws(self, sampler: ManifoldSampler, counts: Counts, priors: Priors, key: np.uint64, t: int) -> dict:
-        if getattr(sampler, "control_variate", None) is not None:
-            raise ValueError(f"control_variate={sampler.control_variate!r} needs all documents: it is not for streams.")
-        if self._stream and any(state.latents is not None for state in self._stream.states):
-            raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model = self._make_minibatches(sampler, counts, priors, kernel_workers)
-            stream = self._stream or TopicStream.begin(sampler, model, key, self.n_chains)
-            if t == 0:
-                stream = stream.storing(self._draw_store(counts.n_features))
-            stream = stream.after_batch(sampler, model, chain_workers)
-        return {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
 
     def _auto(self) -> tuple[bool, bool]:
         return isinstance(self.doc_topic_prior, str), isinstance(self.topic_word_prior, str)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..manifolds import PositiveOrthant
 from ..models._minibatch import MinibatchTarget
+from ..samplers import ESCA
 from ..samplers._lazy_rows import make_row_prior
 from ..utils._csr import Counts
 from ..utils._njit import njit
@@ -18,6 +19,9 @@ from ._lda_documents import Documents, make_word_table, sample_documents, take_d
 from ._lda_model import LDAModel
 from ._topic_counts import TopicCounts, TopicPrior
 
+# Passes over the first minibatch. With none a stream takes long to tell topics apart; with many it begins at topics
+# that this minibatch alone has, and leaves them as slowly.
+_FIRST_SWEEPS = 2
 _LEAST = 1e-290  # of a weight: its inverse, times a prior, must be finite
 
 
@@ -138,6 +142,15 @@ class MinibatchLDA(MinibatchTarget):
         documents = self.total_samples / self.counts.n_rows * (self.n_samples / len(rows))
         scale = documents / (self.n_sweeps - self.n_burn_in)
         return Minibatch(rows, take_documents(self.counts, rows, self._slots), scale)
+
+    def guess_counts(self, key: np.uint64) -> tuple[Minibatch, TopicCounts]:
+        """A minibatch and counts of its words from which a chain can begin: a few passes of ESCA over it alone."""
+        batch = self.choose_batch(key)
+        indptr, pairs, pair_counts = batch.documents[:3]
+        counts = Counts(indptr, batch.words[pairs], pair_counts, self.counts.n_features)
+        model = LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers)
+        found = ESCA(n_first_sweeps=_FIRST_SWEEPS).init_stream(model, key, 1.0).statistics
+        return batch, found._replace(indptr=np.append(found.indptr[batch.words], found.indptr[-1]))
 
     def count_batch(self, batch: Minibatch, log_weights, log_totals, key) -> TopicCounts:
         """Counts of the topics of fresh documents, summed over the kept sweeps."""

@@ -11,9 +11,10 @@ from ..inference._driver import Chain
 from ..models import seen_by
 from ..samplers import BaseSampler, ManifoldSampler, State
 from ..samplers._lazy_rows import LazyRows
-from ..samplers._scir_rows import log_totals, settle
+from ..samplers._scir_rows import begin_at, log_totals, settle
 from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._declared import holds
+from ..utils._random import Purpose, subkey
 from ._lda_minibatch import MinibatchLDA
 from ._log_topics import LogTopics
 
@@ -49,8 +50,15 @@ class MinibatchPasses(BaseSampler):
         self.sampler = sampler
 
     def init(self, model: MinibatchLDA, key: np.uint64) -> State:
-        """The sampler's own beginning."""
-        return self.sampler.init(seen_by(self.sampler, own(model)), np.array([key], np.uint64))
+        """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
+        model = own(model)
+        state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
+        if not isinstance(state.memory, LazyRows) or state.latents is not None:
+            return state
+        key = subkey(key, Purpose.INITIAL_LATENTS)
+        batch, counts = model.guess_counts(key)
+        scale = batch.scale * (model.n_sweeps - model.n_burn_in)
+        return begin_at(model, state, batch.words, counts, scale, key)
 
     def step(self, model: MinibatchLDA, state: State) -> State:
         """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""

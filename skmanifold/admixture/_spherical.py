@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
 from ..callbacks._hooks import rows_to_fit
 from ..inference._draw_store import DrawStore
 from ..inference._schedule import Schedule
@@ -191,6 +191,11 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "gmc_gibbs": {"step_size": 0.1, "n_steps": 10},
     }
     _concentration = [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")]  # noqa: RUF012
+    _read_by = {  # noqa: RUF012
+        "batch_size": lambda sampler: not isinstance(sampler, (GMC, MeanField)),
+        "n_doc_samples": draws_parameters,
+        "n_predictive_draws": draws_parameters,
+    }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],

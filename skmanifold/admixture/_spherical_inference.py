@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -18,13 +18,7 @@ from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike
 from ..utils._validation import check_array
-
-
-class TopicWords(NamedTuple):
-    """What describes a topic: words and their entries, the largest first."""
-
-    positive: list[tuple[Any, float]]
-    negative: list[tuple[Any, float]]
+from ._topic_words import TopicWords, column_names, top_words_by_sign
 
 
 class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -204,15 +198,10 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             absolute value first.
         """
         check_is_fitted(self)
-        n_features = self.components_.shape[1]
-        names: Any = getattr(self, "feature_names_in_", range(n_features)) if feature_names is None else feature_names
-        if len(names) != n_features:
-            raise ValueError(f"feature_names has {len(names)} names for {n_features} features.")
+        names = column_names(self, self.components_.shape[1], feature_names)
         topics = []
         for topic in self.components_:
-            order = np.argsort(topic, kind="stable")
-            low = [(names[i], float(topic[i])) for i in order[:n_words] if topic[i] < 0]
-            high = [(names[i], float(topic[i])) for i in order[::-1][:n_words] if topic[i] > 0]
+            high, low = ([(names[i], float(topic[i])) for i in part] for part in top_words_by_sign(topic, n_words))
             topics.append(TopicWords(high, low))
         return topics
 

@@ -10,8 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..inference._corpus_blocks import Stored, count_blocks, read_corpora
 from ..inference._proportions import infer_proportions
+from ..inference._sources import corpora_of
 from ..metrics import document_completion
+from ..metrics._held_out import complete_documents
 from ..models._topic_word import TopicWord, as_topic_word
 from ..samplers import BaseSampler, ManifoldSampler
 from ..utils._csr import (
@@ -24,7 +27,7 @@ from ..utils._csr import (
 )
 from ..utils._random import Purpose, subkey
 from ..utils._threads import Workers
-from ..utils._typing import ArrayLike, Ignored, MatrixLike
+from ..utils._typing import ArrayLike, Ignored
 from ..utils._validation import check_array
 from ._topic_counts import TopicCounts
 from ._topic_page import TopicPage
@@ -40,6 +43,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     """
 
     n_jobs: int | None
+    n_features_in_: int
     n_predictive_draws: int
     sampler_: BaseSampler
     doc_topic_prior_: np.ndarray
@@ -81,13 +85,14 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _n_features_out(self) -> int:
         return len(self.doc_topic_prior_)
 
-    def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
+    def transform(self, X: Stored, average_draws: bool = False) -> np.ndarray:
         """Topic proportions of documents.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; fractions are weights.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of
+            several, is read from disk in blocks, with the same result as in memory.
         average_draws : bool, default=False
             Average the proportions over the topics' draws that `score` uses, instead of those of ``components_``: for
             samplers that draw the topics. The time is as many times as long.
@@ -99,13 +104,14 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         return self._infer(X, average_draws)
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: Stored) -> np.ndarray:
         """The dominant topic of each document.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; fractions are weights.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of
+            several, is read from disk in blocks, with the same result as in memory.
 
         Returns
         -------
@@ -116,7 +122,16 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _infer(self, X, average_draws):
         check_is_fitted(self)
-        counts = as_counts(validate_counts(self, X, reset=False))
+        if corpora := corpora_of(X):
+            out = np.empty((sum(map(len, corpora)), self._n_features_out))
+            end = 0
+            for counts in count_blocks(corpora, self.n_features_in_):
+                start, end = end, end + counts.n_rows
+                out[start:end] = self._infer_counts(counts, average_draws)
+            return out
+        return self._infer_counts(as_counts(validate_counts(self, X, reset=False)), average_draws)
+
+    def _infer_counts(self, counts: Counts, average_draws: bool) -> np.ndarray:
         with Workers(self.n_jobs) as workers:
             if average_draws:
                 return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
@@ -142,7 +157,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
         return mix_topics(topics, proportions)
 
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
+    def score(self, X: Stored, y: Ignored = None) -> float:
         """Mean held-out log likelihood per token, by document completion: higher is better.
 
         Half of each document's tokens, chosen by its content, give its proportions; the other half is scored
@@ -152,9 +167,10 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
             Counts of words in documents; documents under two tokens are left out. A count of 2.3 is three tokens, with
-            the weights 1, 1 and 0.3.
+            the weights 1, 1 and 0.3. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is read from disk in
+            blocks, with the same result as in memory.
         y : None
             Ignored.
 
@@ -168,38 +184,68 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ValueError
             If no document has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
         """
-        return self._complete(X).log_likelihood
+        return document_completion(**self._completion(X)).log_likelihood
 
-    def perplexity(self, X: MatrixLike) -> float:
+    def perplexity(self, X: Stored) -> float:
         """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents; a :class:`~skmanifold.datasets.Corpus`, or a list of several, is
+            read from disk in blocks, with the same result as in memory.
 
         Returns
         -------
         perplexity : float
             The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
         """
-        return self._complete(X).perplexity
+        return document_completion(**self._completion(X)).perplexity
 
-    def _complete(self, X):
+    def score_samples(self, X: Stored) -> np.ndarray:
+        """Held-out log likelihood of each document, the sums behind `score`.
+
+        Half of a document's tokens give its proportions, and this is the log probability of the other half, in nats
+        per document: of n tokens ``n - n // 2`` are scored. `score` is the sum over documents divided by the number
+        of scored tokens.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents; a :class:`~skmanifold.datasets.Corpus`, or a list of several, is read from
+            disk in blocks, with the same result as in memory.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            Sums of natural logarithms; 0 for a document under two tokens, of which none is scored.
+        """
+        return complete_documents(**self._completion(X)).log_likelihood
+
+    def _completion(self, X) -> dict[str, Any]:
+        """The arguments of a document completion."""
         check_is_fitted(self)
-        csr = validate_counts(self, X, reset=False)
-        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
-        return document_completion(
-            self._predictive(), csr, self.doc_topic_prior_, random_state=seed, n_jobs=self.n_jobs
-        )
+        return {
+            "topic_word": self._predictive(),
+            "X": X if corpora_of(X) else validate_counts(self, X, reset=False),
+            "doc_topic_prior": self.doc_topic_prior_,
+            "random_state": int(subkey(self._key, Purpose.INFERENCE)) % 2**32,
+            "n_jobs": self.n_jobs,
+        }
 
     def _predictive(self) -> list[TopicWord]:
         """The topics that predict: evenly spaced draws, or the estimate where there are none."""
         return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
-        csr = validate_counts(self, X, reset=reset)
-        counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=5)
+        if corpora := corpora_of(X):
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)
+                self.n_features_in_ = corpora[0].shape[1]
+            counts = read_corpora(corpora, self.n_features_in_)
+        else:
+            csr = validate_counts(self, X, reset=reset)
+            counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=5)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         check_tokens(counts)

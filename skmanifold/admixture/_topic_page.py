@@ -1,4 +1,4 @@
-"""Topics on the page that pyLDAvis makes."""
+"""Topics as lists of words, and on the page that pyLDAvis makes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils._typing import ArrayLike, MatrixLike, available_if
+from ._topic_words import column_names, top_columns
 
 
 def _shows_words(estimator: TopicPage) -> bool:
@@ -14,11 +15,46 @@ def _shows_words(estimator: TopicPage) -> bool:
 
 
 class TopicPage:
-    """Method of an estimator with topics of words; not public."""
+    """Methods of an estimator with topics of words; not public."""
+
+    components_: Any
 
     def _has_words(self) -> bool:
         """Whether rows are counts of words; raises an AttributeError, saying why, if they are not."""
         return True
+
+    @available_if(_shows_words)
+    def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
+        """The most probable words of each topic.
+
+        Only where rows are counts of words.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Most words of a topic.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns, such as ``vectorizer.get_feature_names_out()`` or ``corpus.vocabulary``; None is
+            ``feature_names_in_``, or their numbers.
+
+        Returns
+        -------
+        topics : list of lists of (name, probability)
+            For each topic its words and their entries of ``components_``, the most probable first; equally probable
+            ones in the order of the columns.
+
+        Raises
+        ------
+        ValueError
+            If `n_words` is below 1, or there are not as many names as columns.
+        """
+        check_is_fitted(self)
+        entries = self.components_
+        names = column_names(self, entries.shape[1], feature_names)
+        return [
+            [(names[i], float(topic[i])) for i in columns]
+            for topic, columns in zip(entries, top_columns(entries, n_words), strict=True)
+        ]
 
     @available_if(_shows_words)
     def to_pyldavis(

@@ -85,6 +85,7 @@ def make_categorical_mixture(
     sizes = {"n_samples": n_samples, "n_features": n_features, "n_components": n_components}
     for name, value in (sizes | {"n_categories": n_categories}).items():
         _check_size(name, value)
+    n_samples, n_features, n_components = map(int, sizes.values())  # numpy's narrow numbers overflow
     _check_number("category_prior", category_prior)
     _check_number("missing", missing, zero=True)
     if missing >= 1:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
 from ..utils._conditions import Array
 from ..utils._csr import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
 
@@ -39,7 +40,7 @@ class NoModeError(ValueError):
     """Rows and prior leave parameters of a component without a mode."""
 
 
-class BaseEmission(BaseEstimator):
+class BaseEmission(PlainNumbers, BaseEstimator):
     """Base class of emissions: how rows, or tokens, are distributed given their component.
 
     The constructor holds hyperparameters of the conjugate prior, nothing of the data.

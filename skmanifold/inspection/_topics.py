@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from ..admixture._topic_posterior import STABLE_SIMILARITY, match_chains
+from ..admixture._topic_words import column_names, top_columns, top_words_by_sign
 from ..inference._intervals import check_level
 from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..utils._typing import ArrayLike
@@ -152,13 +153,7 @@ class TopicDisplay:
         pyplot(f"{cls.__name__}.from_estimator")
         found = _topics_of(estimator)
         entries = found.entries
-        names: Any = (
-            getattr(estimator, "feature_names_in_", range(entries.shape[1])) if feature_names is None else feature_names
-        )
-        if len(names) != entries.shape[1]:
-            raise ValueError(f"feature_names has {len(names)} names for {entries.shape[1]} features.")
-        if n_words < 1:
-            raise ValueError(f"n_words must be at least 1; got {n_words}.")
+        names = column_names(estimator, entries.shape[1], feature_names)
         check_level(level)
         chosen = np.arange(len(entries)) if topics is None else np.atleast_1d(topics)
         if not len(chosen) or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(entries):
@@ -295,12 +290,10 @@ def _topics_of(estimator: Any) -> _Topics:
 
 def _top_words(entries: np.ndarray, n_words: int, has_signs: bool) -> np.ndarray:
     """Columns from the top of a panel: the largest first; of signed ones, the most negative last."""
-    falling = np.argsort(-entries, kind="stable")
-    top = falling[:n_words]
     if not has_signs:
-        return top
-    bottom = falling[-n_words:]
-    return np.concatenate([top[entries[top] > 0], bottom[entries[bottom] < 0]])
+        return top_columns(entries[np.newaxis], n_words)[0]
+    high, low = top_words_by_sign(entries, n_words)
+    return np.concatenate([high, low[::-1]])
 
 
 def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:

@@ -8,8 +8,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..utils._plain_numbers import PlainNumbers
 
-class Manifold(BaseEstimator):
+
+class Manifold(PlainNumbers, BaseEstimator):
     """Base class of manifolds.
 
     A point is a float64 array of `shape`; `dim` is the intrinsic dimension. Methods that move points take float64

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_non_negative
 
+from ..inference._corpus_blocks import Stored, count_blocks
 from ..inference._proportions import check_doc_topic_prior, infer_proportions
+from ..inference._sources import corpora_of
 from ..models._topic_word import TopicWord, as_topic_word
 from ..utils._csr import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
 from ..utils._njit import njit
@@ -73,7 +75,7 @@ class HeldOutScore:
 
 def document_completion(
     topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord],
-    X: MatrixLike,
+    X: Stored,
     doc_topic_prior: ArrayLike,
     *,
     random_state: RandomStateLike = 0,
@@ -114,8 +116,9 @@ def document_completion(
     topic_word : array-like of shape (n_components, n_features) or TopicWord, or several
         The topics :math:`\phi`. Rows of an array are divided by their sums. One row is a unigram model. Draws of the
         topics are a list or tuple of such matrices, or an array of shape (n_draws, n_components, n_features).
-    X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Non-negative counts; fractions are weights.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features), or Corpus
+        Non-negative counts; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is
+        read from disk in blocks.
     doc_topic_prior : array-like of shape (n_components,)
         Parameters :math:`\alpha` of the proportions' prior; with draws of the topics, one vector for all or a sequence
         of vectors, one a draw.
@@ -149,35 +152,62 @@ def document_completion(
     >>> score.n_tokens, score.n_documents, round(score.perplexity, 2)
     (7, 2, 2.07)
     """
+    scores = complete_documents(
+        topic_word, X, doc_topic_prior, random_state=random_state, max_iter=max_iter, tol=tol, n_jobs=n_jobs
+    )
+    if not scores.n_tokens.any():
+        raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
+    return HeldOutScore(**summarise(*scores))
+
+
+def complete_documents(
+    topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord],
+    X: Stored,
+    doc_topic_prior: ArrayLike,
+    *,
+    random_state: RandomStateLike = 0,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    n_jobs: int | None = None,
+) -> PerDocument:
+    """The sums behind `document_completion`, whose parameters these are; there may be nothing to hold out."""
     draws = pair_draws(topic_word, doc_topic_prior)
-    key = root_key(random_state)
-    counts = check_counts(X, draws[0][0].n_features, "document_completion")
-    log_likelihood = np.zeros(counts.n_rows)
+    key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
+    blocks: Iterable[Counts]
+    if corpora:
+        blocks = count_blocks(corpora, n_features)
+    else:
+        blocks = [check_counts(X, n_features, "document_completion")]
     with Workers(n_jobs) as workers:
-        observed, held_out = split_tokens(counts, key, workers)
-        n_tokens = held_out.row_sums()
-        if not n_tokens.any():
-            raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
-        probability = np.zeros(len(held_out.counts))
-        for matrix, prior in draws:
-            topics = as_topic_word(matrix)
-            arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
-            for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
-                part = observed.part(start, stop)
-                proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
-                held = held_out.part(start, stop)
-                out = probability[held_out.indptr[start] : held_out.indptr[stop]]
-                workers.run(
-                    _add_probabilities,
-                    [
-                        (*block, held.indptr, held.indices, *arrays, proportions, out)
-                        for block in split_range(stop - start, _BLOCK_ROWS)
-                    ],
-                )
-        probability /= len(draws)
-        arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
-        workers.run(_sum_logs, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
-    return HeldOutScore(**summarise(log_likelihood, n_tokens))
+        scores = [_complete_block(draws, counts, key, max_iter, tol, workers) for counts in blocks]
+    return PerDocument(*map(np.concatenate, zip(*scores, strict=True)))
+
+
+def _complete_block(
+    draws: list[tuple], counts: Counts, key: np.uint64, max_iter: int, tol: float, workers: Workers
+) -> PerDocument:
+    log_likelihood = np.zeros(counts.n_rows)
+    observed, held_out = split_tokens(counts, key, workers)
+    probability = np.zeros(len(held_out.counts))
+    for matrix, prior in draws:
+        topics = as_topic_word(matrix)
+        arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
+        for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
+            part = observed.part(start, stop)
+            proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
+            held = held_out.part(start, stop)
+            out = probability[held_out.indptr[start] : held_out.indptr[stop]]
+            workers.run(
+                _add_probabilities,
+                [
+                    (*block, held.indptr, held.indices, *arrays, proportions, out)
+                    for block in split_range(stop - start, _BLOCK_ROWS)
+                ],
+            )
+    probability /= len(draws)
+    arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
+    workers.run(_sum_logs, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
+    return PerDocument(log_likelihood, held_out.row_sums())
 
 
 def pair_draws(

@@ -12,7 +12,7 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ..base import BaseSampledEstimator, all_or_nothing, takes_minibatches
+from ..base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
 from ..callbacks._hooks import labels_of_all, rows_to_fit
 from ..emissions import EMISSIONS, BaseEmission
 from ..emissions._base import Family
@@ -174,6 +174,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
+    _read_by = {"n_predictive_draws": draws_parameters}  # noqa: RUF012
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["bind", "read"])],

@@ -17,6 +17,7 @@ from ..inference._arviz import to_tree
 from ..persistence import SavesItself
 from ..utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ..utils._declared import check_estimator, holds
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._random import root_key, subkey
 from ..utils._typing import ArrayLike, RandomStateLike, fit_context
 from ..utils._validation import validate_data
@@ -50,7 +51,7 @@ def _mixture(value: Any, where: str, sizes: Sizes) -> None:
     class_prior_=Array("float64", ("n_classes",), low=0, sums_to_one=0),
     mixtures_=ListOf(_mixture, "n_classes"),
 )
-class SubspaceClassifier(SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator):
+class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
     .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),

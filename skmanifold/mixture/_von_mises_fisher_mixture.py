@@ -15,6 +15,7 @@ from ..base import all_or_nothing
 from ..callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ..persistence import SavesItself
 from ..utils._directions import Directions, as_directions, validate_directions
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._random import Purpose, root_key, subkey
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers
@@ -26,7 +27,9 @@ from ._von_mises_fisher_inference import DirectionInference
 
 
 @fitted_mixture
-class VonMisesFisherMixture(DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator):
+class VonMisesFisherMixture(
+    PlainNumbers, DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
+):
     r"""Mixture of von Mises-Fisher laws: clusters of directions, as of documents by their words.
 
     Rows of X count by their direction alone, :math:`x_i` of unit length in :math:`\mathbb{R}^V`; what they have in

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..utils._plain_numbers import PlainNumbers
+
 
 class State(NamedTuple):
     """Everything that moves. A step returns a new state, and may reuse the old one's buffers.
@@ -37,7 +39,7 @@ class State(NamedTuple):
         return self._replace(position=position, momentum=momentum, thermostat=thermostat)
 
 
-class BaseSampler(BaseEstimator):
+class BaseSampler(PlainNumbers, BaseEstimator):
     """Base class of samplers.
 
     The constructor holds settings of the algorithm only: nothing of the model, nothing compiled, no random state. So a

@@ -12,6 +12,7 @@ from ..manifolds import GeodesicFlow
 from ..models import HasGradient, HasGradientDeviations, HasGradientDifference, IncompatibleError
 from ..models._density import check_covariance
 from ..utils._offers import offers
+from ..utils._plain_numbers import PlainNumbers
 from ..utils._random import Purpose
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._variates import fill_normal, fold_keys
@@ -25,7 +26,7 @@ FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a poi
 _LEAST_RATE = 0.01  # of the running covariance: it forgets over a hundred steps, as the position moves
 
 
-class SVRG(BaseEstimator):
+class SVRG(PlainNumbers, BaseEstimator):
     r"""Stochastic variance-reduced gradients: a control variate for minibatch gradients.
 
     Every `period` steps the gradient at an anchor :math:`\tilde x`, the position then, is computed from all data.

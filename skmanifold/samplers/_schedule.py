@@ -7,10 +7,12 @@ from typing import Any, TypeAlias
 
 from sklearn.base import BaseEstimator
 
+from ..utils._plain_numbers import PlainNumbers
+
 StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is asked for the size of each step
 
 
-class PolynomialDecay(BaseEstimator):
+class PolynomialDecay(PlainNumbers, BaseEstimator):
     r"""Step size that falls as a power: :math:`h_t = a (1 + t / b)^{-c}` at step t = 0, 1, 2, ...
 
     With 1/2 < c <= 1 the sum of the step sizes diverges while that of their squares does not, which a sampler without

@@ -32,6 +32,13 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
     return state._replace(memory=rows)
 
 
+def begin_at(model: Any, state: State, words: np.ndarray, counts: Any, scale: float, key: np.uint64) -> State:
+    """The chain with `words`, ascending, drawn from the stationary law given `scale` times these counts."""
+    rows = _read(model, state, words, key)
+    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
+    return state._replace(memory=rows)
+
+
 def step_rows(sampler: Any, model: Any, state: State) -> State:
     """Read the minibatch's rows, count its statistics given them, and let a step of time begin."""
     key = fold_in(state.key[0], state.n_steps)

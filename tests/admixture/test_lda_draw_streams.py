@@ -9,6 +9,8 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from skmanifold import StochasticLDA
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.metrics import match_topics
 from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, SVRG, PolynomialDecay
 
 from ._corpora import easy_split, small_corpus
@@ -428,3 +430,15 @@ def test_a_step_that_fails_leaves_the_stream_as_it_was(sampler, monkeypatch):
         return
     assert left_by(lda) == before
     assert left_by(stream(lda, minibatches()[2:])) == unharmed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_epochs_of_a_short_stream_find_planted_topics(seed):
+    corpus = make_lda_corpus(n_samples=2000, n_features=1000, n_components=10, random_state=seed)
+    lda = StochasticLDA(10, sampler="scir", total_samples=2000, random_state=seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        rows = rng.permutation(2000)
+        for start in range(0, 2000, 50):
+            lda.partial_fit(corpus.data[rows[start : start + 50]])
+    assert match_topics(lda.components_, corpus.components).similarity.mean() > 0.88  # from the prior's law: .61 to .70

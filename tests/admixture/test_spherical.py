@@ -19,6 +19,8 @@ from skmanifold.metrics import match_topics, spherical_document_likelihood
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import ESCA, GMC, GSGNHT, HMC, SGGMC, SVRG, PolynomialDecay
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:(batch_size|n_\w+)=\d+ has no effect:UserWarning")  # all have the same
+
 SAMPLERS = list(SphericalAdmixture._samplers)
 STREAMS = ["gsgnht", "sggmc", "svb"]
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)

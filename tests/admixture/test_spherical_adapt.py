@@ -19,6 +19,8 @@ from skmanifold.utils._random import subkey
 
 from ._spherical_draws import KEY, generate, make_model
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:batch_size=10 has no effect:UserWarning")  # all have the same
+
 # --- temperature ------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from skmanifold.inference._arviz import falling, to_tree
 
 pytest.importorskip("arviz_base")
 pandas = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings(r"ignore:(batch_size|n_\w+)=\d+ has no effect:UserWarning")  # all have the same
 
 TOPICS = {"max_iter": 16, "thin": 1, "n_chains": 2, "random_state": 0}
 SPHERICAL = {"n_doc_samples": 2, "batch_size": 20, **TOPICS}
