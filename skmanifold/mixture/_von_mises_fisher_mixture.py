@@ -21,7 +21,7 @@ from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array
-from ._von_mises_fisher_em import Climb, VonMisesFisherEM, dense_row
+from ._von_mises_fisher_em import Climb, Mixture, VonMisesFisherEM, dense_row
 from ._von_mises_fisher_fitted import fitted_mixture
 from ._von_mises_fisher_inference import DirectionInference
 
@@ -54,7 +54,8 @@ class VonMisesFisherMixture(
     init : {"k-means++", "random"} or array-like of shape (n_components, n_features), default="k-means++"
         Directions to begin from: rows drawn one after the other with probabilities in proportion to one minus the
         largest cosine with those before, each the best of a few that are drawn; rows drawn at random, no direction
-        twice; or those that are given, of any length.
+        twice; or those that are given, of any length. Of five such draws, after three rounds of spherical k-means
+        each, the one with the largest mean cosine goes on.
     n_init : int, default=1
         Number of beginnings, of which the best end is kept; 1 where `init` gives the directions.
     max_iter : int, default=100
@@ -236,17 +237,17 @@ class VonMisesFisherMixture(
             em = VonMisesFisherEM(
                 rows, row_weights, self.n_components, self.assignment == "hard", self.concentration, workers
             )
-            beginnings: list[Callable[[], np.ndarray]]
+            beginnings: list[Callable[[], Mixture]]
             if given is None:
                 keys = [subkey(key, Purpose.START, start) for start in range(self.n_init)]
-                beginnings = [partial(em.seed, start_key, str(self.init)) for start_key in keys]
+                beginnings = [partial(em.begin_at_rows, start_key, str(self.init)) for start_key in keys]
             else:
-                beginnings = [lambda: given]
+                beginnings = [partial(em.begin, given)]
             context = self._init_callback_context(max_subtasks=len(beginnings))
             # Score monitors are silent without a y.
             task = {"estimator": self, "X": X, "y": lambda: np.zeros(rows.n_rows)}
             context.call_on_fit_task_begin(**task)
-            best = max((self._climb(em, begin(), context, task) for begin in beginnings), key=lambda run: run.trace[-1])
+            best = max((self._climb(em, begin, context, task) for begin in beginnings), key=lambda run: run.trace[-1])
             fitted = best.finished(rows, self.max_iter, self.tol)
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
         self.__dict__.update(fitted)
@@ -266,9 +267,9 @@ class VonMisesFisherMixture(
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.stack([dense_row(rows, row) for row in range(rows.n_rows)], axis=1)
 
-    def _climb(self, em: VonMisesFisherEM, seeds: np.ndarray, context: Any, task: dict) -> Climb:
-        """Iterate from first directions until nothing is gained, or a callback stops it."""
-        mixture = em.begin(seeds)
+    def _climb(self, em: VonMisesFisherEM, begin: Callable[[], Mixture], context: Any, task: dict) -> Climb:
+        """Iterate from the first parameters until nothing is gained, or a callback stops it."""
+        mixture = begin()
         trace: list[float] = []
         start = context.subcontext(task_name="start", max_subtasks=self.max_iter).call_on_fit_task_begin(**task)
         while True:

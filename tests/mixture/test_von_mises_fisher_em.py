@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.mixture import _von_mises_fisher_em as em_module
@@ -101,12 +102,18 @@ def test_iterations_are_those_of_the_formulas(assignment, concentration):
     np.testing.assert_allclose(mixture.score_samples(X), log_density, atol=1e-10)
 
 
+def densify(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
 def deepest_fall(**params):
     """Of the lower bound from one iteration to the next, relative, over some data and seeds."""
     worst = 0.0
     for X, k in ((documents(300, 30, 5), 6), (planted(3, [2.0, 5.0, 9.0], [99, 99, 99])[0], 4), (documents(9), 5)):
-        for seed in range(4):
-            mixture = VonMisesFisherMixture(k, init="random", tol=0.0, max_iter=60, random_state=seed, **params).fit(X)
+        for seed in range(4):  # rows as they come, which are far from where iterations end
+            rows = np.random.default_rng(seed).permutation(X.shape[0])
+            init = np.concatenate([densify(X[[row]]) for row in rows if densify(X[[row]]).any()][:k])
+            mixture = VonMisesFisherMixture(k, init=init, tol=0.0, max_iter=60, **params).fit(X)
             trace = mixture.log_likelihood_trace_
             worst = min(worst, *(np.diff(trace) / np.abs(trace[1:])))
             mean_log_likelihood = mixture.score(X)
@@ -207,7 +214,7 @@ def test_random_beginnings_draw_no_direction_twice():
 
 def test_the_best_of_several_beginnings_is_kept(capsys):
     X = documents(200, 40, 6)
-    several = VonMisesFisherMixture(6, init="random", n_init=6, random_state=0, verbose=1).fit(X)
+    several = VonMisesFisherMixture(6, init="random", n_init=6, random_state=3, verbose=1).fit(X)
     ends = []
     for line in capsys.readouterr().out.splitlines():
         iteration, bound = re.fullmatch(r"iteration (\d+) of 100: lower bound (.*)", line).groups()
@@ -296,3 +303,15 @@ def test_sparse_rows_stay_sparse():
     X = sp.random_array((20_000, 500_000), density=4e-6, rng=np.random.default_rng(0), format="csr")  # dense 75 GiB
     mixture = VonMisesFisherMixture(2, max_iter=2, random_state=0).fit(X)
     assert mixture.predict_proba(X).shape == (20_000, 2)
+
+
+def test_one_fit_finds_clusters_that_a_single_draw_of_first_directions_misses(monkeypatch):
+    X, labels, _ = planted(30, [100.0] * 12, [80] * 12)
+
+    def n_found():
+        fits = [VonMisesFisherMixture(12, random_state=seed).fit(X) for seed in range(6)]
+        return sum(adjusted_rand_score(labels, fit.labels_) > 0.99 for fit in fits)
+
+    assert n_found() >= 5
+    monkeypatch.setattr(em_module, "_N_TRIED", 1)
+    assert n_found() <= 4
