@@ -34,6 +34,7 @@ def start_topics(rows: Directions, n_components: int, key: np.uint64) -> Start:
         assignment="hard",
         concentration="shared",
         max_iter=_N_ITERATIONS,
+        tol=0.0,  # a start need not converge
         random_state=int(key >> np.uint64(32)),
     ).fit(whole[directed[np.sort(chosen[0])]])
     return Start(mixture.mean_directions_, float(mixture.concentrations_[0]))
