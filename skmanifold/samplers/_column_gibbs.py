@@ -48,6 +48,7 @@ class ColumnGibbs(ManifoldSampler):
     short_name = "gibbs"
     requires = (HasLinearLogDensity,)
     batching = "full"
+    _draws_isolated_points = True  # of Stiefel(1, 1), -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
     def __init__(self, n_sweeps: int = 1) -> None:

@@ -40,6 +40,7 @@ class ManifoldSampler(BaseSampler):
 
     requires_manifold: ClassVar[tuple[type, ...]] = ()
     batching = "either"
+    _draws_isolated_points: ClassVar[bool] = False  # which moves along a manifold never reach
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
         """The state before the first step.
@@ -61,7 +62,8 @@ class ManifoldSampler(BaseSampler):
         self._validate_params()
         keys = np.atleast_1d(np.asarray(key, dtype=np.uint64))
         manifold = model.manifold
-        _check_connected(self, manifold)
+        if not self._draws_isolated_points:
+            _check_connected(self, manifold)
         if position is None:
             seeds = (int(fold_in(key, Purpose.START)) for key in keys)
             points = [manifold.random_point(np.random.default_rng(seed)) for seed in seeds]

@@ -12,6 +12,7 @@ from ._corpora import small_corpus
 NAMES = [f"word{v}" for v in range(40)]
 
 
+@pytest.mark.filterwarnings("ignore:Intervals from")
 @pytest.mark.parametrize(
     "model",
     [
@@ -41,6 +42,7 @@ def test_names_of_a_data_frame_are_the_words():
     assert {word for topic in lda.topic_words(40) for word, _ in topic} == set(NAMES)
 
 
+@pytest.mark.filterwarnings("ignore:Intervals from")
 def test_words_of_topics_with_signs_are_those_of_the_picture():
     X = np.random.default_rng(0).normal(size=(30, 6))
     model = SphericalAdmixture(2, max_iter=4, random_state=0).fit(X)

@@ -378,6 +378,7 @@ def test_given_labels_are_where_it_begins():
 # --- fractional counts -----------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 @pytest.mark.parametrize("emission", ["multinomial", "poisson", Bernoulli(allow_probabilities=True)])
 def test_fractions_are_fitted_as_weights_without_randomness(emission, sampler, tmp_path):
