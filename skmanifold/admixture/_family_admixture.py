@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -183,7 +183,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
-    _read_by = {"n_predictive_draws": draws_parameters}  # noqa: RUF012
+    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["read_tokens", "bind_tokens"])],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -213,7 +213,7 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         "sgld": {"step_size": 0.01},
         "sghmc": {"step_size": 0.1, "scheme": "euler"},
     }
-    _read_by = {  # noqa: RUF012
+    _read_by: ClassVar[dict] = {
         **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), lambda s: isinstance(s, ManifoldSampler)),
         "n_predictive_draws": draws_parameters,
     }

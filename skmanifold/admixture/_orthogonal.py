@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -183,7 +183,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "gsgnht": {"step_size": 0.5, "friction": 0.3, "n_steps": 1},
         "sggmc": {"step_size": 0.25, "friction": 1.5, "n_steps": 1},
     }
-    _read_by = {"batch_size": lambda sampler: not isinstance(sampler, ColumnGibbs)}  # noqa: RUF012
+    _read_by: ClassVar[dict] = {"batch_size": lambda sampler: not isinstance(sampler, ColumnGibbs)}
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],

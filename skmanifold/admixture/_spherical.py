@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -191,7 +191,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "gmc_gibbs": {"step_size": 0.1, "n_steps": 10},
     }
     _concentration = [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")]  # noqa: RUF012
-    _read_by = {  # noqa: RUF012
+    _read_by: ClassVar[dict] = {
         "batch_size": lambda sampler: not isinstance(sampler, (GMC, MeanField)),
         "n_doc_samples": draws_parameters,
         "n_predictive_draws": draws_parameters,

@@ -173,13 +173,7 @@ class TokenModel:
         log_likelihood = np.zeros(len(layout.row_tokens))
 
         def sweep(segments, first_row, rows):
-            _sample_block(
-                segments,
-                layout.segment_word,
-                layout.segment_pairs,
-                layout.segment_tokens,
-                layout.pair_row,
-                layout.pair_count,
+            given = (
                 self.first_row + first_row,
                 layout.row_start[rows],
                 latents.row_vectors[rows],
@@ -190,6 +184,15 @@ class TokenModel:
                 position.base,
                 position.inverse,
                 self.doc_topic_prior,
+            )
+            _sample_block(
+                segments,
+                layout.segment_word,
+                layout.segment_pairs,
+                layout.segment_tokens,
+                layout.pair_row,
+                layout.pair_count,
+                *given,
                 prior_sums,
                 key,
                 latents.token_topics,
@@ -201,16 +204,7 @@ class TokenModel:
                 layout.segment_cells,
                 layout.cell_row,
                 layout.cell_count,
-                self.first_row + first_row,
-                layout.row_start[rows],
-                latents.row_vectors[rows],
-                latents.entries,
-                position.indptr,
-                position.topics,
-                position.weights,
-                position.base,
-                position.inverse,
-                self.doc_topic_prior,
+                *given,
                 key,
                 latents.cell_topics,
                 log_likelihood[rows],

@@ -122,7 +122,7 @@ class MixtureInference(MembershipTransformer):
         Returns
         -------
         score : float
-            In nats a row, without multinomial coefficients.
+            In nats per row, without multinomial coefficients.
         """
         return float(self.score_samples(X).mean())
 

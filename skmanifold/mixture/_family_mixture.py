@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -174,7 +174,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
-    _read_by = {"n_predictive_draws": draws_parameters}  # noqa: RUF012
+    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["bind", "read"])],

@@ -95,7 +95,7 @@ class DirectionInference(MembershipTransformer):
         Returns
         -------
         score : float
-            In nats a row.
+            In nats per row.
         """
         return float(self._known_log_density(X).mean())
 

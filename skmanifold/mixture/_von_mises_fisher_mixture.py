@@ -61,7 +61,7 @@ class VonMisesFisherMixture(
     max_iter : int, default=100
         Most iterations of each beginning.
     tol : float, default=1e-6
-        The iterations end when the lower bound (see `lower_bound_`) rises by less than this, in nats a row.
+        The iterations end when the lower bound (see `lower_bound_`) rises by less than this, in nats per row.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is the same, bit for bit, for every `n_jobs`.
     n_jobs : int, default=None

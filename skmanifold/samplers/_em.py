@@ -30,7 +30,7 @@ class EM(BaseSampler):
     Parameters
     ----------
     tol : float, default=1e-6
-        In nats a row.
+        In nats per row.
 
     References
     ----------
