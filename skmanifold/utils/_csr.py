@@ -126,8 +126,8 @@ def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
     return csr
 
 
-def refuse_texts(estimator, X) -> None:
-    """Refuse X whose first row has words: documents are to be counted first."""
+def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountVectorizer") -> None:
+    """Refuse X whose first row has words: documents are to be made numbers first."""
     if isinstance(X, str):
         X = [X]
     if hasattr(X, "iloc"):
@@ -137,7 +137,7 @@ def refuse_texts(estimator, X) -> None:
         first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
     if any(isinstance(cell, str) and not _is_number(cell) for cell in np.array(first, dtype=object).flat):
         raise ValueError(
-            f"X has strings, but {type(estimator).__name__} takes counts: put CountVectorizer before it in a pipeline."
+            f"X has strings, but {type(estimator).__name__} takes {wanted}: put {vectorizer} before it in a pipeline."
         )
 
 

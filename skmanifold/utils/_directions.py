@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._csr import canonical_csr
+from ._csr import canonical_csr, refuse_texts
 from ._validation import validate_data
 
 
@@ -37,8 +37,9 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
     Raises
     ------
     ValueError
-        If X has values that are not finite, or a single column.
+        If X has strings, values that are not finite, or a single column.
     """
+    refuse_texts(estimator, X, "directions", "TfidfVectorizer")
     least = 2 if reset else 1  # later, another number of columns than before is the better complaint
     csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_min_features=least)
     return as_directions(csr)

@@ -320,3 +320,8 @@ def test_sklearn_check_passes(estimator, check):
 
 def test_estimator_refuses_each_bad_parameter_by_its_name():
     check_param_validation("VonMisesFisherMixture", VonMisesFisherMixture())
+
+
+def test_documents_that_are_strings_are_refused_with_what_makes_them_directions():
+    with pytest.raises(ValueError, match=r"^X has strings, but VonMisesFisherMixture takes directions: put TfidfVect"):
+        VonMisesFisherMixture(2).fit(["one document", "and another"])
