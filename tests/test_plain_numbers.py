@@ -31,7 +31,7 @@ ESTIMATORS = [
     DPCategoricalMixture(init=5, **SHORT),
     SubspaceMixture(2, n_init=1, **SHORT),
     SubspaceClassifier(SubspaceMixture(1, **SHORT), random_state=0),
-    VonMisesFisherMixture(5, max_iter=5, random_state=0),
+    VonMisesFisherMixture(5, max_iter=5, tol=0.0, random_state=0),
 ]
 X = np.random.default_rng(0).poisson(2, (300, 20)).astype(float)
 Y = np.arange(300) % 2

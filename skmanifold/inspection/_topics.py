@@ -65,7 +65,7 @@ class TopicDisplay:
     >>> from skmanifold.inspection import TopicDisplay
     >>> texts = ["ball bat ball run", "run bat pitch", "orbit moon launch", "launch orbit fuel", "bat pitch ball"]
     >>> vectorizer = CountVectorizer()
-    >>> lda = StochasticLDA(2, sampler="gibbs", max_iter=60, random_state=0).fit(vectorizer.fit_transform(texts))
+    >>> lda = StochasticLDA(2, sampler="gibbs", max_iter=100, random_state=0).fit(vectorizer.fit_transform(texts))
     >>> display = TopicDisplay.from_estimator(lda, feature_names=vectorizer.get_feature_names_out(), n_words=4)
     >>> len(display.axes_)
     2

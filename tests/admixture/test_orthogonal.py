@@ -111,7 +111,8 @@ def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha)
     np.testing.assert_allclose(model.perplexity(X), np.exp(-model.score(X) / 7), rtol=1e-12)
     np.testing.assert_allclose(proportions[3], 1 / 3)
     np.testing.assert_allclose(np.linalg.norm(model.inverse_transform(proportions), axis=1), 1.0)
-    assert model.topic_words(2)[0].positive[0][1] == model.components_[0].max()
+    for words, entries in zip(model.topic_words(8), model.components_, strict=True):
+        assert [value for _, value in words.positive[:1]] == [value for value in [entries.max()] if value > 0]
 
 
 @each_sampler
