@@ -49,7 +49,8 @@ noisy = NoisyGradient(target, 1000.0)
 # circle, so no draw ever leaves it.
 #
 # The chains begin anywhere, and cross from one mode to the other only now and then. The long
-# burn-in lets them forget where they began.
+# burn-in lets them forget where they began. Where the noise is ignored, `sample` warns that the
+# kinetic temperature is not 1.
 
 settings = {"step_size": 0.01, "friction": 10.0, "n_steps": 30}
 runs = {

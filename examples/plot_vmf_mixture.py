@@ -104,7 +104,8 @@ levels = falling[np.searchsorted(held, shares)]
 # Three samplers
 # --------------
 # The first takes all hundred rows at every step. The other two take ten; ``"fisher"`` estimates the
-# covariance of the minibatches' noise and injects that much less noise of its own, ``None`` does not.
+# covariance of the minibatches' noise and injects that much less noise of its own, ``None`` does not, and `sample`
+# warns of the temperature that results.
 # Chains begin with both directions at zero degrees, between the modes. They cross from one mode to the
 # other only now and then, so that the last column below is a rough one.
 
