@@ -15,12 +15,12 @@ import math
 import time
 
 import numpy as np
-from _fused import RETRACT_EVERY, fused_gsgnht, fused_sghmc
+from _fused import RETRACT_EVERY, UNIT, fused_gsgnht, fused_sghmc
 from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere, Stiefel
-from skmanifold.manifolds._sphere import UNIT, flow_on_sphere, project_to_sphere, retract_to_sphere
+from skmanifold.manifolds._sphere import flow_on_sphere, project_to_sphere, retract_to_sphere
 from skmanifold.samplers import (
     GMC,
     GSGNHT,

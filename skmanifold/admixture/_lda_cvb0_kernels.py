@@ -51,13 +51,12 @@ def _update_rows(
     word_topic,
     topic_total,
     out_gamma,
-    out_row_change,
 ):
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
     gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
     pair's gamma before: one token is taken out, the others of its pair stay. D_m = sum_v c_mv gamma_mv follows each
-    update, W and T stay as they were. ``out_row_change[m]`` becomes sum_v c_mv sum_k |gamma_mvk - g_mvk|.
+    update, W and T stay as they were.
     """
     n_components = len(alpha)
     doc_topic = np.empty(n_components)
@@ -69,7 +68,6 @@ def _update_rows(
         doc_topic[:] = 0.0
         for j in range(indptr[row], indptr[row + 1]):
             _add_scaled(np.float64(counts[j]), out_gamma, j, doc_topic)
-        row_change = 0.0
         for j in range(indptr[row], indptr[row + 1]):
             word = np.int64(indices[j])
             if topic_stride == 1:
@@ -80,8 +78,7 @@ def _update_rows(
             elif word_stride != 0:
                 beta[:] = prior[word * word_stride]
             _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, out_gamma, j, weights)
-            row_change += counts[j] * _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
-        out_row_change[row] = row_change
+            _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
 
 
 # With numpy's error model a division by zero need not raise, which would keep the loop from becoming vector code.
@@ -98,7 +95,7 @@ def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, 
 
 @njit(cache=True, nogil=True)
 def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
-    """Set the pair's gamma to the normalised weights and bring D up to date; returns sum_k |new - old|."""
+    """Set the pair's gamma to the normalised weights and bring D up to date."""
     scale = 1.0 / _sum_lanes(weights)
     for k in range(len(weights)):
         new = np.float32(weights[k] * scale)
@@ -106,8 +103,6 @@ def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
         out_gamma[pair, k] = new
         # Of the rounded value, so that D stays the sum over gamma as stored.
         out_doc_topic[k] += count * difference
-        weights[k] = abs(difference)
-    return _sum_lanes(weights)
 
 
 @njit(cache=True, nogil=True)
@@ -174,15 +169,6 @@ def _sum_words(start, stop, word_topic, out_partial):
 def _merge_partials(partials, out_topic_total):
     """T_k, from the blocks' sums in the order of the blocks."""
     _sum_words(0, len(partials), partials, out_topic_total)
-
-
-@njit(cache=True, nogil=True)
-def _mean_change(row_change, n_tokens):
-    """How far a token's topic probabilities moved on average, sum_k |new - old|: between 0 and 2."""
-    total = 0.0
-    for row in range(len(row_change)):
-        total += row_change[row]
-    return total / n_tokens
 
 
 @njit(cache=True, nogil=True)

@@ -138,12 +138,12 @@ class LDAModel(TokenModel):
         corpus = self.counts
         shared = (corpus.indptr, corpus.indices, corpus.counts, self.doc_topic_prior, *self._prior_strides)
         gamma, word_topic, totals = responsibilities
-        change, log_likelihood = np.empty(corpus.n_rows), np.empty(corpus.n_rows)
+        log_likelihood = np.empty(corpus.n_rows)
 
         def update(first_row, stop_row):
             tables = (self.topic_prior.totals, word_topic, totals, gamma)
             _score_rows(first_row, stop_row, *shared, *tables, log_likelihood)
-            _update_rows(first_row, stop_row, *shared, *tables, change)
+            _update_rows(first_row, stop_row, *shared, *tables)
 
         self.workers.run(update, self._row_blocks)
         return self._expect(gamma), float(log_likelihood.sum())

@@ -12,8 +12,6 @@ from ..utils._typing import ArrayLike
 from ._shapes import RowsOfVectors
 from ._validation import finite_array
 
-UNIT = np.ones(1)  # for kernels: all radii are 1
-
 
 class Sphere(RowsOfVectors):
     r"""Vectors of length r in :math:`\mathbb{R}^d`, by default unit vectors, or `n_points` of them.
