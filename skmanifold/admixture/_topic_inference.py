@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..base import draws_parameters
 from ..inference._corpus_blocks import Stored, count_blocks, read_corpora
 from ..inference._proportions import infer_proportions
 from ..inference._sources import corpora_of
 from ..metrics import document_completion
 from ..metrics._held_out import complete_documents
 from ..models._topic_word import TopicWord, as_topic_word
-from ..samplers import BaseSampler, ManifoldSampler
+from ..samplers import BaseSampler
 from ..utils._csr import (
     USE_COUNTS_OF_WORDS,
     Counts,
@@ -57,7 +58,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _draws_topics(self) -> bool:
-        return isinstance(self.sampler_, ManifoldSampler) or self.sampler_.draws_parameters
+        return draws_parameters(self.sampler_)
 
     @property
     def _topic_word(self) -> TopicWord:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..base import draws_parameters
 from ..inference._intervals import equal_tailed_intervals, reached_level, warn_of_level
-from ..samplers import BaseSampler, ManifoldSampler
+from ..samplers import BaseSampler
 from ._topic_posterior import (
     STABLE_SIMILARITY,
     TOPIC_AXES,
@@ -170,11 +171,7 @@ class TopicUncertainty:
     def _draws_of_topics(self) -> np.ndarray:
         check_is_fitted(self)
         if not self._draws_topics:
-            drawing = [
-                repr(name)
-                for name, kind in self._samplers.items()
-                if issubclass(kind, ManifoldSampler) or kind.draws_parameters
-            ]
+            drawing = [repr(name) for name, kind in self._samplers.items() if draws_parameters(kind())]
             raise AttributeError(
                 f"{type(self.sampler_).__name__} estimates the topics and does not draw them: there is no uncertainty "
                 f"to tell. Use a sampler such as {' or '.join(drawing[:2])}."

@@ -91,27 +91,23 @@ class LinearFamily(Family):
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes and sums of statistics by label, exact where they are whole."""
         if rows.counts.dtype.kind == "f":
-            return self._sum_fractions(rows, first, stop, first_block, labels)
+            return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
         add_labelled(first, stop, *rows[:3], labels, sizes, totals)
         return BlockSums.whole((sizes, totals))
 
-    def _sum_fractions(self, rows, first, stop, first_block, labels) -> BlockSums:
-        def add(start, stop, sizes, totals):
-            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
-                of_block = labels[start + a : start + b]
-                add_labelled(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
-
-        return self.sum_blocks(stop - first, first_block, add)
-
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sums of shares and of statistics by share."""
+        return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
+
+    def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
+        """What `kernel` adds for each row, given its label or its shares."""
 
         def add(start, stop, sizes, totals):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
-                of_block = shares[start + a : start + b]
-                add_shared(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
+                of_block = labels_or_shares[start + a : start + b]
+                kernel(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
 
         return self.sum_blocks(stop - first, first_block, add)
 

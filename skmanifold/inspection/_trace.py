@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import BaseSampledEstimator
+from ..base import BaseSampledEstimator, draws_parameters
 from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
-from ..samplers import ManifoldSampler
 from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, pyplot, several_panels, strip
 
 if TYPE_CHECKING:  # matplotlib need not be there
@@ -323,7 +322,7 @@ class _DrawsSoFar(NamedTuple):
 
 def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
     sampler = estimator.sampler_
-    if not (isinstance(sampler, ManifoldSampler) or sampler.draws_parameters):
+    if not draws_parameters(sampler):
         why = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
         return _DrawsSoFar(False, {"note": why})
     passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,9 +110,7 @@ class VonMisesFisherEM:
         rows = self.rows
         n_components = self.sums.shape[2]
         n_tried = 2 + int(math.log(n_components)) if method == "k-means++" else 1
-        hashes = np.empty(rows.n_rows, np.uint64)
-        hash_rows(rows.indptr, rows.indices, rows.data.view(np.uint64), hashes)
-        order = np.argsort(hashes, kind="stable")
+        order = self._content_order
         gaps = np.full(rows.n_rows, 2.0)
         with_trial = np.empty((rows.n_rows, n_tried))
         mass = self.row_weights
@@ -130,6 +129,13 @@ class VonMisesFisherEM:
             gaps = with_trial[:, best].copy()
             mass = self.row_weights * (gaps if method == "k-means++" else gaps > 0.0)
         return seeds
+
+    @cached_property
+    def _content_order(self) -> np.ndarray:
+        """The rows in the order of what their contents hash to."""
+        hashes = np.empty(self.rows.n_rows, np.uint64)
+        hash_rows(self.rows.indptr, self.rows.indices, self.rows.data.view(np.uint64), hashes)
+        return np.argsort(hashes, kind="stable")
 
     def begin_at_rows(self, key: np.uint64, method: str) -> Mixture:
         """Begin at several draws of `seed`; the one with the largest mean cosine within components goes on."""
