@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from skmanifold.mixture._mixture_draws import CountedDraw
+from skmanifold.mixture._dirichlet_process.posterior_draws import CountedDraw
 
 
 class CollapsedDP:

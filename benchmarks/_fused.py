@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from skmanifold.manifolds._sphere import retract_to_sphere
-from skmanifold.utils._dot import dot
-from skmanifold.utils._random import Purpose, fold_in
-from skmanifold.utils._variates import normal
+from skmanifold.numerics.reductions import dot
+from skmanifold.random._keys import Purpose, fold_in
+from skmanifold.random._variates import normal
 
 RETRACT_EVERY = 100
 UNIT = np.ones(1)  # for kernels: all radii are 1

@@ -25,12 +25,12 @@ from _collapsed_dp import CollapsedDP
 from _corpora import data_folder
 from _runs import at_time, of_each_seed, read_runs
 
-from skmanifold.mixture._dp_model import DPModel
-from skmanifold.mixture._mixture_draws import counted, log_predictive
-from skmanifold.mixture._stochastic_slice import StochasticSlice
-from skmanifold.mixture._table import Table
+from skmanifold.mixture._dirichlet_process.category_table import Table
+from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.mixture._dirichlet_process.posterior_draws import counted, log_predictive
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
+from skmanifold.random._keys import root_key
 from skmanifold.samplers import SCIR, SGRLD, Slice
-from skmanifold.utils._random import root_key
 from skmanifold.utils._threads import Workers
 
 TARGET = -11.30

@@ -17,14 +17,14 @@ import time
 import numpy as np
 from _corpora import load_counts, split_documents
 
-from skmanifold.admixture._compact_counts import pack, round_counts, unpack
-from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._topic_counts import TopicPrior, add_counts, mean_counts
-from skmanifold.inference._average import WindowAverage
+from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._tokens.compact_counts import pack, round_counts, unpack
+from skmanifold.admixture._tokens.topic_counts import TopicPrior, add_counts, mean_counts
+from skmanifold.inference._window_average import WindowAverage
 from skmanifold.metrics import document_completion
+from skmanifold.random._keys import root_key
 from skmanifold.samplers import ESCA
-from skmanifold.utils._csr import canonical_csr, whole_counts
-from skmanifold.utils._random import root_key
+from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 ROWS = {"exact": ("exact, 32 bits", "exact, packed"), "approximate": ("approximate, 8 bits",)}

@@ -23,9 +23,9 @@ from numba import njit
 
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
-from skmanifold.utils._random import fold_in, random_bits, subkey, uniform
+from skmanifold.random._keys import fold_in, random_bits, subkey, uniform
+from skmanifold.random._variates import gamma_variate, poisson
 from skmanifold.utils._threads import split_range
-from skmanifold.utils._variates import gamma_variate, poisson
 
 DISPERSION = 0.5  # of documents' lengths, as in collections of news articles
 DOC_TOPIC_PRIOR = 0.1

@@ -16,10 +16,10 @@ import numpy as np
 from _corpora import load_counts
 from _peers import installed
 
-from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.samplers import ESCA, CollapsedGibbs, Gibbs
-from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 

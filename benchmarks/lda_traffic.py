@@ -17,15 +17,15 @@ from _corpora import load_counts
 from sklearn.base import clone
 
 from skmanifold import StochasticLDA, distributed
-from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._token_shards import TokenShards
-from skmanifold.admixture._topic_counts import TopicPrior
-from skmanifold.inference._dask_shards import tree_rounds
-from skmanifold.inference._driver import Chain
-from skmanifold.inference._shards import Shard, ShardedModel, packed, unpacked
-from skmanifold.inference._sources import CountsSource
+from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._tokens.shards import TokenShards
+from skmanifold.admixture._tokens.topic_counts import TopicPrior
+from skmanifold.inference._chains import Chain
+from skmanifold.inference._distributed_fits.dask_shards import tree_rounds
+from skmanifold.inference._distributed_fits.shards import Shard, ShardedModel, packed, unpacked
+from skmanifold.inference._distributed_fits.sources import CountsSource
 from skmanifold.samplers import ESCA
-from skmanifold.utils._csr import canonical_csr, no_rows, whole_counts
+from skmanifold.sparse.counts import canonical_csr, no_rows, whole_counts
 from skmanifold.utils._threads import Workers
 
 MB = 1e6

@@ -28,13 +28,13 @@ from _corpora import data_folder
 from _runs import at_time, of_each_seed, read_runs
 from threadpoolctl import threadpool_limits
 
-from skmanifold.admixture._spherical import SphericalAdmixture
-from skmanifold.admixture._spherical_plans import DrawPlan, EstimatePlan, is_variational
-from skmanifold.admixture._spherical_setup import set_up, without_metric
+from skmanifold.admixture._spherical.estimator import SphericalAdmixture
+from skmanifold.admixture._spherical.fit_strategies import DrawPlan, EstimatePlan, is_variational
+from skmanifold.admixture._spherical.setup import set_up, without_metric
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
+from skmanifold.random._keys import root_key
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC, MeanField, StochasticMeanField
-from skmanifold.utils._directions import as_directions
-from skmanifold.utils._random import root_key
+from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 TIMES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)

@@ -20,13 +20,13 @@ from _corpora import data_folder
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SphericalAdmixture
-from skmanifold.admixture._spherical_plans import DrawPlan
-from skmanifold.admixture._spherical_setup import set_up
-from skmanifold.admixture._spherical_targets import ConditionalSAM, MinibatchSAM, move_chains
+from skmanifold.admixture._spherical.fit_strategies import DrawPlan
+from skmanifold.admixture._spherical.setup import set_up
+from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains
 from skmanifold.datasets import make_spherical_admixture
+from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import GSGNHT
-from skmanifold.utils._directions import as_directions
-from skmanifold.utils._random import root_key, subkey
+from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 N_TURNS = 15

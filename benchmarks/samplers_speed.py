@@ -21,6 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere, Stiefel
 from skmanifold.manifolds._sphere import flow_on_sphere, project_to_sphere, retract_to_sphere
+from skmanifold.random._keys import Purpose
+from skmanifold.random._variates import fill_normal, fold_keys
 from skmanifold.samplers import (
     GMC,
     GSGNHT,
@@ -34,10 +36,8 @@ from skmanifold.samplers import (
     SGRLD,
     GeometricBrownian,
 )
-from skmanifold.samplers import _kernels as kernels
-from skmanifold.samplers._scir import _step_cir
-from skmanifold.utils._random import Purpose
-from skmanifold.utils._variates import fill_normal, fold_keys
+from skmanifold.samplers._cir.scir import _step_cir
+from skmanifold.samplers._density import integrator_kernels as kernels
 
 SIZES = ((1, 3), (20, 500), (20, 5000))  # points x coordinates, one chain
 TARGET = 5.0  # us that an inner step composed of kernels may take beyond the fused one

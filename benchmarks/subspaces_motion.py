@@ -27,8 +27,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._spectral_start import spectral_start
-from skmanifold.utils._random import root_key
+from skmanifold.mixture._subspace.spectral_partitions import spectral_start
+from skmanifold.random._keys import root_key
 
 
 class SpectralStart(ClusterMixin, BaseEstimator):

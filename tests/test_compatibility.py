@@ -14,24 +14,24 @@ from skmanifold import (
     StochasticLDA,
     SubspaceMixture,
 )
-from skmanifold.admixture._family_admixture_model import FamilyTokenModel
-from skmanifold.admixture._lda_minibatch import MinibatchLDA
-from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._lda_passes import MinibatchPasses
-from skmanifold.admixture._orthogonal_model import OrthogonalModel
-from skmanifold.admixture._orthogonal_passes import ConditionalFrames
-from skmanifold.admixture._spherical_mean_field import MeanFieldSAM
-from skmanifold.admixture._spherical_model import Concentrations, SphericalModel
-from skmanifold.admixture._spherical_targets import ConditionalSAM, MinibatchSAM
-from skmanifold.admixture._topic_counts import TopicPrior
+from skmanifold.admixture._exponential_family.model import FamilyTokenModel
+from skmanifold.admixture._lda.minibatch_passes import MinibatchPasses
+from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
+from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._orthogonal.model import OrthogonalModel
+from skmanifold.admixture._orthogonal.passes import ConditionalFrames
+from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
+from skmanifold.admixture._spherical.variational import MeanFieldSAM
+from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
-from skmanifold.mixture._dp_model import DPModel
-from skmanifold.mixture._family_model import FamilyModel
-from skmanifold.mixture._subspace_model import SubspaceModel
-from skmanifold.mixture._subspaces import Priors
-from skmanifold.mixture._table import Table
+from skmanifold.mixture._dirichlet_process.category_table import Table
+from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.mixture._exponential_family.model import FamilyModel
+from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.mixture._subspace.parameters import Priors
 from skmanifold.models import (
     CollapsedModel,
     CollapsedVariationalModel,
@@ -68,8 +68,8 @@ from skmanifold.samplers import (
     Slice,
     StochasticMeanField,
 )
-from skmanifold.utils._csr import Counts
-from skmanifold.utils._directions import as_directions
+from skmanifold.sparse.counts import Counts
+from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 OF_SUBSPACES = [FrameGibbs, ConwayWalk]

@@ -215,7 +215,9 @@ def test_proposals_that_are_all_accepted_spoil_the_law(monkeypatch):
     target = FLAT_TARGETS["double well"]
     sampler = HMC(0.25, 5)
     assert_agrees(flat_estimate(sampler, "double well", time=60), target.exact)
-    monkeypatch.setattr("skmanifold.samplers._metropolis.accept_moves", lambda keys, log_ratio: np.isfinite(log_ratio))
+    monkeypatch.setattr(
+        "skmanifold.samplers._density.metropolis.accept_moves", lambda keys, log_ratio: np.isfinite(log_ratio)
+    )
     assert_disagrees(flat_estimate(sampler, "double well", time=60), target.exact)
 
 

@@ -1,4 +1,4 @@
-from ._family_admixture import ExponentialFamilyAdmixture as ExponentialFamilyAdmixture
-from ._lda import StochasticLDA as StochasticLDA
-from ._orthogonal import OrthogonalSphericalAdmixture as OrthogonalSphericalAdmixture
-from ._spherical import SphericalAdmixture as SphericalAdmixture
+from ._exponential_family.estimator import ExponentialFamilyAdmixture as ExponentialFamilyAdmixture
+from ._lda.estimator import StochasticLDA as StochasticLDA
+from ._orthogonal.estimator import OrthogonalSphericalAdmixture as OrthogonalSphericalAdmixture
+from ._spherical.estimator import SphericalAdmixture as SphericalAdmixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils._csr import Counts
+from ..sparse.counts import Counts
 from ._array_file import StoredArray, n_pieces
 from ._corpus_header import (
     ARRAYS,

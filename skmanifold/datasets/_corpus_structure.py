@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..utils._csr import Counts
+from ..sparse.counts import Counts
 
 _PAIRS = 1 << 16  # compared at a time, while they are in the cache
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..utils._csr import Counts
+from ..sparse.counts import Counts
 from ._save_corpus import _canonical, _gathered, _rows_of
 
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ..distributions import VonMisesFisher
 from ..distributions._von_mises_fisher import sample_cosine_complement
-from ..utils._random import Purpose, root_key, subkey
+from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._synthetic import _check_doc_topic_prior, _check_number, _check_size, _draw_dirichlet

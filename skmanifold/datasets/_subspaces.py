@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ..distributions import sample_truncated_gamma
 from ..manifolds import Stiefel
-from ..utils._random import Purpose, root_key
+from ..random._keys import Purpose, root_key
 from ..utils._typing import ArrayLike, RandomStateLike
 from ..utils._validation import check_array
 from ._mixtures import _check_weights

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
-from ..utils._random import fold_in, uniform
 from ..utils._typing import ArrayLike
 from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 

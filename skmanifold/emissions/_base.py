@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
-from ..utils._block_sums import BLOCK_ROWS, BlockSums, merge
+from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
+from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import Array
-from ..utils._csr import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
-from ..utils._csr import Counts, sums_of_rows, whole_counts
+from ..random._keys import subkey
+from ..random._variates import fill_log_gamma_variates
+from ..sparse.counts import Counts, sums_of_rows, whole_counts
 from ..utils._declared import holds
-from ..utils._random import subkey
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
-from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
 from ._linear import PRIOR, LinearFamily, LinearParameters, LinearRows, linear_family, read_counts, statistics_agree
 from ._linear_kernels import fill_events

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..utils._block_sums import BLOCK_ROWS
-from ..utils._csr import Counts
-from ..utils._row_hash import hash_dense
+from ..numerics.block_sums import BLOCK_ROWS
+from ..numerics.row_hash import hash_dense
+from ..sparse.counts import Counts
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..utils._block_sums import BLOCK_ROWS, BlockSums
+from ..numerics.block_sums import BLOCK_ROWS, BlockSums
+from ..random._keys import fold_in_each
+from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Either, Lacking, OrNone, Real, Sizes, Whole
 from ..utils._declared import Held, holds
-from ..utils._random import fold_in_each
 from ..utils._threads import split_range
-from ..utils._variates import fill_normal
 from ._base import Arrays, Family, NoModeError, TokenCounts
 from ._gaussian_kernels import (
     add_counted_products,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils._lanes import ROW_LANES, load_rows
+from ..numerics.row_batches import ROW_LANES, load_rows
+from ..random._keys import fold_in
+from ..random._variates import gamma_variate, normal
 from ..utils._njit import njit
-from ..utils._random import fold_in
-from ..utils._variates import gamma_variate, normal
 
 
 @njit(cache=True, nogil=True)

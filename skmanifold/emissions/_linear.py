@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils._block_sums import BLOCK_ROWS, BlockSums
+from ..numerics.block_sums import BLOCK_ROWS, BlockSums
+from ..numerics.row_hash import hash_counts
+from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
+from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
-from ..utils._csr import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
-from ..utils._csr import sums_of_rows as sums_of_rows  # public, for emissions of users
 from ..utils._declared import holds
-from ..utils._row_hash import hash_counts
 from ..utils._threads import split_range
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..random._keys import fold_in, uniform
+from ..random._variates import multinomial, poisson
 from ..utils._njit import njit
-from ..utils._random import fold_in, uniform
-from ..utils._variates import multinomial, poisson
 
 _MIN_MULTINOMIAL = 1024  # tokens of a row
 _TOKENS_PER_FEATURE = 4  # from here on a binomial variate for each feature takes less time than the tokens

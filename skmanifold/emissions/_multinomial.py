@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
+from ..random._keys import fold_in_each, subkey
+from ..random._variates import fill_log_gamma_variates
+from ..sparse.counts import Counts, sums_of_rows
 from ..utils._conditions import Array
-from ..utils._csr import Counts, sums_of_rows
 from ..utils._declared import holds
-from ..utils._random import fold_in_each, subkey
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
 from ._linear import (
     PRIOR,

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 from sklearn.base import BaseEstimator
 
-from ..utils._csr import Counts, sums_of_rows
+from ..random._variates import fill_log_gamma_variates
+from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._variates import fill_log_gamma_variates
 from ._base import Arrays, BaseEmission, positive_prior
 from ._linear import (
     PRIOR,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..utils._random import subkey, uniform
+from ..random._keys import subkey, uniform
 
 _N_ROUNDS = 10
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..datasets import Corpus
-from ..utils._csr import Counts, check_token_start
+from ..sparse.counts import Counts, check_token_start
 from ..utils._typing import MatrixLike
 
 Stored: TypeAlias = MatrixLike | Corpus | Sequence[Corpus]  # documents in memory or on disk

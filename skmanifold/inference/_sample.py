@@ -11,12 +11,12 @@ from threadpoolctl import threadpool_limits
 
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
+from ..random._keys import Purpose, root_key, subkey
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
-from ..samplers._boundary import check_boundary
-from ..samplers._manifold_sampler import checked_position
+from ..samplers._density.base import checked_position
+from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
-from ..utils._random import Purpose, root_key, subkey
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..random._keys import Purpose, subkey
 from ..samplers import BaseSampler, State
-from ..utils._random import Purpose, subkey
 
 
 def advance_statistics(

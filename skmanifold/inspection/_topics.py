@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
-from ..admixture._topic_posterior import STABLE_SIMILARITY, match_chains
-from ..admixture._topic_words import column_names, top_columns, top_words_by_sign
+from ..admixture._posterior.topic_draws import STABLE_SIMILARITY, match_chains
 from ..inference._intervals import check_level
 from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
+from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
 from ._axes import AGAINST, MAIN, is_alone, percent, pyplot, several_panels, strip
 

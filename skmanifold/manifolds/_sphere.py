@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..utils._dot import dot
+from ..numerics.reductions import dot
 from ..utils._njit import njit
 from ..utils._typing import ArrayLike
 from ._shapes import RowsOfVectors

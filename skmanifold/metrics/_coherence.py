@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
-from ..models._topic_word import TopicWord
-from ..utils._csr import canonical_csr
+from ..sparse.counts import canonical_csr
+from ..topics.topic_word import TopicWord
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
 

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_non_negative
 
 from ..inference._corpus_blocks import Stored, count_blocks
-from ..inference._proportions import check_doc_topic_prior, infer_proportions
-from ..inference._sources import corpora_of
-from ..models._topic_word import TopicWord, as_topic_word
-from ..utils._csr import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
+from ..inference._distributed_fits.sources import corpora_of
+from ..random._keys import Purpose, root_key, row_key, subkey, uniform
+from ..sparse.counts import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
+from ..topics.proportions import check_doc_topic_prior, infer_proportions
+from ..topics.topic_word import TopicWord, as_topic_word
 from ..utils._njit import njit
-from ..utils._random import Purpose, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
@@ -87,7 +87,7 @@ def document_completion(
 
     Of a document's n tokens exactly floor(n / 2) are observed, chosen without replacement, and the others held out.
     The proportions :math:`\theta` come from the observed half, by
-    :func:`~skmanifold.inference._proportions.infer_proportions`, and the held-out half has the log likelihood
+    :func:`~skmanifold.topics.proportions.infer_proportions`, and the held-out half has the log likelihood
 
     .. math:: \sum_{v} h_v \log \sum_k \theta_k \phi_{kv},
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..inference._proportions import check_doc_topic_prior
-from ..models._topic_word import TopicWord, as_topic_word
+from ..random._keys import Purpose, fold_in, root_key, row_key, subkey, uniform
+from ..topics.proportions import check_doc_topic_prior
+from ..topics.topic_word import TopicWord, as_topic_word
 from ..utils._njit import njit
-from ..utils._random import Purpose, fold_in, root_key, row_key, subkey, uniform
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ._held_out import HeldOutScore, check_counts, row_bits, summarise

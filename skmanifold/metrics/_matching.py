@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_non_negative
 
-from ..models._topic_word import TopicWord
+from ..topics.topic_word import TopicWord
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 from ..utils._validation import check_array

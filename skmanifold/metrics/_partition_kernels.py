@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..random._keys import fold_in
 from ..utils._njit import njit
-from ..utils._random import fold_in
 
 LEAST_GAIN = 1e-12  # nats of expected variation of information; less is rounding
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_scalar
 
-from ..utils._random import Purpose, fold_in_each, root_key, subkey
+from ..random._keys import Purpose, fold_in_each, root_key, subkey
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._partition_kernels import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..inference._spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
+from ..random._keys import Purpose, fold_in, uniform
+from ..random._variates import log_gamma_variate
+from ..topics.spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
 from ..utils._njit import njit
-from ..utils._random import Purpose, fold_in, uniform
-from ..utils._variates import log_gamma_variate
 from ._spherical_importance import LEAST_SQUARE, add_draw, reset
 
 N_RUNGS = 64

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..distributions._bessel import log_density_at_mode
-from ..inference._proportions import check_doc_topic_prior
-from ..models._spherical_topics import multiply_columns, whole_gram
-from ..utils._directions import Directions, as_directions
-from ..utils._random import Purpose, root_key, subkey
+from ..random._keys import Purpose, root_key, subkey
+from ..sparse.directions import Directions, as_directions
+from ..topics.proportions import check_doc_topic_prior
+from ..topics.spherical_kernels import multiply_columns, whole_gram
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array

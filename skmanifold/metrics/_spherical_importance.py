@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
+from ..random._keys import fold_in
+from ..random._variates import log_gamma_variate
 from ..utils._njit import njit
-from ..utils._random import fold_in
-from ..utils._variates import log_gamma_variate
 
 BATCH = 64  # columns of scratch memory, which has K + 3 rows
 LEAST_SQUARE = 1e-16  # of theta'B theta, which topics that point away from each other can make 0, or lower by rounding

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ..models._spherical_topics import gather_products
+from ..random._keys import Purpose, fold_in, row_key
+from ..topics.spherical_kernels import gather_products
 from ..utils._njit import njit
-from ..utils._random import Purpose, fold_in, row_key
 from ._spherical_annealing import N_RUNGS, anneal, start_steps
 from ._spherical_importance import BATCH, draw_from_prior, effective_fraction
 from ._spherical_proposal import draw_from_proposal, fit_proposal

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from ..random._keys import fold_in, uniform
+from ..random._variates import gamma_variate, normal, open_uniform
 from ..utils._njit import njit
-from ..utils._random import fold_in, uniform
-from ..utils._variates import gamma_variate, normal, open_uniform
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 
+from ..random._keys import fold_in
 from ..utils._njit import njit
-from ..utils._random import fold_in
 from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
 from ._spherical_power_normal import draw, moments
 

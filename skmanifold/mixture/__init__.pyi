@@ -1,5 +1,5 @@
-from ._dp_categorical import DPCategoricalMixture as DPCategoricalMixture
-from ._family_mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
-from ._subspace_classifier import SubspaceClassifier as SubspaceClassifier
-from ._subspace_mixture import SubspaceMixture as SubspaceMixture
-from ._von_mises_fisher_mixture import VonMisesFisherMixture as VonMisesFisherMixture
+from ._dirichlet_process.estimator import DPCategoricalMixture as DPCategoricalMixture
+from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
+from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier
+from ._subspace.estimator import SubspaceMixture as SubspaceMixture
+from ._von_mises_fisher.estimator import VonMisesFisherMixture as VonMisesFisherMixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..utils._offers import offers
+from ..utils._protocol_check import offers
 
 if TYPE_CHECKING:  # samplers know models, not the other way round
     from ..samplers import BaseSampler

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..manifolds import Manifold
-from ..utils._calls import call_at_all
 from ..utils._typing import ArrayLike, available_if
+from ..utils._vectorize import call_at_all
 from ._minibatch import MinibatchTarget
 
 

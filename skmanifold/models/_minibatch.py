@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..utils._random import Purpose
-from ..utils._variates import sample_rows
+from ..random._keys import Purpose
+from ..random._variates import sample_rows
 
 
 class MinibatchTarget:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..utils._random import Purpose
+from ..random._keys import Purpose
+from ..random._variates import fill_normal
 from ..utils._typing import ArrayLike, available_if
-from ..utils._variates import fill_normal
 from ._density import check_covariance
 from ._protocols import HasGradient
 from ._wrapper import TargetWrapper, target_has

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..random._keys import random_bits
 from ._njit import njit
-from ._random import random_bits
 
 _LARGEST_REGISTER = 255
 _PRECISIONS = range(8, 2, -1)  # 2 and less hold more than 64 bits do

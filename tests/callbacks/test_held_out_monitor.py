@@ -138,7 +138,7 @@ def test_fit_predict_labels_the_rows_held_out_too(name):
 def test_passes_between_scores_cost_no_estimate(every, passes, monkeypatch):
     estimates = []
     monkeypatch.setattr(
-        "skmanifold.admixture._lda.fitted_topics",
+        "skmanifold.admixture._lda.estimator.fitted_topics",
         lambda chains, made=StochasticLDA._fit.__globals__["fitted_topics"]: estimates.append(1) or made(chains),
     )
     monitor = HeldOutMonitor(every=every)

@@ -7,7 +7,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.optimize import minimize
 
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
-from skmanifold.utils._random import fold_in_each
+from skmanifold.random._keys import fold_in_each
 
 from ._cases import EMISSIONS, KEY, bound, log_densities, make_X, read
 

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.admixture._topic_counts import counts_from_dense
+from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.emissions import EMISSIONS as BY_NAME
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
-from skmanifold.utils._block_sums import merge
-from skmanifold.utils._csr import Counts
+from skmanifold.numerics.block_sums import merge
+from skmanifold.sparse.counts import Counts
 
 from ._cases import EMISSIONS, KEY, Anyone, log_densities, make_X, read
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skmanifold import ExponentialFamilyMixture, StochasticLDA, distributed
-from skmanifold.inference._checkpoints import _digest, _digest_of_file
-from skmanifold.inference._driver import Chain
+from skmanifold.inference._chains import Chain
+from skmanifold.inference._distributed_fits.checkpoints import _digest, _digest_of_file
 from skmanifold.persistence._format import read, write
 from skmanifold.samplers import EM
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from fuzz._cases import one_sentence
 from skmanifold import SubspaceClassifier, load
 from skmanifold.persistence import SavesItself, _decode
-from skmanifold.samplers._manifold_sampler import NonFiniteError
+from skmanifold.samplers._density.base import NonFiniteError
 
 QUICK = (
     "StochasticLDA-esca-stream",

@@ -4,7 +4,7 @@ import numpy as np
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference._driver import Chain
+from skmanifold.inference._chains import Chain
 
 K = 4
 X = make_lda_corpus(50, 30, K, mean_length=30, random_state=0).data

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from admixture._family_data import small_rows
+from admixture.exponential_family._family_data import small_rows
 from sklearn.datasets import load_iris
 
 from skmanifold import (

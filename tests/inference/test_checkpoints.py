@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skmanifold import ExponentialFamilyMixture, distributed
 from skmanifold.datasets import open_corpus, save_corpus
-from skmanifold.inference import _checkpoints, _dask_shards, _stored_chains, _stored_latents
+from skmanifold.inference._distributed_fits import checkpoints, dask_shards, stored_chains, stored_latents
 from skmanifold.samplers import ESCA
 
 from ._fake_cluster import FakeClient
@@ -47,7 +47,7 @@ def test_another_process_goes_on(checkpoint, tmp_path):
 import sys
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import open_corpus
-from skmanifold.inference._driver import Chain
+from skmanifold.inference._chains import Chain
 advance, passes = Chain.advance, []
 Chain.advance = lambda chain, iteration, *rest: (passes.append(iteration), advance(chain, iteration, *rest))
 with distributed(None, checkpoint_dir=sys.argv[1]):
@@ -96,7 +96,7 @@ def test_fit_that_is_interrupted_after_its_last_pass_keeps_them(tmp_path, monkey
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skmanifold.mixture._family_mixture.shares_and_log_density", interrupted)
+    monkeypatch.setattr("skmanifold.mixture._exponential_family.estimator.shares_and_log_density", interrupted)
     mixture = ExponentialFamilyMixture(2, emission="poisson", max_iter=4, random_state=0)
     with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3), pytest.raises(KeyboardInterrupt):
         mixture.fit(X)
@@ -117,7 +117,7 @@ def full_disk(monkeypatch, after):
 
         return call
 
-    for module, name in ((_stored_latents, "write_own"), (_stored_chains, "write"), (_checkpoints, "write_own")):
+    for module, name in ((stored_latents, "write_own"), (stored_chains, "write"), (checkpoints, "write_own")):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
 
 
@@ -144,8 +144,8 @@ def test_process_that_ends_while_it_writes_leaves_the_checkpoint_before(checkpoi
         raise SystemExit  # no except clause of ours may see what ends a process
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoints, "write_own", killed)
-        patch.setattr(_checkpoints.shutil, "rmtree", lambda *arguments, **options: None)
+        patch.setattr(checkpoints, "write_own", killed)
+        patch.setattr(checkpoints.shutil, "rmtree", lambda *arguments, **options: None)
         with pytest.raises(SystemExit):
             resume(checkpoint)
     assert len(list(checkpoint.glob(".pass-*"))) == 1  # what it left
@@ -167,7 +167,7 @@ def test_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch):
     def closed(*arguments, **options):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(_checkpoints.Path, "mkdir", closed)
+    monkeypatch.setattr(checkpoints.Path, "mkdir", closed)
     with pytest.raises(OSError, match=r"The checkpoint after pass 3 could not be written to .*passes"):
         resume(tmp_path / "passes")
 
@@ -180,8 +180,8 @@ def test_checkpoint_that_was_half_removed_does_not_stand_in_the_way(tmp_path):
 
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 def test_size_of_files_changes_no_byte(sampler, tmp_path, monkeypatch):
-    monkeypatch.setattr(_stored_latents, "_VALUES", 50)
-    monkeypatch.setattr(_stored_latents, "_ROWS", 4)
+    monkeypatch.setattr(stored_latents, "_VALUES", 50)
+    monkeypatch.setattr(stored_latents, "_ROWS", 4)
     with monkeypatch.context() as patch, distributed(FakeClient(3), checkpoint_dir=tmp_path, checkpoint_every=3):
         passes_of(patch, dies_in=8)
         with pytest.raises(KeyboardInterrupt):
@@ -199,4 +199,4 @@ def test_corpus_may_have_moved(checkpoint, tmp_path):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)

@@ -11,8 +11,8 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference import _dask_shards
-from skmanifold.inference._dask_shards import DaskShards
+from skmanifold.inference._distributed_fits import dask_shards
+from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
 dask = pytest.importorskip("dask")
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
@@ -162,7 +162,7 @@ def test_restart_in_the_middle_changes_no_byte(monkeypatch):
     ("closing", "message"), [("cluster", "was closed"), ("scheduler", "was closed"), ("workers", "has no workers")]
 )
 def test_cluster_that_goes_away_is_one_sentence(monkeypatch, closing, message):
-    monkeypatch.setattr(_dask_shards, "_PATIENCE", 0.5)
+    monkeypatch.setattr(dask_shards, "_PATIENCE", 0.5)
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
         dask_distributed.LocalCluster(n_workers=1, protocol="tcp", **{**OPTIONS, "processes": False}) as cluster,
@@ -201,7 +201,7 @@ if __name__ == "__main__":
 """
 
 _DIES = f"""{_FIT}
-from skmanifold.inference._dask_shards import DaskShards
+from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
 def results(self, futures):  # which are under way
     if all(method in self.asked for method in ("fetch", "run", "absorb")):

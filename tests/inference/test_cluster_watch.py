@@ -8,8 +8,8 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference import _cluster_watch, _dask_shards
-from skmanifold.inference._cluster_watch import ClusterWatch
+from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.inference._distributed_fits.cluster_watch import ClusterWatch
 
 from ._fake_cluster import FakeClient
 
@@ -27,7 +27,7 @@ def watch(client, worker_timeout=0.2):
 
 @pytest.mark.parametrize("method", ["shape", "run", "absorb"])
 def test_stopped_worker_is_named_once_and_its_rows_move(method, monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
     alone, n_asked = learned(), 0
 
     def stop(asked, address):
@@ -88,7 +88,7 @@ def test_time_in_which_nothing_was_looked_at_makes_nobody_silent(monkeypatch):
     client.stopped.add("tcp://0")
     now = time.monotonic
     looking.alive()
-    monkeypatch.setattr(_cluster_watch.time, "monotonic", lambda: now() + 1000)
+    monkeypatch.setattr(cluster_watch.time, "monotonic", lambda: now() + 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert looking.alive() == {"tcp://0"}

@@ -9,11 +9,11 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference import _cluster_watch, _dask_shards
-from skmanifold.inference._dask_shards import tree_rounds
-from skmanifold.inference._driver import run_chains
+from skmanifold.inference._chains import run_chains
+from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.inference._distributed_fits.dask_shards import tree_rounds
+from skmanifold.inference._distributed_fits.shards import LostShardError
 from skmanifold.inference._schedule import Schedule
-from skmanifold.inference._shards import LostShardError
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import BaseSampler, State
 from skmanifold.utils._threads import Workers
@@ -26,12 +26,12 @@ KEY = np.uint64(1)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(_cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
 
 
 def DaskShards(*arguments):
-    return _dask_shards.DaskShards(*arguments, worker_timeout=60, advice="run it again")
+    return dask_shards.DaskShards(*arguments, worker_timeout=60, advice="run it again")
 
 
 class Rows:
@@ -296,7 +296,7 @@ def test_package_must_be_everywhere(where, version, message):
 
 
 def test_cluster_without_workers_is_named(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PATIENCE", 0.1)
+    monkeypatch.setattr(dask_shards, "_PATIENCE", 0.1)
     with distributed(FakeClient(0)), pytest.raises(RuntimeError, match="has no workers"):
         lda().fit(X)
 

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus, save_corpus
-from skmanifold.inference import _dask_shards
-from skmanifold.inference._dask_shards import DaskShards
+from skmanifold.inference._distributed_fits import dask_shards
+from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 da = pytest.importorskip("dask.array")
@@ -307,7 +307,7 @@ def test_worker_without_the_package_is_named(tmp_path):
 
 
 def test_cluster_without_workers_is_waited_for(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PATIENCE", 0.1)
+    monkeypatch.setattr(dask_shards, "_PATIENCE", 0.1)
     with (
         dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
         dask_distributed.Client(cluster) as client,

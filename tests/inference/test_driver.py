@@ -3,13 +3,13 @@ import threading
 import numpy as np
 import pytest
 
-from skmanifold.admixture._lda_model import LDAModel
-from skmanifold.admixture._topic_counts import TopicPrior, add_counts
-from skmanifold.inference._driver import Chain, run_chains
+from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._tokens.topic_counts import TopicPrior, add_counts
+from skmanifold.inference._chains import Chain, run_chains
 from skmanifold.inference._schedule import Schedule
+from skmanifold.random._keys import Purpose, subkey, uniform
 from skmanifold.samplers import CVB0, ESCA, BaseSampler, CollapsedGibbs, Gibbs, State
-from skmanifold.utils._csr import canonical_csr, whole_counts
-from skmanifold.utils._random import Purpose, subkey, uniform
+from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 KEY = np.uint64(11)

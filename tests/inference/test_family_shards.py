@@ -8,8 +8,8 @@ import pytest
 from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, SphericalAdmixture, distributed
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.emissions import Gaussian
-from skmanifold.inference import _cluster_watch, _dask_shards
-from skmanifold.inference._driver import Chain
+from skmanifold.inference._chains import Chain
+from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
 
 from ._fake_cluster import FakeClient
 
@@ -33,8 +33,8 @@ TOKENS = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(_dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(_cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
+    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
 
 
 def dies_once(method, after):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.inference._proportions import infer_proportions
-from skmanifold.models._topic_word import TopicWord, topic_word_from_array
-from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.sparse.counts import canonical_csr, whole_counts
+from skmanifold.topics.proportions import infer_proportions
+from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 from skmanifold.utils._threads import Workers
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from skmanifold import distributed
-from skmanifold.admixture._token_shards import TokenShards
+from skmanifold.admixture._tokens.shards import TokenShards
 from skmanifold.datasets import save_corpus
-from skmanifold.inference import _checkpoints, _stored_latents
-from skmanifold.inference._sources import CorpusSource, CountsSource
-from skmanifold.utils._csr import canonical_csr, whole_counts
+from skmanifold.inference._distributed_fits import checkpoints, stored_latents
+from skmanifold.inference._distributed_fits.sources import CorpusSource, CountsSource
+from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
 from ._fake_cluster import FakeClient
@@ -28,7 +28,7 @@ def forge(folder, change):
     header = json.loads(path.read_text())
     del header["digest"]
     change(header)
-    path.write_text(json.dumps({**header, "digest": _checkpoints._digest(header)}))
+    path.write_text(json.dumps({**header, "digest": checkpoints._digest(header)}))
 
 
 def test_settings_that_decide_nothing_may_differ(checkpoint):
@@ -53,7 +53,7 @@ def test_checkpoint_of_another_run_is_refused_by_name(settings, message, checkpo
 
 
 def test_checkpoint_of_another_version_is_refused(checkpoint, monkeypatch):
-    monkeypatch.setattr(_checkpoints, "__version__", "99.0")
+    monkeypatch.setattr(checkpoints, "__version__", "99.0")
     with pytest.raises(ValueError, match=r"was written by skmanifold .* in format 3, and this is skmanifold 99\.0"):
         resume(checkpoint)
 
@@ -278,7 +278,7 @@ def test_worker_of_another_user_is_told_whose_it_must_be(checkpoint, monkeypatch
     def closed(*arguments):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(_stored_latents, "write_own", closed)
+    monkeypatch.setattr(stored_latents, "write_own", closed)
     with pytest.raises(OSError, match=r"Permission denied: all workers must run as the user of this process"):
         resume(checkpoint, client=FakeClient(2))
     assert files_of(checkpoint) == before

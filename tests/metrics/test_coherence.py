@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from skmanifold.metrics import topic_coherence
 from skmanifold.metrics._coherence import find_top_words
-from skmanifold.models._topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 
 
 def _make_data(seed=0, n_components=6, n_features=40):

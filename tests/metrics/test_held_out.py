@@ -6,9 +6,9 @@ from scipy.stats import chi2, multivariate_hypergeom
 
 from skmanifold.metrics import document_completion
 from skmanifold.metrics._held_out import split_tokens
-from skmanifold.models._topic_word import TopicWord, topic_word_from_array
-from skmanifold.utils._csr import as_counts, canonical_csr, whole_counts
-from skmanifold.utils._random import root_key
+from skmanifold.random._keys import root_key
+from skmanifold.sparse.counts import as_counts, canonical_csr, whole_counts
+from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 from skmanifold.utils._threads import Workers
 
 

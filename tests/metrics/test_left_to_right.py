@@ -6,7 +6,7 @@ from scipy.special import gammaln
 
 from skmanifold.metrics import left_to_right
 from skmanifold.metrics._left_to_right import _resample
-from skmanifold.models._topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 
 PRIOR = np.array([0.2, 0.4, 0.7])
 

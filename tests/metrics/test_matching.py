@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skmanifold.metrics import _matching, match_topics
-from skmanifold.models._topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 
 METRICS = ["cosine", "hellinger", "total_variation"]
 

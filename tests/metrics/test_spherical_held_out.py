@@ -12,8 +12,8 @@ from skmanifold.metrics._spherical_held_out import integrate_documents, spherica
 from skmanifold.metrics._spherical_importance import effective_fraction
 from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
 from skmanifold.metrics._spherical_proposal import draw_from_proposal, fit_proposal
-from skmanifold.utils._directions import as_directions
-from skmanifold.utils._random import fold_in, root_key, subkey
+from skmanifold.random._keys import fold_in, root_key, subkey
+from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture, load
 
-from ._mixtures import small_counts, small_table
+from .exponential_family._mixtures import small_counts, small_table
 
 
 def dense_counts():

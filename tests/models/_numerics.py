@@ -62,8 +62,8 @@ def coordinate_curves(manifold, x, gradient):
 
 def keys_of_all_subsets(n_samples, n):
     """One key for each subset of n rows, as an array of keys."""
-    from skmanifold.utils._random import Purpose
-    from skmanifold.utils._variates import sample_rows
+    from skmanifold.random._keys import Purpose
+    from skmanifold.random._variates import sample_rows
 
     keys = np.arange(4000, dtype=np.uint64)
     rows = np.empty((len(keys), n), np.int64)

@@ -11,7 +11,7 @@ from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviat
 from skmanifold.models._charts import CHARTS, Chart, ExpandedMean, Log, Mirror, Softmax, SquareRoot
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
 from skmanifold.models._reference import dirichlet, double_well, gamma
-from skmanifold.utils._offers import offers
+from skmanifold.utils._protocol_check import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

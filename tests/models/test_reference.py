@@ -27,7 +27,7 @@ from skmanifold.models._reference import (
     standard_normal,
     vmf_mixture_posterior,
 )
-from skmanifold.utils._offers import offers
+from skmanifold.utils._protocol_check import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

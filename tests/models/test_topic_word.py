@@ -3,8 +3,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from skmanifold.models import _topic_word
-from skmanifold.models._topic_word import TopicWord, as_topic_word, topic_word_from_array
+from skmanifold.topics import topic_word as topic_word_module
+from skmanifold.topics.topic_word import TopicWord, as_topic_word, topic_word_from_array
 
 
 def _random_array(n_components=5, n_features=40, seed=0):
@@ -58,14 +58,14 @@ def test_chunks_do_not_show(monkeypatch):
     array = _random_array()
     whole = topic_word_from_array(array)
     dense = whole.toarray()
-    monkeypatch.setattr(_topic_word, "_CHUNK_CELLS", 13)
+    monkeypatch.setattr(topic_word_module, "_CHUNK_CELLS", 13)
     for a, b in zip(whole, topic_word_from_array(array), strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(whole.toarray(), dense)
 
 
 def test_conversion_makes_no_dense_copy(monkeypatch):
-    monkeypatch.setattr(_topic_word, "_CHUNK_CELLS", 1 << 14)
+    monkeypatch.setattr(topic_word_module, "_CHUNK_CELLS", 1 << 14)
     array = np.zeros((100, 20_000))
     array[:, ::50] = 1.0
     tracemalloc.start()

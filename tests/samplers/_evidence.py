@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skmanifold.utils._random import Purpose, root_key, subkey
+from skmanifold.random._keys import Purpose, root_key, subkey
 
 N_ERRORS = 4.5  # a true statement fails once in 150,000; the seeds are fixed all the same
 

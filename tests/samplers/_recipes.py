@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skmanifold.samplers._recipe import Recipe
+from skmanifold.samplers._density.recipe import Recipe
 
 HAMILTONIAN = [[0.0, -1.0], [1.0, 0.0]]
 

@@ -10,13 +10,13 @@ from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
 from skmanifold.models import Density, IncompatibleError, LogNormalMean, circle
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import banana, double_well, gamma, standard_normal
+from skmanifold.random._variates import fold_keys
 from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGNHT, SGRHMC, GeometricBrownian, check_recipe
 from skmanifold.samplers._base import BaseSampler
-from skmanifold.samplers._gradient import GradientSampler
-from skmanifold.samplers._langevin import SGLD, SGRLD
-from skmanifold.samplers._noise import Covariance, fill_noise
-from skmanifold.samplers._recipe import InvalidRecipeError, Recipe
-from skmanifold.utils._variates import fold_keys
+from skmanifold.samplers._density.gradient_base import GradientSampler
+from skmanifold.samplers._density.langevin import SGLD, SGRLD
+from skmanifold.samplers._density.noise_covariance import Covariance, fill_noise
+from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe
 
 from ._recipes import FRICTION, HAMILTONIAN, random_recipe
 

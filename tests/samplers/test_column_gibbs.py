@@ -6,7 +6,8 @@ import pytest
 from skmanifold.distributions import gibbs_sweep
 from skmanifold.manifolds import Stiefel
 from skmanifold.models import Density, IncompatibleError, check_compatible
-from skmanifold.samplers import GSGNHT, ColumnGibbs, _column_gibbs
+from skmanifold.samplers import GSGNHT, ColumnGibbs
+from skmanifold.samplers._density import column_gibbs
 
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations
 
@@ -68,7 +69,7 @@ def test_a_turn_by_the_wrong_law_is_noticed(monkeypatch):
         turns = frame.shape[0] == frame.shape[1]
         return gibbs_sweep(frame, 2 * parameter if turns else parameter, rng)
 
-    monkeypatch.setattr(_column_gibbs, "gibbs_sweep", wrong)
+    monkeypatch.setattr(column_gibbs, "gibbs_sweep", wrong)
     parameter = np.random.default_rng(2).standard_normal((4, 2))
     drawn = expectations(ColumnGibbs(), Linear(parameter), entries, 40, burn_in=5, n_chains=60)
     assert_disagrees(difference(drawn, weighted_frames(parameter)), 0.0)

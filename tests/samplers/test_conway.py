@@ -8,11 +8,11 @@ from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
 from skmanifold.manifolds import Stiefel
-from skmanifold.mixture._subspace_model import SubspaceModel
-from skmanifold.mixture._subspaces import Priors
+from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.mixture._subspace.parameters import Priors
+from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import ConwayWalk
-from skmanifold.samplers._conway_kernels import draw_within, walk_subspaces
-from skmanifold.utils._random import root_key, subkey
+from skmanifold.samplers._latent.conway_kernels import draw_within, walk_subspaces
 from skmanifold.utils._threads import Workers
 
 from ._conway_reference import (

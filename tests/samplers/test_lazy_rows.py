@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, polygamma
 
-from skmanifold.samplers import _lazy_rows
-from skmanifold.samplers._lazy_rows import add_counts, expected_rows, make_row_prior, new_rows, read_rows
-from skmanifold.utils._random import subkey
+from skmanifold.random._keys import subkey
+from skmanifold.samplers._cir import lazy_cir_rows
+from skmanifold.samplers._cir.lazy_cir_rows import add_counts, expected_rows, make_row_prior, new_rows, read_rows
 from skmanifold.utils._threads import Workers
 
 from ._counts import log_gamma_cdf
@@ -142,7 +142,7 @@ def test_a_row_read_twice_at_one_time_stays():
 
 @pytest.mark.parametrize("shape", [(), (6,), (3, 1), (3, 6)])
 def test_every_shape_of_prior_is_read_by_its_steps(shape):
-    from skmanifold.admixture._topic_counts import TopicPrior
+    from skmanifold.admixture._tokens.topic_counts import TopicPrior
 
     values = np.random.default_rng(0).uniform(0.05, 4.0, shape)
     full = np.broadcast_to(values, (3, 6)).T
@@ -338,12 +338,14 @@ def test_any_number_of_workers_any_cut_and_a_pickled_run_give_the_same_bytes(las
         with Workers(n_jobs) as workers:
             others.append(long_run(workers, lasting))
     others.append(long_run(ONE, lasting, pickled=True))
-    monkeypatch.setattr(_lazy_rows, "_TASK_CELLS", 1)
+    monkeypatch.setattr(lazy_cir_rows, "_TASK_CELLS", 1)
     others.append(long_run(ONE, lasting))
     for other in others:
         for left, right in zip(alone, other, strict=True):
             assert left.tobytes() == right.tobytes()
-    monkeypatch.setattr(_lazy_rows, "_BLOCK_ROWS", 1)  # another order of sums: the rows stay, the totals' bytes do not
+    monkeypatch.setattr(
+        lazy_cir_rows, "_BLOCK_ROWS", 1
+    )  # another order of sums: the rows stay, the totals' bytes do not
     other = long_run(ONE, lasting)
     assert other.log_theta.tobytes() == alone.log_theta.tobytes()
     assert other.totals.tobytes() != alone.totals.tobytes()
@@ -364,7 +366,7 @@ def test_a_draw_belongs_to_its_key_row_and_column():
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["pending", "lasting"])
 def test_lists_survive_growth_and_compaction_of_the_pool(lasting, monkeypatch):
-    monkeypatch.setattr(_lazy_rows, "_MIN_POOL", 8)
+    monkeypatch.setattr(lazy_cir_rows, "_MIN_POOL", 8)
     n_rows, n_columns = 12, 9
     rng = np.random.default_rng(0)
     prior = scalar_prior(1e-4, n_rows, n_columns)

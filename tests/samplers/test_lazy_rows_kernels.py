@@ -6,15 +6,15 @@ from numba import njit
 from scipy import stats
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
 
-from skmanifold.samplers._lazy_rows import gamma_tables
-from skmanifold.samplers._lazy_rows_kernels import (
+from skmanifold.random._keys import fold_in, random_bits
+from skmanifold.samplers._cir.cir_kernels import (
     _draw_by_rejection,
     _is_sure,
     _layer_and_place,
     fill_exp,
     fill_log,
 )
-from skmanifold.utils._random import fold_in, random_bits
+from skmanifold.samplers._cir.lazy_cir_rows import gamma_tables
 
 from ._evidence import assert_agrees, summarize
 

@@ -8,9 +8,9 @@ from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import banana, double_well, gamma, standard_normal
-from skmanifold.samplers._langevin import SGLD, SGRLD
-from skmanifold.samplers._manifold_sampler import NonFiniteError
-from skmanifold.samplers._recipe import InvalidRecipeError, Recipe, joint_state
+from skmanifold.samplers._density.base import NonFiniteError
+from skmanifold.samplers._density.langevin import SGLD, SGRLD
+from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe, joint_state
 
 HAMILTONIAN = np.array([[0.0, -1.0], [1.0, 0.0]])
 

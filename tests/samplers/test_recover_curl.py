@@ -6,7 +6,7 @@ from scipy.integrate import quad
 
 from skmanifold.models._reference import banana
 from skmanifold.samplers import recover_curl
-from skmanifold.samplers._recipe import InvalidRecipeError
+from skmanifold.samplers._density.recipe import InvalidRecipeError
 
 from ._recipes import FRICTION, HAMILTONIAN, random_recipe
 

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from skmanifold.samplers._sticks import (
+from skmanifold.random._keys import root_key, subkey
+from skmanifold.samplers._latent.stick_breaking import (
     Sticks,
     draw_concentration,
     draw_sticks,
@@ -15,7 +16,6 @@ from skmanifold.samplers._sticks import (
     order_above,
     redraw_order,
 )
-from skmanifold.utils._random import root_key, subkey
 
 from ._counts import log_gamma_cdf
 from ._evidence import assert_agrees, assert_disagrees, summarize

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skmanifold.random._keys import fold_in
+from skmanifold.random._variates import _log_binomial, binomial, multinomial
 from skmanifold.utils._njit import njit
-from skmanifold.utils._random import fold_in
-from skmanifold.utils._variates import _log_binomial, binomial, multinomial
 
 from .test_variates import KEY, UNLIKELY, p_counts, p_mean, poissons
 

@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from skmanifold.utils._block_sums import BlockSums, merge
+from skmanifold.numerics.block_sums import BlockSums, merge
 
 RNG = np.random.default_rng(0)
 

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
 
-from skmanifold.utils._csr import Counts, as_counts, canonical_csr, counts_to_fit, whole_counts
-from skmanifold.utils._random import subkey, uniform
+from skmanifold.random._keys import subkey, uniform
+from skmanifold.sparse.counts import Counts, as_counts, canonical_csr, counts_to_fit, whole_counts
 
 KEY = np.uint64(77)
 

@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
+from skmanifold.random._keys import fold_in, random_bits
 from skmanifold.utils._csuros import (
     increment,
     largest_precision,
@@ -14,7 +15,6 @@ from skmanifold.utils._csuros import (
     register_values,
     round_to_register,
 )
-from skmanifold.utils._random import fold_in, random_bits
 
 KEY = np.uint64(2024)
 N_EVENTS, N_COUNTERS = 20_000, 2_000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from skmanifold.utils._random import Purpose, fold_in, mix64, random_bits, root_key, row_key, subkey, uniform
+from skmanifold.random._keys import Purpose, fold_in, mix64, random_bits, root_key, row_key, subkey, uniform
 
 MASK = 2**64 - 1
 KEY = np.uint64(0x0123456789ABCDEF)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.utils import _row_hash
-from skmanifold.utils._random import fold_in
-from skmanifold.utils._row_hash import hash_counts, hash_dense
+from skmanifold.numerics import row_hash
+from skmanifold.numerics.row_hash import hash_counts, hash_dense
+from skmanifold.random._keys import fold_in
 
 KEY = np.uint64(11)
 RNG = np.random.default_rng(0)
@@ -35,7 +35,7 @@ def test_hashes_are_sums_over_cells():
 @pytest.mark.parametrize("cut", [0, 1, 21, 22, 30, 45])
 def test_ranges_add_up(cut, cells, monkeypatch):
     whole, dense = of_counts(COUNTS), hash_dense(REALS, KEY, 0)
-    monkeypatch.setattr(_row_hash, "_CELLS", cells)
+    monkeypatch.setattr(row_hash, "_CELLS", cells)
     assert (of_counts(COUNTS[:cut]) + of_counts(COUNTS[cut:], cut)) % 2**64 == whole
     cut = min(cut, 40)
     assert (hash_dense(REALS[:cut], KEY, 0) + hash_dense(REALS[cut:], KEY, cut)) % 2**64 == dense

@@ -9,14 +9,14 @@ import scipy.sparse as sp
 
 import skmanifold
 from skmanifold import HeldOutMonitor, StochasticLDA
-from skmanifold.admixture._token_shards import TokenShards
+from skmanifold.admixture._tokens.shards import TokenShards
 from skmanifold.datasets import save_corpus
 from skmanifold.distributions import VonMisesFisher
-from skmanifold.inference._sources import _side_by_side
+from skmanifold.inference._distributed_fits.sources import _side_by_side
 from skmanifold.metrics import document_completion, left_to_right
-from skmanifold.utils._csr import MAX_TOKENS, canonical_csr, check_token_start, validate_counts
+from skmanifold.sparse.counts import MAX_TOKENS, canonical_csr, check_token_start, validate_counts
+from skmanifold.sparse.structure import check_structure
 from skmanifold.utils._sklearn import take_rows
-from skmanifold.utils._sparse_structure import check_structure
 
 
 def matrix(kind="csr", **changes):

@@ -10,8 +10,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from skmanifold.utils._random import Purpose, fold_in, random_bits, subkey
-from skmanifold.utils._variates import (
+from skmanifold.random._keys import Purpose, fold_in, random_bits, subkey
+from skmanifold.random._variates import (
     _EDGES,
     _HEIGHTS,
     _TAIL_START,

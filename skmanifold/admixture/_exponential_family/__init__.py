@@ -1,0 +1,1 @@
+"""Admixtures of exponential families."""

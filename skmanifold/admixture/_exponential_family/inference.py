@@ -1,0 +1,303 @@
+"""What fitted components tell about rows of tokens: proportions, predictions and held-out scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ...emissions import EMISSIONS, BaseEmission
+from ...metrics import document_completion
+from ...metrics._held_out import complete_documents, split_tokens
+from ...random._keys import Purpose, root_key, subkey
+from ...samplers import BaseSampler
+from ...sparse.counts import Counts
+from ...topics.proportions import infer_proportions
+from ...utils._threads import Workers
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, available_if
+from ...utils._validation import check_array
+from .._posterior.topic_draws import mean_proportions
+from .._posterior.topic_page import TopicPage
+from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
+from .._tokens.topic_counts import TopicCounts
+from .model import ScaledTokens, on_one_scale
+from .token_laws import DirichletTokens, FamilyTokens
+
+
+def has_perplexity(estimator: Any) -> bool:
+    """Whether its tokens have probabilities; an AttributeError that says why not, for ``available_if``."""
+    if _kind(estimator.emission).has_vector_tokens:
+        raise AttributeError(
+            f"emission={estimator.emission!r} gives tokens densities, which have no perplexity: see score."
+        )
+    return True
+
+
+class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
+    """Methods of an estimator with fitted components of tokens; not public.
+
+    It has `emission`, `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    """
+
+    emission: str | BaseEmission
+    n_jobs: int | None
+    n_predictive_draws: int
+    emission_: BaseEmission
+    sampler_: BaseSampler
+    doc_topic_prior_: np.ndarray
+    intensity_rate_: float
+    _key: np.uint64  # of all streams, frozen when fitting begins
+    _tokens: FamilyTokens | DirichletTokens
+    _estimate: Any  # parameters of the tokens
+    _topic_counts: TopicCounts
+    _stream: None = None
+
+    @property
+    def _draws_topics(self) -> bool:
+        return self.sampler_.draws_parameters
+
+    @property
+    def components_(self) -> np.ndarray:
+        """What is expected of a feature given each component; see the class."""
+        check_is_fitted(self)
+        return self._tokens.attributes(self._estimate)["components_"]
+
+    @property
+    def covariances_(self) -> np.ndarray:
+        """Gaussian components' covariances, (n_components, n_dims, n_dims), or variances (n_components, n_dims)."""
+        check_is_fitted(self)
+        if not self.emission_.has_vector_tokens:
+            raise AttributeError(f"Components of {self.emission_!r} have no covariances.")
+        return self._tokens.attributes(self._estimate)["covariances_"]
+
+    @property
+    def token_counts_(self) -> sp.csr_array:
+        """Expected number of each token in each component, a csr_array of shape (n_components, n_tokens)."""
+        check_is_fitted(self)
+        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.doc_topic_prior_)
+
+    def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
+        """Proportions of the components in rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+        average_draws : bool, default=False
+            Average over the draws that `score` uses, instead of taking the estimate: for samplers that draw the
+            parameters. The time is as many times as long.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_samples, n_components)
+            Rows sum to 1. For "poisson" intensities: ``(counts + doc_topic_prior_) / (intensity_rate_ + 1)`` with the
+            expected counts of a row's tokens in the components.
+        """
+        return self._infer(X, average_draws)
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The dominant component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        components : ndarray of shape (n_samples,)
+            Indices into ``components_``.
+        """
+        return self._infer(X, average_draws=False).argmax(axis=1)
+
+    def _infer(self, X, average_draws):
+        check_is_fitted(self)
+        tokens = self._read_again(X)
+        alpha = self.doc_topic_prior_
+        with Workers(self.n_jobs) as workers:
+            if average_draws:
+                draws = [draw.words for draw in self._predictive()]
+                proportions = mean_proportions(draws, tokens, alpha, workers=workers)
+            else:
+                estimate = self._tokens.of_estimate(self._estimate).words
+                proportions = infer_proportions(estimate, tokens, alpha, workers=workers)
+        if self.emission_.has_random_totals:
+            proportions *= ((tokens.row_sums() + alpha.sum()) / (self.intensity_rate_ + 1.0))[:, np.newaxis]
+        return proportions
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """What is expected of rows with given proportions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Proportions, or for "poisson" intensities.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_``: probabilities of ones or of words, expected counts, or expected word vectors.
+        """
+        check_is_fitted(self)
+        proportions = check_array(X, dtype=np.float64, input_name="X")
+        if proportions.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has {proportions.shape[1]} columns, one a component, but there are {self._n_features_out}."
+            )
+        return self._tokens.mix(self._estimate, proportions)
+
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
+        """Mean held-out log likelihood per token, by completion of rows: higher is better.
+
+        Half of each row's tokens, chosen by its content, give its proportions; the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). For "bernoulli" the tokens are the observed cells, and this is
+        the mean log probability of a cell; for "gaussian" the mean log density of a token's vector. With samplers that
+        draw the parameters, each token's probability is the mean over `n_predictive_draws` draws of the best chain,
+        before the logarithm is taken; the others have one estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`; those under two tokens are left out. A count of 2.3 is three tokens, with the weights 1,
+            1 and 0.3.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per token.
+
+        Raises
+        ------
+        ValueError
+            If no row has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
+        """
+        completion, held_out, log_scale = self._completion(X)
+        completed = document_completion(**completion)
+        if log_scale is None:
+            return completed.log_likelihood
+        return (
+            completed.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / completed.n_tokens
+        )
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Held-out log likelihood of each row, the sums behind `score`.
+
+        Half of a row's tokens give its proportions, and this is the log probability of the other half (for "gaussian"
+        the log density of their vectors), in nats per row: of n tokens ``n - n // 2`` are scored. `score` is the sum
+        over rows divided by the number of scored tokens.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            Sums of natural logarithms; 0 for a row under two tokens, of which none is scored.
+        """
+        completion, held_out, log_scale = self._completion(X)
+        sums = complete_documents(**completion).log_likelihood
+        if log_scale is None:
+            return sums
+        scales = sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=completion["X"].shape)
+        return sums + scales @ log_scale
+
+    def _completion(self, X) -> tuple[dict[str, Any], Counts, np.ndarray | None]:
+        """The arguments of a document completion, its held-out tokens and the logarithms of their scales."""
+        check_is_fitted(self)
+        tokens = self._read_again(X)
+        words, log_scale = on_one_scale(self._predictive())
+        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
+        table = sp.csr_array((tokens.counts, tokens.indices, tokens.indptr), shape=(tokens.n_rows, tokens.n_features))
+        completion = {
+            "topic_word": words,
+            "X": table,
+            "doc_topic_prior": self.doc_topic_prior_,
+            "random_state": seed,
+            "n_jobs": self.n_jobs,
+        }
+        held_out = tokens
+        if log_scale is not None:
+            with Workers(self.n_jobs) as workers:
+                held_out = split_tokens(tokens, root_key(seed), workers)[1]  # the same once more, for their scales
+        return completion, held_out, log_scale
+
+    @available_if(has_perplexity)
+    def perplexity(self, X: MatrixLike) -> float:
+        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound; not there for "gaussian".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        perplexity : float
+            As many equally likely tokens (for "bernoulli" up to 2, the values of a cell) would be as hard to guess.
+        """
+        return math.exp(-self.score(X))
+
+    def _has_words(self) -> bool:
+        kind = _kind(self.emission)
+        if kind.has_vector_tokens or kind.has_missing_tokens:
+            raise AttributeError(
+                f"A list of topics shows probabilities of words, which emission={self.emission!r} does not have: use "
+                "'multinomial' or 'poisson'."
+            )
+        return True
+
+    def _predictive(self) -> list[ScaledTokens]:
+        """The tokens' laws that predict: evenly spaced draws, or the estimate where there are none."""
+        posterior = self.__dict__.get("_posterior", {})
+        with threadpool_limits(1, user_api="blas"):
+            if not self._draws_topics or "components" not in posterior:
+                return [self._tokens.of_estimate(self._estimate)]
+            kept = {name: posterior[name][self.best_chain_] for name in self._draw_names}
+            laws = [
+                self._tokens.of_draw({name: draws[i] for name, draws in kept.items()})
+                for i in evenly_spaced(len(kept["components"]), self.n_predictive_draws)
+            ]
+            return laws or [self._tokens.of_estimate(self._estimate)]
+
+    @property
+    def _draw_names(self) -> list[str]:
+        """What a draw of the parameters is made of."""
+        return ["components", "covariances"] if self.emission_.has_vector_tokens else ["components"]
+
+    def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
+        """Entries are of words or, where a row has a cell of each, of features; vectors have their own dimensions."""
+        axes, names = super()._draw_axes()
+        if not self.emission_.has_vector_tokens:
+            entry = "feature" if self.emission_.has_missing_tokens else "word"
+            return {**axes, "components": ["topic", entry]}, names
+        shape = ["topic", "dimension", "dimension_bis"][: self.covariances_.ndim]
+        return {**axes, "components": ["topic", "dimension"], "covariances": shape}, None
+
+    def _read_again(self, X) -> Counts:
+        """Rows after `fit`, fractions as they are."""
+        return self.emission_.read_tokens(self, X, None, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = _kind(self.emission).has_missing_tokens
+        return tags
+
+
+def _kind(emission: Any) -> Any:
+    """What tells an emission's class attributes, if only by its name."""
+    return EMISSIONS.get(emission, BaseEmission) if isinstance(emission, str) else emission

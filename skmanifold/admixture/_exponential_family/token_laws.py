@@ -1,0 +1,134 @@
+"""How the tokens of an admixture are distributed: Dirichlet-multinomial, with sparse counts, or of any family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...emissions._base import Family
+from ...emissions._families import FAMILY
+from ...sparse.counts import Counts
+from ...topics.topic_word import TopicWord, as_topic_word
+from ...utils._conditions import Whole
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .._lda.model import LDAModel
+from .._posterior.inference import dense_components, mix_topics
+from .._tokens.latent_storage import StorableTokens
+from .._tokens.model import TokenModel
+from .._tokens.topic_counts import TopicPrior
+from .model import FamilyTokenModel, ScaledTokens, scale_tokens
+
+_MAX_TABLE_BYTES = 8 << 30
+Draw = dict[str, np.ndarray]
+
+
+@holds(family=FAMILY)
+class FamilyTokens:
+    """Tokens of a family, with a density for each token and component.
+
+    Parameters
+    ----------
+    family : Family
+    n_tokens : int
+        Different tokens.
+    """
+
+    def __init__(self, family: Family, n_tokens: int):
+        self.family = family
+        n_bytes = 8 * family.n_components * n_tokens
+        if n_bytes > _MAX_TABLE_BYTES:
+            raise ValueError(
+                f"The densities of {n_tokens} tokens given each of {family.n_components} components would take "
+                f"{n_bytes / 2**30:.1f} GiB, more than {_MAX_TABLE_BYTES / 2**30:.0f}: use fewer components or columns."
+            )
+
+    def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
+        """The model of rows of such tokens."""
+        return FamilyTokenModel(counts, doc_topic_prior, self.family, workers)
+
+    def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
+        """The model of some of the rows, of which the first is number `first_row`."""
+        return _StorableFamilyTokens(counts, doc_topic_prior, self.family, workers, first_row=first_row)
+
+    def draw_bytes(self) -> int:
+        """About how much memory a draw takes."""
+        return 8 * self.family.n_cells()
+
+    def draw(self, position: Any) -> Draw:
+        """What is kept of a sampler's parameters."""
+        return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
+
+    def attributes(self, position: Any) -> dict[str, np.ndarray]:
+        """Fitted attributes by their names."""
+        return self.family.attributes(position)
+
+    def of_estimate(self, position: Any) -> ScaledTokens:
+        """Densities of the tokens given the parameters."""
+        return scale_tokens(self.family.token_table(position))
+
+    def of_draw(self, draw: Draw) -> ScaledTokens:
+        """The same given what was kept of a draw."""
+        return self.of_estimate(self.family.parameters_of({f"{name}_": value for name, value in draw.items()}))
+
+    def mix(self, position: Any, proportions: np.ndarray) -> np.ndarray:
+        """Sums of the components' expectations, weighted by `proportions`, (n_rows, K)."""
+        return np.einsum("ik,kj->ij", proportions, self.attributes(position)["components_"])
+
+
+class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
+    """Rows of such tokens in a shard."""
+
+
+@holds(prior=Held(TopicPrior), n_cells=Whole(low=1))
+class DirichletTokens:
+    """Tokens of components with Dirichlet priors, as words of topics: no more is stored than non-zero counts.
+
+    Parameters
+    ----------
+    family : Family
+        With a ``token_prior``.
+    n_tokens : int
+    """
+
+    def __init__(self, family: Family, n_tokens: int):
+        self.prior = TopicPrior(family.token_prior, family.n_components, n_tokens)
+        self.n_cells = family.n_components * n_tokens
+
+    def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
+        """The model of rows of such tokens."""
+        return LDAModel(counts, doc_topic_prior, self.prior, workers)
+
+    def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
+        """The model of some of the rows, of which the first is number `first_row`."""
+        return StorableTokens(counts, doc_topic_prior, workers, first_row=first_row)
+
+    def draw_bytes(self) -> int:
+        """How much memory a draw takes."""
+        return 4 * self.n_cells
+
+    def draw(self, position: Any) -> Draw:
+        """What is kept of a sampler's parameters."""
+        return {"components": position.toarray()}
+
+    def attributes(self, position: TopicWord) -> dict[str, np.ndarray]:
+        """Fitted attributes by their names."""
+        return {"components_": dense_components(position, "token_counts_")}
+
+    def of_estimate(self, position: TopicWord) -> ScaledTokens:
+        """Probabilities of the tokens given the parameters."""
+        return ScaledTokens(position, None)
+
+    def of_draw(self, draw: Draw) -> ScaledTokens:
+        """The same given what was kept of a draw."""
+        return ScaledTokens(as_topic_word(draw["components"]), None)
+
+    def mix(self, position: TopicWord, proportions: np.ndarray) -> np.ndarray:
+        """Sums of the components' probabilities, weighted by `proportions`, (n_rows, K)."""
+        return mix_topics(position, proportions)
+
+
+def tokens_of(family: Family, n_tokens: int) -> FamilyTokens | DirichletTokens:
+    """What suits the family."""
+    return (FamilyTokens if family.token_prior is None else DirichletTokens)(family, n_tokens)

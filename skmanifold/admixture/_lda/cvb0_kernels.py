@@ -1,0 +1,210 @@
+"""CVB0 for latent Dirichlet allocation (collapsed variational Bayes, zeroth order): kernels over arrays.
+
+The state is `gamma` (n_pairs, n_components) float32: for each nonzero count, in CSR order, the topic probabilities that
+its tokens share. A sweep is synchronous between rows and as fresh as can be within one: ``_update_rows`` reads the
+tables `word_topic` (n_features, n_components) and `topic_total` (n_components,) of the sweep before, then
+``_accumulate_words`` and the two sums after it rebuild them from `gamma`. Each output cell has one owner that adds in a
+fixed order, so that the result is the same bytes however the ranges of rows and words are cut. Only `partials` of the
+topic totals must be cut into the same blocks each time.
+
+Priors as in ``_lda_collapsed_kernels``: beta_kv = ``prior[v * word_stride + k * topic_stride]``, all positive.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...random._keys import fold_in, uniform
+from ...utils._njit import njit
+
+
+@njit(cache=True, nogil=True)
+def _init_gamma(start, stop, indptr, indices, key, out_gamma):
+    """Normalised uniforms, that of topic k belonging to (key, row, feature, k), for the rows from `start` to `stop`."""
+    n_components = out_gamma.shape[1]
+    weights = np.empty(n_components)
+    for row in range(start, stop):
+        row_key = fold_in(key, row)
+        for j in range(indptr[row], indptr[row + 1]):
+            pair_key = fold_in(row_key, indices[j])
+            for k in range(n_components):
+                weights[k] = 1.0 - uniform(pair_key, k)  # never 0
+            scale = 1.0 / _sum_lanes(weights)
+            for k in range(n_components):
+                out_gamma[j, k] = weights[k] * scale
+
+
+@njit(cache=True, nogil=True)
+def _update_rows(
+    start,
+    stop,
+    indptr,
+    indices,
+    counts,
+    alpha,
+    prior,
+    word_stride,
+    topic_stride,
+    prior_total,
+    word_topic,
+    topic_total,
+    out_gamma,
+):
+    """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
+
+    gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
+    pair's gamma before: one token is taken out, the others of its pair stay. D_m = sum_v c_mv gamma_mv follows each
+    update, W and T stay as they were.
+    """
+    n_components = len(alpha)
+    doc_topic = np.empty(n_components)
+    weights = np.empty(n_components)
+    beta = np.empty(n_components)
+    if topic_stride == 0 and word_stride == 0:
+        beta[:] = prior[0]
+    for row in range(start, stop):
+        doc_topic[:] = 0.0
+        for j in range(indptr[row], indptr[row + 1]):
+            _add_scaled(np.float64(counts[j]), out_gamma, j, doc_topic)
+        for j in range(indptr[row], indptr[row + 1]):
+            word = np.int64(indices[j])
+            if topic_stride == 1:
+                beta = prior[word * word_stride : word * word_stride + n_components]
+            elif topic_stride != 0:
+                for k in range(n_components):
+                    beta[k] = prior[word * word_stride + k * topic_stride]
+            elif word_stride != 0:
+                beta[:] = prior[word * word_stride]
+            _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, out_gamma, j, weights)
+            _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
+
+
+# With numpy's error model a division by zero need not raise, which would keep the loop from becoming vector code.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, gamma, pair, out_weights):
+    """The update's right-hand side for one pair, not normalised; rounding may not take a count below zero."""
+    for k in range(len(out_weights)):
+        own = np.float64(gamma[pair, k])
+        in_word = max(word_topic[word, k] - own, 0.0) + beta[k]
+        in_topic = max(topic_total[k] - own, 0.0) + prior_total[k]
+        in_doc = max(doc_topic[k] - own, 0.0) + alpha[k]
+        out_weights[k] = in_word * in_doc / in_topic
+
+
+@njit(cache=True, nogil=True)
+def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
+    """Set the pair's gamma to the normalised weights and bring D up to date."""
+    scale = 1.0 / _sum_lanes(weights)
+    for k in range(len(weights)):
+        new = np.float32(weights[k] * scale)
+        difference = np.float64(new) - np.float64(out_gamma[pair, k])
+        out_gamma[pair, k] = new
+        # Of the rounded value, so that D stays the sum over gamma as stored.
+        out_doc_topic[k] += count * difference
+
+
+@njit(cache=True, nogil=True)
+def _sum_lanes(values):
+    """The sum, in a fixed order of eight lanes, so that an addition need not wait for the one before it."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = len(values) - len(values) % 8
+    for k in range(0, whole, 8):
+        s0 += values[k]
+        s1 += values[k + 1]
+        s2 += values[k + 2]
+        s3 += values[k + 3]
+        s4 += values[k + 4]
+        s5 += values[k + 5]
+        s6 += values[k + 6]
+        s7 += values[k + 7]
+    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    for k in range(whole, len(values)):
+        total += values[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_scaled(factor, gamma, pair, out_sums):
+    """Add `factor` times one pair's gamma."""
+    for k in range(len(out_sums)):
+        out_sums[k] += factor * gamma[pair, k]
+
+
+@njit(cache=True, nogil=True)
+def _index_words(indices, out_word_indptr, out_word_pairs):
+    """List each word's pairs (positions in CSR order), rows ascending: the corpus seen from its columns."""
+    n_features = len(out_word_indptr) - 1
+    out_word_indptr[:] = 0
+    for j in range(len(indices)):
+        out_word_indptr[indices[j] + 1] += 1
+    for word in range(n_features):
+        out_word_indptr[word + 1] += out_word_indptr[word]
+    free = out_word_indptr[:-1].copy()
+    for j in range(len(indices)):
+        out_word_pairs[free[indices[j]]] = j
+        free[indices[j]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _accumulate_words(start, stop, word_indptr, word_pairs, counts, gamma, out_word_topic):
+    """W_kv = sum_m c_mv gamma_mvk for the words from `start` to `stop`, added in the order of the rows."""
+    for word in range(start, stop):
+        out_word_topic[word] = 0.0
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            _add_scaled(np.float64(counts[word_pairs[i]]), gamma, word_pairs[i], out_word_topic[word])
+
+
+@njit(cache=True, nogil=True)
+def _sum_words(start, stop, word_topic, out_partial):
+    """The topic counts of one block of words, added in their order."""
+    out_partial[:] = 0.0
+    for word in range(start, stop):
+        for k in range(len(out_partial)):
+            out_partial[k] += word_topic[word, k]
+
+
+@njit(cache=True, nogil=True)
+def _merge_partials(partials, out_topic_total):
+    """T_k, from the blocks' sums in the order of the blocks."""
+    _sum_words(0, len(partials), partials, out_topic_total)
+
+
+@njit(cache=True, nogil=True)
+def _score_rows(
+    start,
+    stop,
+    indptr,
+    indices,
+    counts,
+    alpha,
+    prior,
+    word_stride,
+    topic_stride,
+    prior_total,
+    word_topic,
+    topic_total,
+    gamma,
+    out_log_likelihood,
+):
+    """Log p(w_m) for the rows from `start` to `stop` at the expected counts: sum_v c_mv log sum_k theta_mk phi_kv."""
+    n_components = len(alpha)
+    alpha_total = alpha.sum()
+    doc_topic = np.empty(n_components)
+    for row in range(start, stop):
+        doc_topic[:] = 0.0
+        n_tokens = 0
+        for j in range(indptr[row], indptr[row + 1]):
+            n_tokens += counts[j]
+            _add_scaled(np.float64(counts[j]), gamma, j, doc_topic)
+        for k in range(n_components):
+            doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
+        total = -n_tokens * math.log(n_tokens + alpha_total)
+        for j in range(indptr[row], indptr[row + 1]):
+            word = indices[j]
+            mixed = 0.0
+            for k in range(n_components):
+                mixed += doc_topic[k] * (word_topic[word, k] + prior[word * word_stride + k * topic_stride])
+            total += counts[j] * math.log(mixed)
+        out_log_likelihood[row] = total

@@ -1,0 +1,280 @@
+"""Kernels for learning Dirichlet priors from counts: histograms of the counts, and the climb of their likelihood.
+
+For a Dirichlet with parameters alpha and sum A, whole documents are needed only through how many of them have n tokens
+of topic k: log p(topics of the tokens | alpha) = sum_mk log (alpha_k)_D_mk - sum_m log (A)_N_m with
+(x)_n = Gamma(x + n) / Gamma(x), the probability of the tokens in their order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.simd import LANES
+from ...utils._njit import njit
+
+_TOPIC = np.uint32(0xFFFF)
+_HALF = np.uint32(16)
+
+# Real numbers are shared out between the two nearest points of a grid: the numbers of float64 from 1 on with so many
+# bits cut off, 64 in each octave, whole numbers up to 128 among them.
+CUT_BITS = 46
+FIRST_CELL = 1023 << 6  # 1.0, cut
+_CUT = np.uint64(CUT_BITS)
+_CUT_MASK = np.uint64((1 << CUT_BITS) - 1)
+_CUT_UNIT = 2.0**-CUT_BITS
+_NEVER_TWICE = 1e-6  # below this an expected count is the probability of one
+
+_MAX_FACTOR = 8.0  # by which one step changes a parameter at most
+_TOTAL_FACTORS = (8.0, 2.0, 1.0)
+_TOLERANCE = 1e-8
+
+
+@njit(cache=True, nogil=True)
+def _list_entries(first_row, stop_row, entries, row_start, row_vectors, n_components):
+    """The pairs (topic, count) of a range of rows, and for each row one more, (n_components, length)."""
+    capacity = 0
+    for row in range(first_row, stop_row):
+        capacity += row_vectors[row] * LANES + 1
+    topics = np.empty(capacity + 1, np.uint16)
+    numbers = np.empty(capacity, np.int64)
+    scratch = np.zeros(n_components, np.int64)
+    end = 0
+    for row in range(first_row, stop_row):
+        begin = end
+        for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
+            topic = np.uint64(entries[j] & _TOPIC)
+            count = np.int64(entries[j] >> _HALF)
+            topics[end] = topic  # overwritten unless new: a branch here could not be predicted
+            end += (scratch[topic] == 0) & (count > 0)
+            scratch[topic] += count
+        end = _close_row(begin, end, scratch, topics, numbers)
+    return topics[:end], numbers[:end]
+
+
+@njit(cache=True, nogil=True)
+def _list_assignments(first_row, stop_row, token_topics, token_start, n_components):
+    """As ``_list_entries``, from one topic a token."""
+    capacity = token_start[stop_row] - token_start[first_row] + stop_row - first_row
+    topics = np.empty(capacity + 1, np.uint16)
+    numbers = np.empty(capacity, np.int64)
+    scratch = np.zeros(n_components, np.int64)
+    end = 0
+    for row in range(first_row, stop_row):
+        begin = end
+        for token in range(token_start[row], token_start[row + 1]):
+            topic = np.uint64(token_topics[token])
+            topics[end] = topic
+            end += scratch[topic] == 0
+            scratch[topic] += 1
+        end = _close_row(begin, end, scratch, topics, numbers)
+    return topics[:end], numbers[:end]
+
+
+@njit(cache=True)
+def _close_row(begin, end, scratch, topics, numbers):
+    """Move a row's counts from `scratch` to its pairs, and add its length unless it is empty."""
+    length = 0
+    for j in range(begin, end):
+        topic = np.uint64(topics[j])
+        numbers[j] = scratch[topic]
+        length += scratch[topic]
+        scratch[topic] = 0
+    if length == 0:
+        return end
+    topics[end] = len(scratch)
+    numbers[end] = length
+    return end + 1
+
+
+@njit(cache=True, nogil=True)
+def _tabulate(topics, numbers, n_lists):
+    """How often each number, from 1 on, stands with each topic: the tables end to end, as long as their largest."""
+    start = np.zeros(n_lists + 1, np.int64)
+    for j in range(len(topics)):
+        topic = np.uint64(topics[j])
+        start[topic + np.uint64(1)] = max(start[topic + np.uint64(1)], numbers[j])
+    for k in range(n_lists):
+        start[k + 1] += start[k]
+    table = np.zeros(start[n_lists], np.int32)
+    for j in range(len(topics)):
+        table[start[np.uint64(topics[j])] + numbers[j] - 1] += np.int32(1)
+    return start, table
+
+
+@njit(cache=True, nogil=True)
+def _add_tables(start, table, out_start, out_table):
+    """Add tables to others that are at least as long."""
+    for k in range(len(start) - 1):
+        for j in range(start[k + 1] - start[k]):
+            out_table[out_start[k] + j] += table[start[k] + j]
+
+
+@njit(cache=True, nogil=True)
+def _expect_positive(first, stop, indptr, pairs, gamma, counts, out_values, out_weights):
+    """For each topic of rows or words `first` to `stop`: the mean of a count if not zero, and how probable that is.
+
+    Row or word i has the `pairs` from ``indptr[i]`` to ``indptr[i + 1]``; their tokens are independent.
+    """
+    for i in range(first, stop):
+        out_values[i] = 0.0
+        out_weights[i] = 1.0  # the probability of zero, until the end
+        for j in range(indptr[i], indptr[i + 1]):
+            pair = pairs[j]
+            count = np.float64(counts[pair])
+            for k in range(gamma.shape[1]):
+                probability = np.float64(gamma[pair, k])
+                out_values[i, k] += count * probability
+                absent = max(1.0 - probability, 0.0)
+                out_weights[i, k] *= absent if count == 1.0 else absent**count
+        for k in range(gamma.shape[1]):
+            mean = out_values[i, k]
+            out_weights[i, k] = 1.0 - out_weights[i, k] if mean > _NEVER_TWICE else mean
+            out_values[i, k] = max(mean / out_weights[i, k], 1.0) if mean > 0.0 else 1.0
+
+
+@njit(cache=True, nogil=True)
+def _share_out(first, stop, values, bits, weights, out_table):
+    """Histograms over the grid of the columns from `first` to `stop` of values >= 1; `bits` are those of `values`.
+
+    A weight goes to the value's two neighbours in the grid so that the mean stays.
+    """
+    out_table[first:stop] = 0.0
+    for i in range(len(values)):
+        for k in range(first, stop):
+            cell = np.int64(bits[i, k] >> _CUT) - FIRST_CELL
+            upper = weights[i, k] * (np.float64(np.int64(bits[i, k] & _CUT_MASK)) * _CUT_UNIT)
+            out_table[k, cell] += weights[i, k] - upper
+            out_table[k, cell + 1] += upper
+
+
+@njit(cache=True)
+def _log_gamma(x):
+    """Log gamma of x > 0, up to a constant, with its first and second derivative, by Stirling's series from 10 on."""
+    product, first, second = 1.0, 0.0, 0.0
+    while x < 10.0:
+        inverse = 1.0 / x
+        product *= x
+        first -= inverse
+        second += inverse * inverse
+        x += 1.0
+    log_x, r = math.log(x), 1.0 / x
+    q = r * r
+    value = (x - 0.5) * log_x - x
+    value += r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360))))))
+    if product != 1.0:
+        value -= math.log(product)
+    first += log_x - 0.5 * r
+    first -= q * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132 - q * (691 / 32760))))))
+    second += r + 0.5 * q
+    second += r * q * (1 / 6 - q * (1 / 30 - q * (1 / 42 - q * (1 / 30 - q * (5 / 66 - q * (691 / 2730))))))
+    return value, first, second
+
+
+@njit(cache=True, nogil=True)
+def _log_rising_sum(x, values, weights, start, stop):
+    """Sum of w_j log (x)_n_j over the values n_j from `start` to `stop`; its first and second derivative in x."""
+    zero = _log_gamma(x)
+    value, first, second = 0.0, 0.0, 0.0
+    for j in range(start, stop):
+        at = _log_gamma(x + values[j])
+        value += weights[j] * (at[0] - zero[0])
+        first += weights[j] * (at[1] - zero[1])
+        second += weights[j] * (at[2] - zero[2])
+    return value, first, second
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, out_first, out_second):
+    """The log likelihood, and the slopes of its two parts.
+
+    Each parameter stands `copies` times in the Dirichlet. `out_first` and `out_second` are the derivatives of the first
+    sum in each parameter; returned with the value are those of the second sum in `copies` times the parameters' total.
+    """
+    value = 0.0
+    for k in range(len(prior)):
+        part, out_first[k], out_second[k] = _log_rising_sum(prior[k], values, weights, indptr[k], indptr[k + 1])
+        value += part
+    part, first, second = _log_rising_sum(copies * prior.sum(), lengths, length_weights, 0, len(lengths))
+    return value - part, first, second
+
+
+@njit(cache=True, nogil=True)
+def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_iter, floor, ceiling):
+    """Up to `n_iter` steps towards the most likely parameters within bounds, none of which lowers the likelihood.
+
+    A step is the first of these that helps: ``_step_by_newton``; Minka's fixed point (2000, eq. 55), all of it made
+    larger or smaller as the slope says, since where Newton fails it is the total that creeps; the fixed point itself,
+    which climbs a lower bound and always helps.
+    """
+    data = (copies, indptr, values, weights, lengths, length_weights)
+    first, second = np.empty(len(prior)), np.empty(len(prior))
+    new_first, new_second = np.empty(len(prior)), np.empty(len(prior))
+    candidate = np.empty(len(prior))
+    value, slope, bend = _evaluate(prior, *data, first, second)
+    for _ in range(n_iter):
+        accepted = False
+        if _step_by_newton(prior, copies, first, second, slope, bend, floor, ceiling, candidate):
+            new_value, new_slope, new_bend = _evaluate(candidate, *data, new_first, new_second)
+            accepted = new_value >= value
+        rise = -copies * prior.sum() * slope
+        for k in range(len(prior)):
+            rise += prior[k] * first[k]
+        for factor in _TOTAL_FACTORS:
+            if not accepted:
+                scale = (factor if rise > 0.0 else 1.0 / factor) / (copies * slope)
+                for k in range(len(prior)):
+                    candidate[k] = min(max(prior[k] * first[k] * scale, floor), ceiling)
+                new_value, new_slope, new_bend = _evaluate(candidate, *data, new_first, new_second)
+                accepted = new_value >= value
+        if not accepted:  # by rounding: this is the top
+            break
+        change = 0.0
+        for k in range(len(prior)):
+            change = max(change, abs(candidate[k] / prior[k] - 1.0))
+        prior, candidate = candidate, prior
+        first, new_first = new_first, first
+        second, new_second = new_second, second
+        value, slope, bend = new_value, new_slope, new_bend
+        if change < _TOLERANCE:
+            break
+    return prior
+
+
+@njit(cache=True)
+def _step_by_newton(prior, copies, first, second, slope, bend, floor, ceiling, out):
+    """Newton's step for the reciprocals of the derivatives; False if it leaves the positive numbers.
+
+    Wanted are g_k(x_k) = c d(A) with A = c sum x and c = `copies`. Both are sums of terms w / (x + i), of which a
+    single one, fitted in value and slope, is a good model: g_k ~ p_k / (x_k + b_k) and d ~ q / (A + r). Then the
+    equations are linear, of a diagonal matrix plus one of rank one. Parameters that press against a bound stay there.
+    """
+    total = copies * prior.sum()
+    power, shift = 0.0, 0.0
+    for k in range(len(prior)):
+        presses_down = prior[k] <= floor and first[k] < copies * slope
+        presses_up = prior[k] >= ceiling and first[k] > copies * slope
+        if presses_down or presses_up or not (first[k] > 0.0 and second[k] < 0.0):
+            out[k] = prior[k] if presses_up else max(prior[k] / _MAX_FACTOR, floor)
+            shift -= copies * out[k]
+        else:
+            out[k] = 0.0
+            ratio = first[k] / -second[k]
+            power += first[k] * ratio
+            shift += copies * (ratio - prior[k])
+    ratio = slope / -bend
+    total_power, total_shift = slope * ratio, ratio - total
+    if power == 0.0 or power >= total_power * (1.0 - 1e-9):
+        return False
+    new_total = (power * total_shift - total_power * shift) / (total_power - power)
+    if not 0.0 < new_total < np.inf:
+        return False
+    scale = (new_total + total_shift) / (copies * total_power)
+    for k in range(len(prior)):
+        if out[k] == 0.0:
+            ratio = first[k] / -second[k]
+            raw = first[k] * ratio * scale - (ratio - prior[k])
+            raw = min(max(raw, prior[k] / _MAX_FACTOR), prior[k] * _MAX_FACTOR)
+            out[k] = min(max(raw, floor), ceiling)
+    return True

@@ -1,0 +1,74 @@
+"""Priors learned during burn-in: from the counts of a state to the model of the next pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ...samplers import State
+from .._tokens.model import Assignments, TokenLatents
+from .._tokens.topic_counts import TopicPrior
+from .dirichlet_mle import (
+    DocTopicHistogram,
+    histogram_of_assignments,
+    histogram_of_entries,
+    histogram_of_responsibilities,
+    learn_doc_topic_prior,
+    learn_topic_word_prior,
+    word_histogram_of_responsibilities,
+)
+from .model import LDAModel, Responsibilities
+
+_FIRST, _EVERY = 10, 5  # passes: before, the counts are those of the random start
+
+
+def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, State], LDAModel]:
+    """What `run_chains` calls after each pass of burn-in: empirical Bayes for either prior, or both, or none.
+
+    The priors stay as they are after burn-in, so that all draws are from one posterior.
+    """
+
+    def adapt(model: LDAModel, state: State) -> LDAModel:
+        t = state.n_steps
+        due = t == burn_in or (t >= _FIRST and t % _EVERY == 0)
+        if not (due and (doc_topic or topic_word)):
+            return model
+        alpha, topic_prior = model.doc_topic_prior, model.topic_prior
+        if doc_topic:
+            alpha = learn_doc_topic_prior(alpha, _count_documents(model, state.latents))
+        if topic_word:
+            n_features = model.counts.n_features
+            beta = learn_topic_word_prior(float(topic_prior.values), _count_words(model, state), n_features)
+            topic_prior = TopicPrior(beta, model.n_components, n_features)
+        return with_priors(model, alpha, topic_prior)
+
+    return adapt
+
+
+def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
+    """The same corpus, laid out as it is, under other priors."""
+    other = copy.copy(model)
+    other.__dict__.pop("_prior_strides", None)  # made of the prior
+    other.doc_topic_prior, other.topic_prior = doc_topic_prior, topic_prior
+    return other
+
+
+def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
+    """The documents' counts of topics, however a sampler keeps them."""
+    if isinstance(latents, TokenLatents):
+        return histogram_of_entries(
+            latents.entries, model.layout.row_start, latents.row_vectors, model.n_components, model.workers
+        )
+    if isinstance(latents, Responsibilities):
+        return histogram_of_responsibilities(latents.gamma, model.counts.indptr, model.counts.counts, model.workers)
+    topics = latents.topics if isinstance(latents, Assignments) else latents
+    return histogram_of_assignments(topics, model.token_start, model.n_components, model.workers)
+
+
+def _count_words(model: LDAModel, state: State) -> Any:
+    """The topics' counts of words; expected ones, which are no whole numbers, as a histogram."""
+    if isinstance(state.latents, Responsibilities):
+        gamma, _, totals = state.latents
+        return word_histogram_of_responsibilities(gamma, *model.word_index, model.counts.counts, totals, model.workers)
+    return state.statistics

@@ -1,0 +1,105 @@
+"""Samplers that step by minibatches, driven by whole passes over the documents."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from ...inference._chains import Chain
+from ...models import seen_by
+from ...random._keys import Purpose, subkey
+from ...samplers import BaseSampler, ManifoldSampler, State
+from ...samplers._cir.lazy_cir_rows import LazyRows
+from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
+from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._declared import holds
+from .._tokens.log_topic_word import LogTopics
+from .minibatch_target import MinibatchLDA
+
+
+@holds(
+    components=Array("float32 float64", ("n_components", "n_features"), low=0),
+    totals=Array("float64 int64", ("n_components",), low=0, high=MOST_COUNTED),
+)
+class TopicSums(NamedTuple):
+    """Sums over passes."""
+
+    components: np.ndarray  # (K, V): of word probabilities
+    totals: np.ndarray  # (K,): of topics' tokens
+
+
+def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
+    """Sum of two, in float64."""
+    return TopicSums(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
+
+
+class MinibatchPasses(BaseSampler):
+    """As many steps of a sampler to one of its own as see each document once on average.
+
+    Parameters
+    ----------
+    sampler : ManifoldSampler
+        Its chains are one, the leading axis of its arrays.
+    """
+
+    draws_parameters = True
+
+    def __init__(self, sampler: ManifoldSampler):
+        self.sampler = sampler
+
+    def init(self, model: MinibatchLDA, key: np.uint64) -> State:
+        """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
+        model = own(model)
+        state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
+        if not isinstance(state.memory, LazyRows) or state.latents is not None:
+            return state
+        key = subkey(key, Purpose.INITIAL_LATENTS)
+        batch, counts = model.guess_counts(key)
+        scale = batch.scale * (model.n_sweeps - model.n_burn_in)
+        return begin_at(model, state, batch.words, counts, scale, key)
+
+    def step(self, model: MinibatchLDA, state: State) -> State:
+        """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
+        model = own(model)
+        target = seen_by(self.sampler, model)
+        for _ in range(model.n_batches):
+            state = self.sampler.step(target, state)
+        state, components = topics_of(self.sampler, model, state)
+        log_likelihood = model.log_likelihood * (model.n_samples / model.n_scored)
+        return state._replace(log_density=log_likelihood, statistics=TopicSums(components, model.topic_tokens))
+
+    def step_batch(self, model: MinibatchLDA, state: State) -> State:
+        """One step of the sampler."""
+        return self.sampler.step(seen_by(self.sampler, model), state)
+
+    def parameters(self, model: MinibatchLDA, state: State) -> np.ndarray:
+        """Word probabilities of the topics, as drawn."""
+        return state.statistics.components
+
+
+def own(model: MinibatchLDA) -> MinibatchLDA:
+    """The same with scores and scratch memory of its own, which one chain needs."""
+    model = copy.copy(model)
+    model.forget()
+    return model
+
+
+def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: State) -> tuple[State, np.ndarray]:
+    """The state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
+    if isinstance(state.memory, LazyRows):
+        state = settle(model, state)
+        return state, LogTopics(state.memory.log_theta, log_totals(state.memory)).toarray()
+    theta = np.abs(state.position[0])
+    return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
+
+
+def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
+    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
+    totals = chain.state.statistics.totals
+    draw = {"topic_weights": totals / totals.sum()}
+    if chain.is_whole_draw(stride):
+        topics = chain.sampler.parameters(chain.model, chain.state)
+        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
+    return draw

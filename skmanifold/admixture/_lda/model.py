@@ -1,0 +1,167 @@
+"""Latent Dirichlet allocation of one corpus: what ESCA, Gibbs, collapsed Gibbs and CVB0 ask of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...sparse.counts import Counts
+from ...topics.topic_word import TopicWord
+from ...utils._declared import Held
+from ...utils._threads import Workers, split_by_task, split_range
+from .._tokens.log_topic_word import LogTopics, draw_topics
+from .._tokens.model import Assignments, TokenModel
+from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
+from .collapsed_gibbs_kernels import _log_joint, _sweep_collapsed
+from .cvb0_kernels import (
+    _accumulate_words,
+    _index_words,
+    _init_gamma,
+    _merge_partials,
+    _score_rows,
+    _sum_words,
+    _update_rows,
+)
+
+_ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs updated by one task of CVB0
+_WORD_BLOCK = 1 << 10  # words whose sums are merged at a time
+_MAX_RESPONSIBILITY_BYTES = 8 << 30
+
+
+class Responsibilities(NamedTuple):
+    """The state of CVB0: one distribution over topics for each document-word pair, and its expected counts."""
+
+    gamma: np.ndarray  # (nnz, K) float32
+    word_topic: np.ndarray  # (V, K) float64
+    totals: np.ndarray  # (K,) float64
+
+
+class LDAModel(TokenModel):
+    """Posterior of latent Dirichlet allocation: a topic's words have a Dirichlet prior.
+
+    Offers the updates of `CollapsedModel` and `CollapsedVariationalModel` besides those of `TokenModel`.
+
+    Parameters
+    ----------
+    counts : Counts
+        The corpus.
+    doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the documents' proportions.
+    topic_prior : TopicPrior
+        Dirichlet parameters of the topics.
+    workers, block_tokens, first_row
+        As in `TokenModel`.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        doc_topic_prior: np.ndarray,
+        topic_prior: TopicPrior,
+        workers: Workers,
+        block_tokens: int | None = None,
+        first_row: int = 0,
+    ):
+        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
+        self.topic_prior = topic_prior
+
+    def mode(self, statistics: TopicCounts) -> TopicWord:
+        """Counts smoothed by the prior: the mode in the natural parameters (ESCA's M step)."""
+        return self.topic_prior.smooth(statistics)
+
+    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
+        """Topics from their Dirichlet posterior given the counts."""
+        return draw_topics(self._prior_strides, statistics, key, self.workers)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        Held(LogTopics if drawn else TopicWord)(position, "the topics", self._sizes)
+
+    # CollapsedModel: one token after the other
+
+    @cached_property
+    def _prior_strides(self):
+        return self.topic_prior.strides(self.n_components, self.counts.n_features)
+
+    def sweep_assignments(self, assignments: Assignments, key: np.uint64) -> float:
+        """Redraw every token's topic in turn, in place; returns log p(words, topics of the tokens)."""
+        corpus, prior = self.counts, self._prior_strides
+        totals = self.topic_prior.totals
+        _sweep_collapsed(
+            corpus.indptr,
+            corpus.indices,
+            corpus.counts,
+            self.token_start,
+            self.doc_topic_prior,
+            *prior,
+            totals,
+            key,
+            *assignments,
+        )
+        return _log_joint(self.token_start, *assignments, self.doc_topic_prior, *prior, totals)
+
+    def collapsed_statistics(self, assignments: Assignments) -> TopicCounts:
+        """Counts of the assignments."""
+        return counts_from_dense(assignments.word_topic, assignments.totals)
+
+    # CollapsedVariationalModel: a distribution over topics for each document-word pair
+
+    @cached_property
+    def word_index(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of each word, and where each word's begin."""
+        indptr = np.empty(self.counts.n_features + 1, np.int64)
+        pairs = np.empty(len(self.counts.indices), np.int64)
+        _index_words(self.counts.indices, indptr, pairs)
+        return indptr, pairs
+
+    @cached_property
+    def _row_blocks(self) -> list[tuple[int, int]]:
+        return split_by_task(self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS)
+
+    def init_responsibilities(self, key: np.uint64) -> Responsibilities:
+        """Normalised uniforms for each pair."""
+        corpus = self.counts
+        n_bytes = 4 * len(corpus.indices) * self.n_components
+        if n_bytes > _MAX_RESPONSIBILITY_BYTES:
+            raise ValueError(
+                f"CVB0 would need {n_bytes / 2**30:.1f} GiB, four bytes for each of {self.n_components} topics of "
+                f"{len(corpus.indices)} document-word pairs; use fewer topics or another sampler."
+            )
+        gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
+        self.workers.run(_init_gamma, [(*rows, corpus.indptr, corpus.indices, key, gamma) for rows in self._row_blocks])
+        return self._expect(gamma)
+
+    def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
+        """One pass over all pairs; also the log likelihood at the expected counts before it."""
+        corpus = self.counts
+        shared = (corpus.indptr, corpus.indices, corpus.counts, self.doc_topic_prior, *self._prior_strides)
+        gamma, word_topic, totals = responsibilities
+        log_likelihood = np.empty(corpus.n_rows)
+
+        def update(first_row, stop_row):
+            tables = (self.topic_prior.totals, word_topic, totals, gamma)
+            _score_rows(first_row, stop_row, *shared, *tables, log_likelihood)
+            _update_rows(first_row, stop_row, *shared, *tables)
+
+        self.workers.run(update, self._row_blocks)
+        return self._expect(gamma), float(log_likelihood.sum())
+
+    def expected_statistics(self, responsibilities: Responsibilities) -> TopicCounts:
+        """Expected counts of the topics."""
+        return counts_from_dense(responsibilities.word_topic, responsibilities.totals)
+
+    def _expect(self, gamma) -> Responsibilities:
+        word_topic = np.empty((self.counts.n_features, self.n_components))
+        word_blocks = split_range(self.counts.n_features, _WORD_BLOCK)
+        partials = np.empty((len(word_blocks), self.n_components))
+        totals = np.empty(self.n_components)
+
+        def accumulate(block, start, stop):
+            _accumulate_words(start, stop, *self.word_index, self.counts.counts, gamma, word_topic)
+            _sum_words(start, stop, word_topic, partials[block])
+
+        self.workers.run(accumulate, [(block, *words) for block, words in enumerate(word_blocks)])
+        _merge_partials(partials, totals)
+        return Responsibilities(gamma, word_topic, totals)

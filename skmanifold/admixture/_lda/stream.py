@@ -1,0 +1,104 @@
+"""What `partial_fit` carries from one minibatch to the next, whatever the sampler: pickled with the estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...inference._draw_stream import DrawStream, chains_agree, streamed
+from ...random._keys import Purpose, subkey
+from ...samplers import ManifoldSampler, State
+from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
+from ...samplers._state_conditions import gradient_memory, is_of, moving, nothing
+from ...topics.topic_word import TopicWord, as_topic_word
+from ...utils._conditions import Either, Lacking, OrNone, Sizes, anything
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .._posterior.draw_conditions import DRAW
+from .minibatch_passes import MinibatchPasses, TopicSums, own, topics_of
+from .minibatch_target import MinibatchLDA
+
+_SHAPE = "n_features", "n_components"
+_STATE = Either(
+    lambda state: isinstance(getattr(state, "memory", None), LazyRows),
+    moving(position=nothing, statistics=OrNone(Held(TopicSums)), latents=anything, memory=Held(LazyRows)),
+    moving(*_SHAPE, statistics=OrNone(Held(TopicSums)), latents=anything, memory=gradient_memory(*_SHAPE)),
+)
+
+
+def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
+    if not issubclass(stream.kind, ManifoldSampler):
+        return "is not of a sampler that draws topics"
+    for state in stream.states:
+        if not is_of(stream.kind, state):
+            return "has states that are not of its sampler"
+        if not isinstance(state.memory, LazyRows) and not np.abs(state.position[0]).sum(axis=0).all():
+            return "has a state with a topic of no word"
+    return chains_agree(stream, sizes)
+
+
+@holds(
+    _agree,
+    **streamed(_STATE, DRAW),
+    row_prior=Lacking(OrNone(Held(RowPrior))),
+    _topic_word=Lacking(OrNone(Held(TopicWord))),
+)
+class TopicStream(DrawStream):
+    """Chains of a sampler that draws the topics, and what they say of the topics."""
+
+    row_prior: Any = None
+    _topic_word: TopicWord | None = None
+
+    @classmethod
+    def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
+        """Chains at their beginning, with the streams that `fit` would give them."""
+        passes = MinibatchPasses(sampler)
+        states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
+        return cls(type(sampler), states)
+
+    def after_batch(self, sampler: ManifoldSampler, model: MinibatchLDA, workers: Workers) -> TopicStream:
+        """The stream after all rows of `model` as one minibatch."""
+
+        def advance(state: State, wanted: bool) -> tuple[State, float, dict[str, np.ndarray] | None]:
+            its, draw = own(model), None
+            state = MinibatchPasses(sampler).step_batch(its, _detached(state))
+            n_tokens = its.topic_tokens.sum()
+            log_likelihood = its.log_likelihood / n_tokens
+            if wanted:
+                state, components = topics_of(sampler, its, state)
+                weights = its.topic_tokens / n_tokens
+                draw = {"log_likelihood": log_likelihood, "topic_weights": weights, "components": components}
+            return state, log_likelihood, draw
+
+        after = self.advanced(advance, workers)
+        after.row_prior, after._topic_word = model.row_prior, None
+        return after
+
+    def topic_word(self) -> TopicWord:
+        """Mean of the best chain's draws; before there are any, what its state lets expect."""
+        if self._topic_word is None:
+            draws = self.draws(self.best_chain)
+            if draws:
+                total = np.zeros(draws[0]["components"].shape)
+                for draw in draws:
+                    total += draw["components"]
+            else:
+                total = self._expected_weights(self.states[self.best_chain])
+            self._topic_word = as_topic_word(total)
+        return self._topic_word
+
+    def _expected_weights(self, state: State) -> np.ndarray:
+        """Unnormalised topics, ``(K, V)``."""
+        if isinstance(state.memory, LazyRows):
+            return expected_rows(state.memory, self.row_prior, 0, len(state.memory.log_theta)).T
+        return np.abs(state.position[0]).T
+
+
+def _detached(state: State) -> State:
+    """The state with arrays of its own, so that a step that fails leaves the old ones alone.
+
+    Rows that are read lazily are shared: they are too many to copy for one minibatch. A step that is interrupted may
+    leave some of them drawn later, or count its minibatch once more when it is tried again.
+    """
+    return state if isinstance(state.memory, LazyRows) else state.detached()

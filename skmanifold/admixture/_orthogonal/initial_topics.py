@@ -1,0 +1,184 @@
+"""Where chains of orthonormal topics begin if their number is inferred: the best of short runs with several numbers.
+
+Topics come and go one at a time, while the concentration that suits one topic may leave no room for a second one: the
+posterior has modes at few and at many topics with worse numbers between. So a number is chosen before the chains begin:
+by short runs with 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best of these and its neighbours.
+Each has a concentration of its own, and they are compared by their evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import gammaln
+
+from ...distributions import log_vmf_normalizer
+from ...distributions._bessel import log_density_at_mode
+from ...metrics._spherical_held_out import integrate_documents
+from ...random._keys import Purpose, subkey
+from ...samplers import ColumnGibbs
+from ...sparse.directions import Directions
+from ...utils._threads import Workers
+from .._spherical.adaptation import adapter
+from .._spherical.initial_topics import start_topics
+from .._spherical.targets import Tally
+from .model import OrthogonalModel, nearest_frame
+from .passes import ConditionalFrames, FramePasses
+
+_GROWTH = 1.4  # from one number of topics to the next
+_N_FALLS = 3  # of the evidence, after which no greater number is tried
+_N_PASSES = 15  # of a short run
+_N_DRAWS = 20  # of a document's proportions
+
+
+class _FrameModes(FramePasses):
+    """Proportions of all documents given the topics, then the likeliest topics given proportions."""
+
+    def _move_topics(self, model, state, keys, draws, heard, word_topic) -> tuple[np.ndarray, Tally, float | None]:
+        tally = Tally(model.n_components)
+        tally.add(heard, model.prior(word_topic))
+        parameter = ConditionalFrames(model, draws).linear_parameter()
+        return model.place(nearest_frame(parameter.T))[None], tally, None
+
+
+class FrameStart(NamedTuple):
+    """What a short run ended with."""
+
+    topics: np.ndarray  # (K, V), orthonormal rows
+    concentration: float  # of documents
+    log_evidence: float  # prior of the number included
+
+
+def best_start(
+    rows: Directions,
+    alpha: float,
+    concentration: float | None,
+    log_prior: np.ndarray,
+    n_draws: int,
+    key: np.uint64,
+    workers: Workers,
+) -> FrameStart:
+    """The start with the highest evidence.
+
+    Parameters
+    ----------
+    rows : Directions
+    alpha : float
+        The Dirichlet parameter.
+    concentration : float or None
+        Of documents; None learns it for each number of topics.
+    log_prior : ndarray of shape (K_max + 1,)
+        Log probabilities of each number of topics, but for a constant.
+    n_draws : int
+        Transitions of each document's proportions in a pass.
+    key : uint64
+    workers : Workers
+    """
+    found: dict[int, FrameStart] = {}
+
+    def improve(number: int) -> None:
+        """Run with this number once more."""
+        of_run = subkey(subkey(key, number), int(number in found))
+        start = _run(rows, alpha, concentration, number, n_draws, of_run, workers)
+        start = start._replace(log_evidence=start.log_evidence + float(log_prior[number]))
+        found[number] = max(start, found.get(number, start), key=_evidence)
+
+    for number in _spaced(min(len(log_prior) - 1, len(rows.directed))):
+        improve(number)
+        if _is_past(list(found.values())):
+            break
+    numbers = [0]
+    while numbers:
+        best = max(found, key=lambda number: found[number].log_evidence)
+        numbers = _between(best, sorted(found))
+        for number in numbers:
+            improve(number)
+    improve(best)
+    return found[best]
+
+
+def _evidence(start: FrameStart) -> float:
+    return start.log_evidence
+
+
+def _spaced(most: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 11, ... and the last one."""
+    numbers = [1]
+    while numbers[-1] < most:
+        numbers.append(min(max(numbers[-1] + 1, round(_GROWTH * numbers[-1])), most))
+    return numbers
+
+
+def _is_past(starts: list[FrameStart]) -> bool:
+    """Whether the best number was not the first, and the evidence has fallen with each of the last ones."""
+    evidence = [start.log_evidence for start in starts]
+    last = evidence[-_N_FALLS - 1 :]
+    return len(last) == _N_FALLS + 1 and max(evidence) > evidence[0] and all(np.diff(last) < 0.0)
+
+
+def _between(best: int, tried: list[int]) -> list[int]:
+    """Midway between the best number and its neighbours, where there are numbers between them."""
+    place = tried.index(best)
+    neighbours = tried[max(place - 1, 0) : place + 2]
+    return [(best + other) // 2 for other in neighbours if abs(best - other) > 1]
+
+
+def _run(
+    rows: Directions,
+    alpha: float,
+    concentration: float | None,
+    n_components: int,
+    n_draws: int,
+    key: np.uint64,
+    workers: Workers,
+) -> FrameStart:
+    """Some passes from the centres of clusters, with this number of topics."""
+    is_learned = concentration is None
+    clusters = start_topics(rows, n_components, subkey(key, Purpose.START))
+    kappa = clusters.concentration if concentration is None else concentration
+    model: Any = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
+    passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
+    adapt = adapter((is_learned, False, False), False, _N_PASSES, None)
+    state = passes.begin(model, key, nearest_frame(clusters.topics))
+    total = np.zeros_like(state.statistics.topics)
+    for i in range(_N_PASSES):
+        state = passes.step(model, state)
+        model = adapt(model, state)
+        if i >= _N_PASSES // 2:
+            total += state.statistics.topics
+    topics = nearest_frame(total)
+    return FrameStart(topics, model.concentrations.document, log_evidence(model, topics, key))
+
+
+def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> float:
+    r"""Log density of the documents given their concentration and the number of topics, relative to the uniform law.
+
+    It is :math:`p(v) = p(v \mid \phi) p(\phi) K! / p(\phi \mid v)` at any topics; use those of high density.
+    Proportions are integrated out of the likelihood by importance sampling. The posterior is approximated by the matrix
+    von Mises-Fisher law given mean proportions, and the normaliser of this by those of single columns, on spheres of
+    falling dimensions, with the curvatures of rotations of pairs of columns corrected. That law is narrower than the
+    posterior, so that the evidence of many topics is somewhat too low.
+    """
+    rows, (n_components, n_features) = model.rows, topics.shape
+    kappa, alpha = model.concentrations.document, np.full(n_components, model.alpha[0])
+    documents = integrate_documents(
+        rows, np.ascontiguousarray(topics), alpha, kappa, subkey(key, Purpose.INFERENCE), _N_DRAWS, model.workers
+    )
+    directed = model.directed
+    log_likelihood = documents.log_density[directed].sum() - len(directed) * log_vmf_normalizer(n_features, 0.0)
+
+    theta = documents.proportions / np.linalg.norm(documents.proportions, axis=1, keepdims=True)
+    whole = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, n_features))
+    parameter = kappa * (whole.T @ theta)
+    pulls = np.linalg.svd(parameter, compute_uv=False)  # the largest first
+    log_posterior = np.einsum("vk,kv->", parameter, topics) - pulls.sum()  # against where it is highest
+    for i, pull in enumerate(pulls):
+        dim = n_features - i
+        if dim == 1:  # one of two signs
+            log_posterior += np.log(2.0) - np.logaddexp(0.0, -2.0 * pull)
+            continue
+        log_posterior += log_density_at_mode(dim, pull) - log_density_at_mode(dim, 0.0)
+        log_posterior += 0.5 * np.log1p(pulls[i + 1 :] / pull).sum() if pull > 0.0 else 0.0
+    return float(log_likelihood + gammaln(n_components + 1.0) - log_posterior)

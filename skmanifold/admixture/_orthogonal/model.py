@@ -1,0 +1,128 @@
+"""The posterior of orthonormal topics: a spherical admixture whose topics are uniform on a Stiefel manifold."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from ...manifolds import Stiefel
+from ...random._keys import Purpose, subkey
+from ...sparse.directions import Directions
+from ...topics.spherical_kernels import add_pulls
+from ...utils._threads import Workers
+from .._spherical.initial_topics import start_topics
+from .._spherical.model import Concentrations, Heard, Prior, SphericalModel
+
+
+class OrthogonalModel(SphericalModel):
+    r"""Topics of an orthogonal spherical admixture, given documents as unit vectors :math:`v_d`.
+
+    .. math:: \phi \sim \mathrm{Uniform}(\phi' \phi = I), \quad
+        \theta_d \sim \mathrm{Dir}(\alpha, \ldots, \alpha), \quad
+        v_d \sim \mathrm{vMF}(\phi \theta_d / |\theta_d|, \kappa).
+
+    As :math:`|\phi \theta| = |\theta|`, the log likelihood is linear in the topics, :math:`\mathrm{tr}(F' \phi)` with
+    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), words as rows: one
+    radius for all topics, a constant metric under which one step size suits all data.
+
+    Parameters
+    ----------
+    rows : Directions
+    alpha : ndarray of shape (K,)
+        The same number for each topic.
+    concentration : float
+        :math:`\kappa`.
+    radii : ndarray of shape (1,)
+    noise : ndarray of shape (K,)
+        Variance of the minibatches' gradient in unit topics, its mean over a topic's coordinates.
+    workers : Workers
+    """
+
+    def __init__(
+        self,
+        rows: Directions,
+        alpha: np.ndarray,
+        concentration: float,
+        radii: np.ndarray,
+        noise: np.ndarray,
+        workers: Workers,
+    ):
+        no_mean = np.zeros(rows.n_features)
+        concentrations = Concentrations(concentration, 0.0, 0.0)  # of topics: a uniform law
+        super().__init__(rows, alpha, no_mean, concentrations, radii, noise, workers, len(rows.directed))
+
+    def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
+        self.radii, self.noise = radii, noise
+        self.manifold = Stiefel(self.rows.n_features, self.n_components, float(radii[0]))
+
+    def sized(self, n_components: int) -> OrthogonalModel:
+        """The same with another number of topics."""
+        if n_components == self.n_components:
+            return self
+        other = copy.copy(self)
+        other.alpha = np.full(n_components, self.alpha[0])
+        other._set_metric(self.radii, np.zeros(n_components))
+        return other
+
+    def start(self, key: np.uint64) -> np.ndarray:
+        """Topics to begin with: the orthonormal ones nearest to the centres of clusters, (K, V)."""
+        return nearest_frame(start_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
+
+    def topics(self, position: np.ndarray) -> np.ndarray:
+        """Unit vectors (K, V) of one chain's position."""
+        return np.ascontiguousarray(position.T) / self.radii
+
+    def place(self, topics: np.ndarray) -> np.ndarray:
+        """The position of topics (K, V)."""
+        return np.ascontiguousarray(topics.T) * self.radii
+
+    def noise_covariance(self) -> np.ndarray:
+        """Variances of the minibatches' gradient in the position, (V K,): the more, the more a word is in documents."""
+        return np.multiply.outer(self._word_power, self.noise / self.radii**2).ravel()
+
+    def stiffness(self, drag: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        r"""Largest curvature of the log posterior in unit topics plus noise, (1,); `drag` is a document's.
+
+        Along a geodesic with velocity D the log likelihood bends by :math:`-\mathrm{tr}(\phi' F D' D)`, and
+        :math:`\phi' F` is the drag where it is highest. Under the uniform law coordinates have variances of 1 / V.
+        """
+        largest = self.concentrations.document * self.total_samples * np.linalg.eigvalsh(drag)[-1]
+        return np.array([largest + self.rows.n_features + noise.max()])
+
+    # Parts of the log posterior
+
+    def turn(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Unit topics with words as rows, (V, K), and phi'phi, which is known."""
+        return position / self.radii, np.eye(self.n_components)
+
+    def prior(self, word_topic: np.ndarray) -> Prior:
+        """A uniform law: nothing leans anywhere."""
+        return Prior(self.mean_direction, 0.0, np.zeros(2))
+
+    def fill_gradient(
+        self, rows: np.ndarray, heard: Heard, word_topic: np.ndarray, prior: Prior, out: np.ndarray
+    ) -> None:
+        """Gradient in the position, (V, K), of the log posterior as documents `rows` let estimate it.
+
+        It is that in the surrounding space: the drag's part would be orthogonal to the manifold.
+        """
+        out[:] = 0.0
+        self.add_parameter(rows, heard.pull, out)
+
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Gradients of each document's log likelihood in the position, (n, V, K): means over draws of proportions."""
+        pull = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
+        scale = self.concentrations.document / float(self.radii[0])
+        return scale * np.einsum("nv,nk->nvk", self._dense(rows), pull)
+
+    def add_parameter(self, rows: np.ndarray, pull: np.ndarray, out: np.ndarray) -> None:
+        """Add F, as documents `rows` let estimate it, divided by the radius."""
+        scale = self.concentrations.document * self.total_samples / (len(rows) * float(self.radii[0]))
+        add_pulls(*self.rows[:3], rows, pull, scale, out)
+
+
+def nearest_frame(topics: np.ndarray) -> np.ndarray:
+    """The orthonormal rows nearest to `topics`, (K, V): the factor of its polar decomposition."""
+    left, _, right = np.linalg.svd(topics, full_matrices=False)
+    return left @ right

@@ -1,0 +1,129 @@
+"""Exact passes over the documents: proportions given orthonormal topics, topics given proportions, and their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...random._keys import Purpose, subkey
+from ...samplers import ColumnGibbs, State
+from .._spherical.model import Heard, ProportionChains
+from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
+from .._spherical.targets import ConditionalSAM, Tally
+from .kernels import place_proportions
+from .model import OrthogonalModel
+from .reversible_jump import propose_size
+
+
+class ConditionalFrames(ConditionalSAM):
+    """Log posterior of orthonormal topics given proportions of all documents: a matrix von Mises-Fisher law."""
+
+    model: OrthogonalModel
+
+    def linear_parameter(self) -> np.ndarray:
+        """F in tr(F'X), (V, K), X the position: kappa sum_d v_d theta_d' / |theta_d|, over the radius."""
+        lengths = np.sqrt(np.einsum("dik,dik->di", self.draws, self.draws))
+        pull = np.mean(self.draws / lengths[:, :, None], axis=1)
+        out = np.zeros(self.manifold.shape)
+        self.model.add_parameter(self.model.directed, pull, out)
+        return out
+
+
+class FramePasses(BlockwisePasses):
+    """Proportions of all documents given the topics, topics given proportions, then births and deaths of topics.
+
+    Parameters
+    ----------
+    sampler : ColumnGibbs
+    n_draws : int
+        Transitions of each document's proportions; the topics see the last.
+    n_adapting : int
+        First passes, in which the proportions' transitions are tuned.
+    n_size_moves : int
+        Proposals of a birth or death in each pass.
+    log_prior : ndarray of shape (K_max + 1,) or None
+        Log probabilities of each number of topics, but for a constant; None keeps the number.
+    starts : dict of int to ndarray of shape (K, V), default=None
+        Topics to begin with, for keys of chains that do not begin at the centres of clusters.
+    """
+
+    sampler: ColumnGibbs
+
+    def __init__(
+        self,
+        sampler: ColumnGibbs,
+        n_draws: int,
+        n_adapting: int,
+        n_size_moves: int = 0,
+        log_prior: np.ndarray | None = None,
+        starts: dict[int, np.ndarray] | None = None,
+    ):
+        super().__init__(sampler, None, n_draws, n_adapting)
+        self.n_size_moves = n_size_moves
+        self.log_prior = log_prior
+        self.starts = starts or {}
+
+    def init(self, model: Any, key: np.uint64) -> State:
+        """Topics that are given for this key, or the orthonormal ones nearest to the centres of clusters."""
+        return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.start(key))
+
+    def begin(self, model: Any, key: np.uint64, topics: np.ndarray) -> State:
+        """Before the first pass, at these topics."""
+        state = State(model.place(topics)[None], np.array([key], np.uint64))
+        statistics = TopicStatistics(topics, no_scales(model.n_components), np.nan, 0)
+        return state._replace(latents=model.init_chains(0), statistics=statistics)
+
+    def step(self, model: Any, state: State) -> State:
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        model = model.sized(len(state.statistics.topics))
+        state, draws = self._pass(model, state)
+        return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
+
+    def _move_topics(
+        self,
+        model: Any,
+        state: State,
+        keys: np.ndarray,
+        draws: np.ndarray,
+        heard: Heard,
+        word_topic: np.ndarray,
+    ) -> tuple[np.ndarray, Tally, float | None]:
+        """An exact draw asks for no gradient: scales are told by the topics before it."""
+        tally = Tally(model.n_components)
+        tally.add(heard, model.prior(word_topic))
+        target = ConditionalFrames(model, draws[:, -1:])
+        moving = self.sampler.step(target, self.sampler.init(target, keys, state.position))
+        return moving.position, tally, None
+
+    def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
+        """Births and deaths of topics, of which the documents' proportions are at hand."""
+        statistics = state.statistics
+        alpha, kappa = float(model.alpha[0]), model.concentrations.document
+        topics, moved = statistics.topics, False
+        key = subkey(state.key[0], Purpose.COMPONENTS, statistics.n_passes)
+        for i in range(self.n_size_moves):
+            state_of_move = topics, proportions, alpha, kappa, log_prior
+            move = propose_size(model.rows, model.directed, *state_of_move, subkey(key, i), model.workers)
+            topics, proportions, moved = move.topics, move.proportions, moved or move.accepted
+        if not moved:
+            return state
+        model = model.sized(len(topics))
+        # What steps are tuned by is of no use to exact sweeps: only the cosine is learned from.
+        scales = no_scales(len(topics))._replace(cosine=statistics.scales.cosine)
+        return state._replace(
+            position=model.place(topics)[None],
+            latents=_chains_at(model, proportions, state.latents.log_steps, subkey(key, self.n_size_moves)),
+            statistics=statistics._replace(topics=topics, scales=scales),
+        )
+
+
+def _chains_at(
+    model: OrthogonalModel, proportions: np.ndarray, log_steps: np.ndarray, key: np.uint64
+) -> ProportionChains:
+    """Chains of all documents that stand at the given proportions, one row for each document with a direction."""
+    chains = model.init_chains(0)._replace(log_steps=log_steps)
+    place_proportions(
+        np.ascontiguousarray(proportions), model.directed, model.alpha, key, model.on_sphere, chains.points
+    )
+    return chains

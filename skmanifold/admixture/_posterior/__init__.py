@@ -1,0 +1,1 @@
+"""What fitted topics give: inference for documents, uncertainty of topics, pyLDAvis."""

@@ -1,0 +1,279 @@
+"""What draws of the topics tell: which topics of the chains are the same, how sure they are, and how far to trust them.
+
+`components` are draws of the topics of several chains, shape (n_chains, n_draws, n_components, n_features), float32,
+rows summing to 1. They may fill the memory, so they are read in pieces and never converted as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...inference._arviz import to_tree
+from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
+from ...metrics import match_topics
+from ...metrics._held_out import pair_draws
+from ...sparse.counts import Counts
+from ...topics.proportions import infer_proportions
+from ...topics.topic_word import TopicWord, as_topic_word
+from ...utils._threads import Workers
+
+STABLE_SIMILARITY = 0.8
+_N_WORDS = 10  # of each topic that are looked at
+TOPIC_AXES = {  # of the variables that have topics, after those of chains and draws
+    "components": ["topic", "word"],
+    "topic_weights": ["topic"],
+    "doc_topic_prior": ["topic"],
+}
+
+
+class ChainMatch(NamedTuple):
+    """The topics of each chain in the order of the best chain's.
+
+    Parameters
+    ----------
+    permutations : ndarray of shape (n_chains, n_components), int64
+        Topic ``permutations[c, k]`` of chain c is the best chain's topic k; of the best chain itself it is k.
+    similarity : ndarray of shape (n_chains, n_components)
+        Cosines of the matched topics; 1 for the best chain.
+    best : int
+        The chain to which the others are matched.
+    """
+
+    permutations: np.ndarray
+    similarity: np.ndarray
+    best: int
+
+
+class TopicDiagnostics(NamedTuple):
+    """How far each topic of the best chain is to be trusted; see :func:`diagnose_topics`.
+
+    Parameters
+    ----------
+    rhat : ndarray of shape (n_components,)
+        Rank-normalised split R-hat, the largest over the topic's weight and its most probable words; near 1 if the
+        chains agree. NaN for one chain or under four draws.
+    ess : ndarray of shape (n_components,)
+        Effective sample size of the bulk over all chains, the least over the same. NaN under 50 draws of a chain, which
+        are too few to estimate it, or where a chain has not moved at all.
+    similarity : ndarray of shape (n_components,)
+        Cosine between the topic and its match in another chain, the least over the others; NaN for one chain.
+    is_stable : ndarray of shape (n_components,), bool
+        Whether `similarity` reaches the threshold: every other chain has found the topic. False for one chain, which
+        cannot show it.
+    """
+
+    rhat: np.ndarray
+    ess: np.ndarray
+    similarity: np.ndarray
+    is_stable: np.ndarray
+
+
+def match_chains(components, best: int) -> ChainMatch:
+    """Which topics of the chains are the same.
+
+    Labels of topics mean nothing: each chain has an order of its own. The mean topics of every chain are paired with
+    those of the best chain, one to one, so that the sum of their cosines is greatest. This assumes that labels do not
+    move within a chain.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_chains, n_draws, n_components, n_features), or a sequence
+        Draws of the topics; or for each chain its draws, or one topic-word matrix (array or TopicWord).
+    best : int
+        The chain whose order the others are to follow.
+    """
+    reference = mean_topics(components[best])
+    n_components = reference.n_components if isinstance(reference, TopicWord) else len(reference)
+    permutations = np.tile(np.arange(n_components), (len(components), 1))
+    similarity = np.ones(permutations.shape)
+    for chain, topics in enumerate(components):
+        if chain != best:
+            _, permutations[chain], similarity[chain] = match_topics(reference, mean_topics(topics))
+    return ChainMatch(permutations, similarity, best)
+
+
+def mean_topics(topics):
+    """Mean over a chain's draws, float64 of shape (n_components, n_features); a single matrix is its own."""
+    if isinstance(topics, TopicWord) or np.ndim(topics) != 3:
+        return topics
+    if len(topics) == 0:
+        raise ValueError("A chain has no draws of its topics.")
+    return np.mean(topics, axis=0, dtype=np.float64)
+
+
+def permute_topics(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
+    """`values` of shape (n_chains, n_draws, n_components, ...) with each chain's topics in the order of the best's.
+
+    The array itself, not a copy, if nothing has to move.
+    """
+    if np.array_equal(permutations, np.broadcast_to(np.arange(permutations.shape[1]), permutations.shape)):
+        return values
+    out = np.empty_like(values)
+    for chain, order in enumerate(permutations):
+        np.take(values[chain], order, axis=1, out=out[chain], mode="clip")  # "clip" writes without a buffer
+    return out
+
+
+def effective_draws(components: np.ndarray) -> np.ndarray:
+    """How many independent draws those of one chain are worth for each topic, (n_components,).
+
+    Effective sample sizes of the bulk by arviz-stats: the median over the topic's ten most probable words. NaN below 50
+    draws, where a topic stands still, or where arviz-stats is not installed.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_draws, n_components, n_features)
+        Draws of one chain.
+    """
+    n_topics = components.shape[1]
+    if len(components) < LEAST_FOR_ESS:
+        return np.full(n_topics, np.nan)
+    series = _draws_of_top_words([components], np.arange(n_topics)[np.newaxis], 0, _N_WORDS)
+    try:
+        return np.median(_diagnose("ess", series), axis=1)
+    except ImportError:
+        return np.full(n_topics, np.nan)
+
+
+def diagnose_topics(
+    components,
+    topic_weights: np.ndarray,
+    match: ChainMatch,
+    *,
+    n_words: int = _N_WORDS,
+    threshold: float = STABLE_SIMILARITY,
+) -> TopicDiagnostics:
+    """R-hat, effective sample size and stability of each topic of the best chain, after matching.
+
+    R-hat and effective sample size are those of arviz-stats, the worst over the topic's weight and the probabilities of
+    the `n_words` words that are most probable in the best chain's mean. Quantities that have the same value in all
+    draws of all chains, such as the weight of an only topic, are left out; NaN if none is left.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_chains, n_draws, n_components, n_features) or None
+        Draws of the topics; they may be fewer than those of the weights. Without them the weights speak alone.
+    topic_weights : ndarray of shape (n_chains, n_draws, n_components)
+        Draws of the topics' shares of the tokens.
+    match : ChainMatch
+        The chains' topics, matched.
+    n_words : int, default=10
+        Words of each topic that are looked at.
+    threshold : float, default=0.8
+        The least cosine at which a topic counts as found again.
+
+    Raises
+    ------
+    ImportError
+        Where arviz-stats is not installed.
+    """
+    permutations, similarities, best = match
+    others = np.delete(similarities, best, axis=0)
+    similarity = others.min(axis=0) if len(others) else np.full(permutations.shape[1], np.nan)
+    series = [permute_topics(np.asarray(topic_weights), permutations)[..., np.newaxis]]
+    if components is not None:
+        series.append(_draws_of_top_words(components, permutations, best, n_words))
+    rhat = np.concatenate([_diagnose("rhat", values) for values in series], axis=1)
+    ess = np.concatenate([_diagnose("ess", values) for values in series], axis=1)
+    moves = np.concatenate([(values != values[:1, :1]).any(axis=(0, 1)) for values in series], axis=1)
+    worst_rhat = np.where(moves, rhat, -np.inf).max(axis=1)  # nan, should there be one
+    worst_ess = np.where(moves, ess, np.inf).min(axis=1)
+    worst_rhat[~moves.any(axis=1)] = worst_ess[~moves.any(axis=1)] = np.nan
+    return TopicDiagnostics(worst_rhat, worst_ess, similarity, similarity >= threshold)
+
+
+def to_arviz(
+    posterior: dict,
+    permutations: np.ndarray | None = None,
+    feature_names=None,
+    *,
+    component_draws=None,
+    axes: dict[str, list[str]] = TOPIC_AXES,
+) -> Any:
+    """The draws as ArviZ's tree of data, topics in the order of the best chain.
+
+    Variables with topics go to the group ``posterior``, log densities to ``sample_stats``. If ``components`` were
+    thinned more than the rest they are in a group of their own, ``posterior_thinned``. ArviZ's functions take
+    ``group="posterior_thinned"``; ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` is the rest at these draws.
+
+    Parameters
+    ----------
+    posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws, such as ``posterior_`` of an estimator.
+    permutations : ndarray of shape (n_chains, n_components), optional
+        As in :class:`ChainMatch`; None leaves the topics as they are.
+    feature_names : sequence of str, optional
+        Labels of the last axis of ``components``; None numbers them.
+    component_draws : sequence of int, optional
+        Which draws ``components`` are, counted from 0, if they are not all.
+    axes : dict of str to list of str
+        Axes of the variables with topics, after those of chains and draws; that of topics is the first.
+
+    Raises
+    ------
+    ImportError
+        Where arviz-base is not installed.
+    """
+    if permutations is not None:
+        posterior = {
+            name: permute_topics(values, permutations) if name in axes else values for name, values in posterior.items()
+        }
+    coords = {} if feature_names is None else {axes["components"][-1]: np.asarray(feature_names)}
+    return to_tree(posterior, axes, coords, component_draws=component_draws)
+
+
+def mean_proportions(
+    topic_word,
+    counts: Counts,
+    doc_topic_prior,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    workers: Workers | None = None,
+) -> np.ndarray:
+    """Mean over draws of the topics of the documents' proportions given each, float64 of shape (n_rows, n_components).
+
+    Parameters
+    ----------
+    topic_word : sequence of TopicWord or array-like of shape (n_components, n_features)
+        Draws of one chain, or of several whose topics stand in one order; or a single matrix.
+    counts : Counts
+        Documents.
+    doc_topic_prior : array-like of shape (n_components,) or a sequence of such
+        One prior for all draws, or one a draw.
+    max_iter, tol, workers
+        As in `infer_proportions`.
+    """
+    draws = pair_draws(topic_word, doc_topic_prior)
+    mean = np.zeros((counts.n_rows, draws[0][0].n_components))
+    for matrix, prior in draws:
+        mean += infer_proportions(as_topic_word(matrix), counts, prior, max_iter=max_iter, tol=tol, workers=workers)
+    mean /= len(draws)
+    return mean
+
+
+def _draws_of_top_words(components, permutations, best, n_words):
+    """Probabilities of the best chain's most probable words, (n_chains, n_draws, n_components, n_words)."""
+    means = mean_topics(components[best])
+    n_words = min(n_words, means.shape[1])
+    words = np.argpartition(-means, n_words - 1, axis=1)[:, :n_words]
+    draws = [components[c][:, order[:, np.newaxis], words] for c, order in enumerate(permutations)]
+    return np.array(draws, dtype=np.float64)  # few; R-hat takes differences, which tie in float32
+
+
+def _diagnose(name, values):
+    """R-hat or bulk ESS of each quantity, of shape (n_components, n_quantities)."""
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError as error:
+        raise ImportError(f'The {name} of topics needs arviz-stats: pip install "skmanifold[arviz]".') from error
+    if values.shape[1] < (LEAST_FOR_ESS if name == "ess" else LEAST_FOR_RHAT) or (name == "rhat" and len(values) < 2):
+        return np.full(values.shape[2:], np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move
+        out = np.asarray(getattr(array_stats, name)(values, chain_axis=0, draw_axis=1))
+    if name == "ess":  # arviz-stats takes a chain that stands still for independent draws
+        still = (values == values[:, :1]).all(axis=1).any(axis=0)
+        out = np.where(still, np.nan, out)
+    return out

@@ -1,0 +1,219 @@
+"""Samplers of a spherical admixture's topics, driven by whole passes over the documents."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...distributions import log_vmf_normalizer
+from ...inference._chains import Chain
+from ...random._keys import Purpose, subkey
+from ...samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, State
+from ...utils._conditions import Array, Real, Whole
+from ...utils._declared import Held, holds
+from .model import Heard, ProportionChains, SphericalModel
+from .proportion_kernels import mean_proportions
+from .targets import ConditionalSAM, MinibatchSAM, Tally, move_chains
+
+_MEMORY = 0.2  # weight of the last pass in running means
+_GAIN = 0.2  # of the logarithm of the radii, per unit of acceptance probability
+_TARGET = 0.8  # acceptance probability
+
+
+_MOST = 1e100  # whose square is a number
+
+
+@holds(
+    cosine=Real(),
+    squared_pull=Array("float64", ("n_components",), low=0, high=_MOST),
+    drag=Array("float64", ("n_components", "n_components"), low=-_MOST, high=_MOST),
+    spread=Array("float64", (2,)),
+    stretch=Real(low=-100, high=100),
+)
+class Scales(NamedTuple):
+    """Running means over passes of what steps and concentrations are tuned by."""
+
+    cosine: float  # of documents with their mixtures of topics
+    squared_pull: np.ndarray  # (K,), of a document
+    drag: np.ndarray  # (K, K), of a document
+    spread: np.ndarray  # (2,), see `Prior`
+    stretch: float  # log of what acceptance makes of the radii
+
+    @property
+    def cosines(self) -> tuple[float, float, float]:
+        """Mean cosines of documents, topics and the topics' mean with what they scatter about."""
+        return float(self.cosine), float(self.spread[0]), float(self.spread[1])
+
+
+@holds(
+    topics=Array("float64", ("n_components", "n_features"), unit=1),
+    scales=Held(Scales),
+    temperature=Real(nan=True, infinite=True),
+    n_passes=Whole(),
+)
+class TopicStatistics(NamedTuple):
+    """What a pass leaves."""
+
+    topics: np.ndarray  # (K, V), unit rows
+    scales: Scales
+    temperature: float
+    n_passes: int
+
+
+def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
+    """The right one with the sum of both topics."""
+    return right._replace(topics=left.topics + right.topics)
+
+
+class _SphericalPasses(BaseSampler):
+    """Passes over the documents by a sampler of one chain.
+
+    Parameters
+    ----------
+    sampler : ManifoldSampler
+        Its chains are one, the leading axis of its arrays.
+    batch_size : int or None
+    n_draws : int
+        Transitions of each document's proportions at each visit.
+    n_adapting : int
+        First passes, in which the proportions' transitions are tuned.
+    """
+
+    draws_parameters = True
+
+    def __init__(self, sampler: ManifoldSampler, batch_size: Any, n_draws: int, n_adapting: int):
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.n_draws = n_draws
+        self.n_adapting = n_adapting
+
+    def _initial(self, model: SphericalModel, key: np.uint64) -> tuple[Any, TopicStatistics]:
+        anchored = isinstance(getattr(self.sampler, "control_variate", None), SVRG)
+        chains = model.init_chains(model.rows.n_rows if anchored else 0)
+        return chains, TopicStatistics(model.start(key), no_scales(model.n_components), np.nan, 0)
+
+    def _finish(self, model: SphericalModel, state: State, before: TopicStatistics, tally: Tally, **last) -> State:
+        scales = blend(before.scales, tally, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
+        topics = model.topics(state.position[0])
+        statistics = TopicStatistics(topics, scales, last.get("temperature", np.nan), before.n_passes + 1)
+        return state._replace(statistics=statistics, log_density=model.total_samples * log_density_of(model, tally))
+
+    def parameters(self, model: SphericalModel, state: State) -> np.ndarray:
+        """The topics as drawn."""
+        return state.statistics.topics
+
+
+class SphericalMinibatchPasses(_SphericalPasses):
+    """As many steps as see each document once on average, each inner step with a minibatch of its own."""
+
+    def init(self, model: SphericalModel, key: np.uint64) -> State:
+        """Topics at the centres of clusters, at a random speed."""
+        chains, statistics = self._initial(model, key)
+        target = MinibatchSAM(model, chains, key, self.batch_size, self.n_draws, True)
+        state = self.sampler.init(target, np.array([key], np.uint64), model.place(statistics.topics)[None])
+        return state._replace(latents=chains, statistics=statistics)
+
+    def step(self, model: SphericalModel, state: State) -> State:
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        before, n_steps = state.statistics, getattr(self.sampler, "n_steps", 1)
+        key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
+        adapts = before.n_passes < self.n_adapting
+        target = MinibatchSAM(model, state.latents, key, self.batch_size, self.n_draws, adapts)
+        batch_size = target.batch_size or target.n_samples
+        temperature = 0.0
+        n_moves = max(1, round(target.n_samples / (batch_size * n_steps)))
+        for _ in range(n_moves):
+            state = self.sampler.step(target, state)
+            temperature += self.sampler.stats(target, state).get("temperature", np.array([np.nan]))[0]
+        return self._finish(model, state, before, target.tally, temperature=temperature / n_moves)
+
+
+class BlockwisePasses(_SphericalPasses):
+    """Proportions of all documents given the topics, then a transition of the topics given the proportions."""
+
+    sampler: GMC
+
+    def init(self, model: SphericalModel, key: np.uint64) -> State:
+        """Topics at the centres of clusters."""
+        chains, statistics = self._initial(model, key)
+        state = State(model.place(statistics.topics)[None], np.array([key], np.uint64))
+        return state._replace(latents=chains, statistics=statistics)
+
+    def step(self, model: SphericalModel, state: State) -> State:
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        return self._pass(model, state)[0]
+
+    def _pass(self, model: SphericalModel, state: State) -> tuple[State, np.ndarray]:
+        """One pass, and the proportions of all documents, (n_directed_rows, n_draws, K)."""
+        before, rows = state.statistics, model.directed
+        key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
+        draws = np.empty((len(rows), self.n_draws, model.n_components))
+        word_topic, gram = model.turn(state.position[0])
+        adapts = before.n_passes < self.n_adapting
+        heard = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        keys = np.array([subkey(state.key[0], Purpose.STEP, before.n_passes)], np.uint64)  # `key` is for documents
+        position, tally, rate = self._move_topics(model, state, keys, draws, heard, word_topic)
+        state = state._replace(position=position, n_steps=state.n_steps + 1)
+        return self._finish(model, state, before, tally, rate=rate), draws
+
+    def _move_topics(
+        self,
+        model: SphericalModel,
+        state: State,
+        keys: np.ndarray,
+        draws: np.ndarray,
+        heard: Heard,
+        word_topic: np.ndarray,
+    ) -> tuple[np.ndarray, Tally, float | None]:
+        """Where a transition leads given proportions, what the pass told about scales, and the acceptance rate if any.
+
+        `heard` and `word_topic` are of the topics before it.
+        """
+        target = ConditionalSAM(model, draws[:, -1:] if isinstance(self.sampler, BlockwiseGMC) else draws)
+        moving = self.sampler.init(target, keys, state.position)
+        moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
+        return moving.position, target.tally, float(moving.statistics[0])
+
+
+def no_scales(n_components: int) -> Scales:
+    """Running means before the first pass."""
+    return Scales(0.0, np.zeros(n_components), np.zeros((n_components, n_components)), np.zeros(2), 0.0)
+
+
+def blend(before: Scales, tally: Tally, weight: float, rate: float | None = None) -> Scales:
+    """Running means that give what is new this weight, and a stretch that follows an acceptance rate, if any."""
+
+    def mixed(old: Any, total: Any, n: int) -> Any:
+        return old + weight * (total / n - old)
+
+    return Scales(
+        mixed(before.cosine, tally.cosine, tally.n_documents),
+        mixed(before.squared_pull, tally.squared_pull, tally.n_documents),
+        mixed(before.drag, tally.drag, tally.n_documents),
+        mixed(before.spread, tally.spread, tally.n_steps),
+        before.stretch if rate is None else before.stretch + _GAIN * (_TARGET - rate),
+    )
+
+
+def log_density_of(model: SphericalModel, tally: Tally) -> float:
+    """Mean log p(document | topics, its proportions), relative to the uniform law."""
+    kappa, V = model.concentrations.document, model.rows.n_features
+    return float(log_vmf_normalizer(V, kappa) - log_vmf_normalizer(V, 0.0) + kappa * tally.cosine / tally.n_documents)
+
+
+def proportions_of(model: SphericalModel, chains: ProportionChains) -> np.ndarray:
+    """Mean over documents of where their proportions' chains stand, (K,)."""
+    return mean_proportions(chains.points, model.directed, model.on_sphere)
+
+
+def record_draw(chain: Chain, stride: int) -> dict[str, np.ndarray]:
+    """A draw: mean proportions, temperature and, every `stride`-th time counted from the last, the topics."""
+    state = chain.state
+    draw = {
+        "topic_weights": proportions_of(chain.model, state.latents),
+        "temperature": np.array(state.statistics.temperature),
+    }
+    if chain.is_whole_draw(stride):
+        draw["components"] = state.statistics.topics
+    return draw

@@ -1,0 +1,154 @@
+"""What a spherical admixture is fitted to: documents, priors and concentrations, checked before any work."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...random._keys import Purpose, subkey
+from ...samplers._state_conditions import nothing
+from ...sparse.directions import Directions
+from ...topics.proportions import check_doc_topic_prior
+from ...utils._conditions import FLAG, Array, Tuple
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .adaptation import first_tuned, learn_concentration
+from .initial_topics import Start, start_topics
+from .model import Concentrations, SphericalModel
+
+PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # whose squares are numbers
+RADII = Array("float64", ("n_components",), above=0, high=1e100)
+NOISE = Array("float64", ("n_components",), low=0, high=1e100)
+
+
+@holds(
+    rows=nothing,
+    alpha=PRIOR,
+    mean_direction=Array("float64", ("n_features",), unit=0),
+    concentrations=Held(Concentrations),
+    learned=Tuple((FLAG, FLAG, FLAG)),
+    radii=RADII,
+    noise=NOISE,
+    scaled=FLAG,
+)
+class Setup(NamedTuple):
+    """Documents and settings."""
+
+    rows: Any  # Directions; None in what is kept between minibatches
+    alpha: np.ndarray  # (K,)
+    mean_direction: np.ndarray  # (V,), a unit vector
+    concentrations: Concentrations  # to begin with
+    learned: tuple[bool, ...]  # which of them are learned
+    radii: np.ndarray  # (K,), to begin with
+    noise: np.ndarray  # (K,), to begin with
+    scaled: bool  # whether they are learned
+
+    @property
+    def n_coordinates(self) -> int:
+        """Intrinsic dimension of the topics."""
+        return len(self.alpha) * (len(self.mean_direction) - 1)
+
+    @property
+    def draw_bytes(self) -> int:
+        """Memory of a draw of the topics."""
+        return 8 * len(self.alpha) * self.rows.n_features
+
+    def without_rows(self) -> Setup:
+        """What is kept when the documents are gone."""
+        return self._replace(rows=None)
+
+    def model(self, workers: Workers, total_samples: int | None = None) -> SphericalModel:
+        """The posterior of the topics, about the documents at hand or as many as there are in all."""
+        total = len(self.rows.directed) if total_samples is None else total_samples
+        return SphericalModel(
+            self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise, workers, total
+        )
+
+
+def check_enough(rows: Directions, n_components: int) -> None:
+    """Raise a ValueError unless there are as many documents as topics."""
+    n = len(rows.directed)
+    if n == 0:
+        raise ValueError("All rows of X are zeros, which have no direction.")
+    if n < n_components:
+        raise ValueError(
+            f"n_components={n_components} topics need as many documents, but X (n_samples={rows.n_rows}) has {n} that "
+            "are not all zeros."
+        )
+
+
+def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Setup, Start]:
+    """Everything from scratch but noise and radii that suit the documents, and the clusters to find these by."""
+    K = estimator.n_components
+    check_enough(rows, K)
+    alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
+    alpha = check_doc_topic_prior(np.full(K, float(alpha)) if np.ndim(alpha) == 0 else alpha, K)
+    mean_direction = _unit_mean(estimator.mean_direction, rows)
+    given = estimator.document_concentration, estimator.topic_concentration, estimator.mean_concentration
+    learned = tuple(isinstance(value, str) for value in given)
+    radii = _checked_radii(estimator.topic_scale, K)
+    start = start_topics(rows, K, subkey(key, Purpose.START))
+    concentrations = _begin(given, rows.n_features, start, mean_direction)
+    setup = Setup(
+        rows,
+        alpha,
+        mean_direction,
+        concentrations,
+        learned,
+        np.ones(K) if radii is None else radii,
+        np.zeros(K),
+        scaled=radii is None,
+    )
+    return setup, start
+
+
+def set_up(
+    estimator: Any, rows: Directions, key: np.uint64, batch_size: int | None, total_samples: int | None = None
+) -> Setup:
+    """Everything from scratch, for minibatches of a size (None: all), out of as many as there are in all."""
+    setup, start = without_metric(estimator, rows, key)
+    with Workers(estimator.n_jobs) as workers:
+        model = setup.model(workers, total_samples)
+        model = first_tuned(model, start.topics, subkey(key, Purpose.METRIC), setup.scaled, batch_size)
+    return setup._replace(radii=model.radii, noise=model.noise)
+
+
+def _unit_mean(given: Any, rows: Directions) -> np.ndarray:
+    """The given direction, or that of the documents' mean, (V,)."""
+    if given is None:
+        mean = np.bincount(rows.indices, rows.data, minlength=rows.n_features)
+        wrong = "The documents cancel out, so that their mean has no direction: give a mean_direction."
+    else:
+        mean = np.array(given, dtype=np.float64)
+        wrong = "mean_direction must not be zero."
+        if mean.shape != (rows.n_features,) or not np.isfinite(mean).all():
+            raise ValueError(
+                f"mean_direction must be {rows.n_features} finite numbers, one a feature; got shape {mean.shape}."
+            )
+    largest = np.abs(mean).max()
+    if not largest > 0:
+        raise ValueError(wrong)
+    mean = mean / largest
+    return mean / np.sqrt(mean @ mean)
+
+
+def _checked_radii(given: Any, n_components: int) -> np.ndarray | None:
+    if isinstance(given, str):
+        return None
+    radii = np.array(given, dtype=np.float64)
+    if radii.shape not in ((), (n_components,)) or not np.all((radii > 0) & (radii < np.inf)):
+        raise ValueError(
+            f"topic_scale must be 'auto', a positive number or one for each topic ({n_components}); got {given!r}."
+        )
+    return np.array(np.broadcast_to(radii, n_components))
+
+
+def _begin(given: tuple, V: int, start: Start, mean_direction: np.ndarray) -> Concentrations:
+    """Those that are given; in place of the others, what clusters of documents suggest."""
+    spread = float(np.mean(start.topics @ mean_direction))
+    topic = learn_concentration(V, spread, len(start.topics))
+    guesses = start.concentration, topic, learn_concentration(V, 1.0, 1)
+    return Concentrations(
+        *(guess if isinstance(value, str) else float(value) for value, guess in zip(given, guesses, strict=True))
+    )

@@ -1,0 +1,157 @@
+"""Chains of a spherical admixture's topics on a stream of minibatches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...inference._draw_stream import DrawStream, chains_agree, streamed
+from ...random._keys import Purpose, subkey
+from ...samplers import ManifoldSampler, State
+from ...samplers._state_conditions import is_of, moving
+from ...utils._conditions import Array, Keyed, Real, Sizes
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .adaptation import follow, learn_concentrations, retuned
+from .model import Concentrations, SphericalModel
+from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
+from .setup import NOISE, RADII
+from .targets import NO_DRAWS, MinibatchSAM, move_chains
+
+_WARM_UP = 20  # transitions of a new document's proportions before they are heard
+STREAM_WAIT = 20  # minibatches before concentrations are learned
+_OFTEN = 100  # minibatches after each of which the metric is set anew
+
+
+class StreamSettings(NamedTuple):
+    """What the estimator asks of a stream."""
+
+    n_draws: int  # transitions of each document's proportions that are heard
+    learned: tuple[bool, ...]  # which concentrations
+    scaled: bool  # whether the radii are learned
+    rate: float  # weight of the minibatch in running means
+
+
+def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
+    lengths = np.sqrt(np.square(chain.state.position[0]).sum(axis=1))
+    return None if np.allclose(lengths, chain.radii, rtol=1e-3) else "has topics that are not on their spheres"
+
+
+@holds(
+    _chain_agrees,
+    state=moving("n_components", "n_features", statistics=Held(TopicStatistics)),
+    concentrations=Held(Concentrations),
+    radii=RADII,
+    noise=NOISE,
+    log_step=Real(low=-100, high=100),
+)
+class StreamChain(NamedTuple):
+    """One chain between two minibatches."""
+
+    state: State  # without latents: the documents are gone
+    concentrations: Concentrations
+    radii: np.ndarray
+    noise: np.ndarray
+    log_step: float  # of transitions of proportions, where the last documents left it
+
+
+_NUMBER = Array("float64", (), nan=True, infinite=True)
+_DRAW = Keyed(
+    ("log_likelihood", "topic_weights", "temperature", "components"),
+    log_likelihood=_NUMBER,
+    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    temperature=_NUMBER,
+    components=Array("float64", ("n_components", "n_features"), unit=1),
+)
+
+
+def _agree(stream: SphericalStream, sizes: Sizes) -> str | None:
+    if not issubclass(stream.kind, ManifoldSampler):
+        return "is not of a sampler that draws topics"
+    if not all(is_of(stream.kind, chain.state) for chain in stream.states):
+        return "has states that are not of its sampler"
+    return chains_agree(stream, sizes)
+
+
+@holds(_agree, **streamed(Held(StreamChain), _DRAW))
+class SphericalStream(DrawStream):
+    """Chains of a sampler of topics, each with the concentrations that it learns."""
+
+    @classmethod
+    def begin(cls, sampler: ManifoldSampler, model: SphericalModel, key: np.uint64, n_chains: int) -> SphericalStream:
+        """Chains at their beginning, with the streams that `fit` would give them."""
+        passes = SphericalMinibatchPasses(sampler, None, 1, 0)
+        states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
+        return cls.resume(sampler, [(model, state) for state in states])
+
+    @classmethod
+    def resume(cls, sampler: ManifoldSampler, chains: list[tuple[SphericalModel, State]]) -> SphericalStream:
+        """Chains that go on from a fit."""
+        stood = []
+        for model, state in chains:
+            log_step = float(np.mean(state.latents.log_steps[model.directed]))
+            statistics = state.statistics._replace(n_passes=0)
+            rest = state._replace(latents=None, statistics=statistics)
+            stood.append(StreamChain(rest, model.concentrations, model.radii, model.noise, log_step))
+        return cls(type(sampler), stood)
+
+    def after_batch(
+        self, sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, workers: Workers
+    ) -> SphericalStream:
+        """The stream after all rows of `model` as one minibatch."""
+
+        def advance(chain: StreamChain, wanted: bool) -> tuple[StreamChain, float, dict[str, np.ndarray] | None]:
+            its = model.tuned(chain.concentrations, chain.radii, chain.noise)
+            chain, log_density, weights = _advance(sampler, its, settings, chain)
+            draw = None
+            if wanted:
+                statistics = chain.state.statistics
+                draw = {
+                    "log_likelihood": np.array(log_density),
+                    "topic_weights": weights,
+                    "temperature": np.array(statistics.temperature),
+                    "components": statistics.topics,
+                }
+            return chain, log_density, draw
+
+        return self.advanced(advance, workers)
+
+    def topics(self) -> tuple[np.ndarray, int]:
+        """Sum of the best chain's draws and their number; before there are any, where it stands."""
+        draws = self.draws(self.best_chain)
+        if draws:
+            return np.add.reduce([draw["components"] for draw in draws]), len(draws)
+        return self.states[self.best_chain].state.statistics.topics, 1
+
+
+def _advance(
+    sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, chain: StreamChain
+) -> tuple[StreamChain, float, np.ndarray]:
+    """One minibatch: its documents' proportions are warmed up, the topics move, and then what is learned of them."""
+    state = chain.state.detached()
+    before: TopicStatistics = state.statistics
+    key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
+    proportions = model.init_chains(0)
+    proportions.log_steps[:] = chain.log_step
+    turned = model.turn(state.position[0])
+    warming = subkey(state.key[0], Purpose.START, before.n_passes)  # rows have the children of `key`
+    move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
+    target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)
+    state = sampler.step(target, state)
+    t = before.n_passes + 1
+    scales = blend(before.scales, target.tally, settings.rate if before.n_passes else 1.0)
+    temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
+    statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
+    state = state._replace(statistics=statistics)
+    after = model
+    if t <= _OFTEN or t & (t - 1) == 0:  # then ever more rarely: between changes the metric is constant
+        concentrations = model.concentrations
+        if t >= STREAM_WAIT:
+            concentrations = learn_concentrations(model, scales.cosines, settings.learned)
+        after = retuned(model, scales, concentrations, settings.scaled, len(model.directed))
+        follow(state, model, after)
+    log_step = float(np.mean(proportions.log_steps[model.directed]))
+    weights = proportions_of(model, proportions)
+    chain = StreamChain(state, after.concentrations, after.radii, after.noise, log_step)
+    return chain, log_density_of(model, target.tally), weights

@@ -1,0 +1,246 @@
+"""The topics of a spherical admixture as samplers see them: through minibatches, or given all proportions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...models._minibatch import MinibatchTarget
+from ...random._keys import subkey
+from .model import Heard, Prior, ProportionChains, SphericalModel
+from .proportion_kernels import hear_proportions, move_proportions
+
+_N_STEPS = 5  # of a transition of proportions
+NO_DRAWS = np.empty((0, 0, 0))
+
+
+class Tally:
+    """What a pass over the documents told about scales: sums, read by `_spherical_adapt`."""
+
+    def __init__(self, n_components: int):
+        self.n_steps = 0
+        self.n_documents = 0
+        self.cosine = 0.0  # sum over documents
+        self.squared_pull = np.zeros(n_components)  # sum over documents
+        self.drag = np.zeros((n_components, n_components))  # sum over documents of the absolute values
+        self.spread = np.zeros(2)  # sum over steps
+
+    def add(self, heard: Heard, prior: Prior) -> None:
+        """Count one step."""
+        self.n_steps += 1
+        self.n_documents += len(heard.cosine)
+        self.cosine += heard.cosine.sum()
+        self.squared_pull += (heard.pull * heard.pull).sum(axis=0)
+        self.drag += np.abs(heard.drag)
+        self.spread += prior.spread
+
+
+class MinibatchSAM(MinibatchTarget):
+    r"""Posterior of the topics with proportions integrated out by sampling, bound to the chains of these.
+
+    The gradient is an average over draws of the proportions of a minibatch's documents, each from a chain of its own
+    that goes on where it stopped when the document came last:
+
+    .. math:: \nabla_{\beta_k} \log p \approx \sigma A_V(|\bar m|) \bar m / |\bar m|
+        + \kappa \frac{D}{S} \sum_d \overline{\theta_{dk} (I - \bar v_d \bar v_d') v_d / |\beta \theta_d|}, \quad
+        \bar m = \kappa_0 m + \sigma \sum_k \beta_k
+
+    (eq. 10 of [1]_, its gradient written out). Chains move in place when asked: they belong to the sampler's state.
+
+    Parameters
+    ----------
+    model : SphericalModel
+    chains : ProportionChains
+    key : uint64
+        Of anchors, which stand for no minibatch.
+    batch_size : int or None
+    n_draws : int
+        Transitions of a chain at each visit.
+    adapts : bool
+        Whether the transitions' step sizes are being tuned.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    def __init__(
+        self,
+        model: SphericalModel,
+        chains: ProportionChains,
+        key: np.uint64,
+        batch_size: int | None,
+        n_draws: int,
+        adapts: bool,
+    ):
+        self.model = model
+        self.chains = chains
+        self.key = key
+        self.n_samples = len(model.directed)
+        self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)
+        self.n_draws = n_draws
+        self.adapts = adapts
+        self.manifold = model.manifold
+        self.tally = Tally(model.n_components)
+
+    @property
+    def noise_covariance(self) -> np.ndarray | None:
+        """Variances of the gradient's coordinates; None for all documents."""
+        return self.model.noise_covariance() if self.model.noise.any() else None
+
+    def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Estimate the gradient at the chain's position; without keys, an anchor's: exact for the proportions it keeps.
+
+        An anchor's proportions are means over draws. They need not be draws: what `grad_difference` adds is right for
+        any.
+        """
+        if keys is not None:
+            self._estimate(self._rows(keys), position, keys[0], out)
+            return
+        rows = self.model.directed
+        word_topic, gram = self.model.turn(position[0])
+        self.key = subkey(self.key, 0)
+        draws = np.empty((len(rows), self.n_draws, self.model.n_components))
+        self._move(rows, self.key, word_topic, gram, draws)
+        self.chains.reference[rows] = draws.mean(axis=1)
+        self._fill(rows, self._refer(rows, word_topic, gram), word_topic, out)
+
+    def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Gradient of a minibatch, and the deviations of its documents that estimate its covariance.
+
+        What draws of proportions add to the noise of the gradient is in them.
+        """
+        rows, turned = self._rows(keys), self.model.turn(position[0])
+        draws = np.empty((len(rows), self.n_draws, self.model.n_components))
+        self._fill(rows, self._move(rows, keys[0], *turned, draws), turned[0], out)
+        gradients = self.model.document_gradients(rows, draws, turned)
+        return self._centre(gradients[None], self.model.total_samples)
+
+    def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
+        """Estimate by how much the gradient at `position` exceeds that at the last `anchor`, from one minibatch."""
+        rows = self._rows(keys)
+        self._estimate(rows, position, keys[0], out)
+        word_topic, gram = self.model.turn(anchor[0])
+        at_anchor = np.empty_like(out[0])
+        heard = self._refer(rows, word_topic, gram)
+        self.model.fill_gradient(rows, heard, word_topic, self.model.prior(word_topic), at_anchor)
+        out[0] -= at_anchor
+
+    def _estimate(self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
+        """The gradient as documents `rows` let estimate it, whose chains go on."""
+        word_topic, gram = self.model.turn(position[0])
+        self._fill(rows, self._move(rows, key, word_topic, gram, NO_DRAWS), word_topic, out)
+
+    def _fill(self, rows: np.ndarray, heard: Heard, word_topic: np.ndarray, out: np.ndarray) -> None:
+        prior = self.model.prior(word_topic)
+        self.tally.add(heard, prior)
+        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
+
+    def _rows(self, keys: np.ndarray) -> np.ndarray:
+        chosen = self._chosen_rows(keys)
+        return self.model.directed if chosen is None else self.model.directed[chosen[0]]
+
+    def _move(self, rows: np.ndarray, key: np.uint64, word_topic, gram, draws: np.ndarray) -> Heard:
+        return move_chains(self.model, self.chains, rows, key, word_topic, gram, self.n_draws, self.adapts, draws)
+
+    def _refer(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> Heard:
+        return hear_draws(self.model, self.chains.reference[rows][:, None], rows, word_topic, gram)
+
+
+class ConditionalSAM:
+    """Log posterior of the topics given proportions of all documents; where there are several, their mean.
+
+    Exact given one draw. The mean over several draws from p(theta | topics, documents) stands for the topics' own log
+    posterior in the neighbourhood of these topics ([1]_, appendix B, eq. 1), with the same draws at both ends of a
+    move.
+
+    Parameters
+    ----------
+    model : SphericalModel
+    draws : ndarray of shape (n_directed_rows, n_draws, K)
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    noise_covariance = None
+
+    def __init__(self, model: SphericalModel, draws: np.ndarray):
+        self.model = model
+        self.draws = draws
+        self.manifold = model.manifold
+        self.tally = Tally(model.n_components)
+
+    def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        """Gradient at the chain's position; there is no minibatch."""
+        rows, word_topic, heard, prior = self._hear(position)
+        self.tally.add(heard, prior)
+        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
+
+    def log_density(self, position: np.ndarray) -> np.ndarray:
+        """Log density, but for a constant, at the chain's position: shape (1,)."""
+        _, _, heard, prior = self._hear(position)
+        scale = self.model.concentrations.document * self.model.total_samples / len(heard.cosine)
+        return np.array([scale * heard.cosine.sum() + prior.log_density])
+
+    def _hear(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, Heard, Prior]:
+        rows = self.model.directed
+        word_topic, gram = self.model.turn(position[0])
+        return (
+            rows,
+            word_topic,
+            hear_draws(self.model, self.draws, rows, word_topic, gram),
+            self.model.prior(word_topic),
+        )
+
+
+def move_chains(
+    model: SphericalModel,
+    chains: ProportionChains,
+    rows: np.ndarray,
+    key: np.uint64,
+    word_topic: np.ndarray,
+    gram: np.ndarray,
+    n_draws: int,
+    adapts: bool,
+    draws: np.ndarray,
+) -> Heard:
+    """Advance the chains of documents `rows`; `draws`, (n, n_draws, K), are kept if it has room."""
+    kappa = model.concentrations.document
+    exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
+
+    def move(start, stop, products, pull, drag, cosine):
+        move_proportions(
+            rows,
+            start,
+            stop,
+            products,
+            gram,
+            exponents,
+            model.on_sphere,
+            kappa,
+            n_draws,
+            _N_STEPS,
+            key,
+            adapts,
+            chains.points,
+            chains.log_steps,
+            pull,
+            drag,
+            cosine,
+            draws,
+        )
+
+    return model.listen(rows, word_topic, move)
+
+
+def hear_draws(
+    model: SphericalModel, draws: np.ndarray, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray
+) -> Heard:
+    """What documents `rows` say with given proportions, (n, n_draws, K)."""
+    draws = np.ascontiguousarray(draws)
+
+    def hear(start, stop, products, pull, drag, cosine):
+        hear_proportions(draws, start, stop, products, gram, pull, drag, cosine)
+
+    return model.listen(rows, word_topic, hear)

@@ -1,0 +1,345 @@
+"""Kernels of mean-field inference for the spherical admixture: documents, topics and where they begin.
+
+Topics stand words-major, so that a document's words gather rows: ``topics[v, k]`` is the natural parameter of topic k,
+its concentration times its direction. Its expectation is ``gains[k] * topics[:, k]``. A document's factor is a
+Dirichlet with parameters ``shapes[row]``. `_spherical_mean_field` has the formulas. Every output has one owner, and
+sums are over fixed blocks or in the order of the documents: the same bytes however the ranges are handed to threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...distributions._bessel_kernels import compute_ratio
+from ...numerics.reductions import dot
+from ...utils._njit import njit
+from .._lda.dirichlet_mle_kernels import _log_gamma
+
+_MAX_MOVE = 3.0  # of the logarithm of a shape in one step
+_N_HALVINGS = 30
+_SUFFICIENT = 1e-4  # share of the rise that the slope promises
+_LEAST_SHAPE = 1e-8
+_LARGEST_SHAPE = 1e10
+
+
+# Documents
+
+
+@njit(cache=True, nogil=True)
+def fit_rows(
+    start, stop, projections, overlaps, prior, concentration, n_steps, tol, out_shapes, out_weights, out_coupling
+):
+    """Climb the factors of the documents from `start` to `stop`; returns what they add to the objective.
+
+    That is the sum of concentration * (cosine - 1) - KL. Left behind are what the topics' gradient is made of: the
+    weight of each document in each topic, and the sum of these documents' couplings between pairs of topics, with a
+    diagonal of zeros.
+    """
+    n_components = len(prior)
+    prior_total, prior_constant = _dirichlet_constant(prior)
+    scratch = np.empty((9, n_components))
+    curvature = np.empty((2, n_components, n_components))
+    out_coupling[:] = 0.0
+    value = 0.0
+    for row in range(start, stop):
+        b, shapes = projections[row], out_shapes[row]
+        climbed = _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, shapes, scratch, curvature)
+        value += climbed + prior_constant
+        total, along, square = _row_moments(shapes, b, overlaps, scratch[0])
+        scale = math.sqrt(1.0 + 1.0 / total) / math.sqrt(square)
+        for k in range(n_components):
+            out_weights[row, k] = scale * shapes[k]
+        factor = along / square
+        for j in range(n_components):
+            weight = factor * out_weights[row, j]
+            for k in range(n_components):
+                out_coupling[j, k] += weight * shapes[k]
+    for k in range(n_components):
+        out_coupling[k, k] = 0.0
+    return value
+
+
+@njit(cache=True, nogil=True)
+def score_rows(start, stop, projections, overlaps, prior, concentration, shapes):
+    """What the documents from `start` to `stop` add to the objective, and the sum of their cosines."""
+    prior_total, prior_constant = _dirichlet_constant(prior)
+    scratch = np.empty((3, len(prior)))
+    value, cosines = 0.0, 0.0
+    for row in range(start, stop):
+        part, cosine = _evaluate_row(
+            shapes[row],
+            projections[row],
+            overlaps,
+            prior,
+            prior_total,
+            concentration,
+            scratch[0],
+            scratch[1],
+            scratch[2],
+        )[:2]
+        value += part + prior_constant
+        cosines += cosine
+    return value, cosines
+
+
+@njit(cache=True, nogil=True)
+def _dirichlet_constant(prior):
+    """Sum of the prior's parameters, and the part of -KL that is the prior's alone."""
+    total = prior.sum()
+    constant = _log_gamma(total)[0]
+    for k in range(len(prior)):
+        constant -= _log_gamma(prior[k])[0]
+    return total, constant
+
+
+@njit(cache=True, nogil=True)
+def _row_moments(shapes, b, overlaps, out_slope):
+    """Sum of the shapes a, a'b, and a'Ba + sum a, whose slope is left behind."""
+    total, along, square = 0.0, 0.0, 0.0
+    for k in range(len(shapes)):
+        mixed = dot(overlaps[k], shapes)
+        out_slope[k] = 2.0 * mixed + 1.0
+        total += shapes[k]
+        along += shapes[k] * b[k]
+        square += shapes[k] * mixed
+    return total, along, square + total
+
+
+# With numpy's error model a division by zero need not raise, which would keep the loops from becoming vector code.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _evaluate_row(shapes, b, overlaps, prior, prior_total, concentration, out_gradient, out_slope, out_trigamma):
+    """A document's part of the objective less the prior's constant, its cosine, and the gradient in the shapes."""
+    total, along, square = _row_moments(shapes, b, overlaps, out_slope)
+    widening = math.sqrt(1.0 + 1.0 / total)
+    root = 1.0 / math.sqrt(square)
+    cosine = widening * along * root
+    of_total = _log_gamma(total)
+    excess = total - prior_total
+    value = concentration * (cosine - 1.0) - of_total[0] + excess * of_total[1]
+    shared = excess * of_total[2] - 0.5 * concentration * cosine / (total * (total + 1.0))
+    of_b = concentration * widening * root
+    of_slope = -0.5 * concentration * cosine * root * root
+    for k in range(len(shapes)):
+        log_gamma, digamma, trigamma = _log_gamma(shapes[k])
+        beyond = shapes[k] - prior[k]
+        value += log_gamma - beyond * digamma
+        out_trigamma[k] = trigamma
+        out_gradient[k] = shared + of_b * b[k] + of_slope * out_slope[k] - beyond * trigamma
+    return value, cosine, total, along, square
+
+
+@njit(cache=True, nogil=True)
+def _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out_shapes, scratch, curvature):
+    """Newton's method in the logarithms of a document's shapes, none of whose steps lowers the objective.
+
+    Returns the value, less the prior's constant. It ends when a step promises less than `tol`.
+    """
+    n_components = len(prior)
+    gradient, slope, trigamma, step, trial = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    new_gradient, new_slope, new_trigamma = scratch[5], scratch[6], scratch[7]
+    data = (b, overlaps, prior, prior_total, concentration)
+    value, _, total, along, square = _evaluate_row(out_shapes, *data, gradient, slope, trigamma)
+    for _ in range(n_steps):
+        _fill_curvature(out_shapes, *data, total, along, square, gradient, slope, trigamma, curvature[0])
+        for k in range(n_components):
+            step[k] = out_shapes[k] * gradient[k]
+            scratch[8, k] = step[k]
+        _solve_damped(curvature[0], curvature[1], step)
+        promised, largest = 0.0, 0.0
+        for k in range(n_components):
+            promised += step[k] * scratch[8, k]
+            largest = max(largest, abs(step[k]))
+        if not promised > 2.0 * tol:
+            break
+        length = min(1.0, _MAX_MOVE / largest)
+        accepted = False
+        for _ in range(_N_HALVINGS):
+            for k in range(n_components):
+                moved = out_shapes[k] * math.exp(length * step[k])
+                trial[k] = min(max(moved, _LEAST_SHAPE), _LARGEST_SHAPE)
+            new_value, _, new_total, new_along, new_square = _evaluate_row(
+                trial, *data, new_gradient, new_slope, new_trigamma
+            )
+            accepted = new_value >= value + _SUFFICIENT * length * promised
+            if accepted:
+                break
+            length *= 0.5
+        if not accepted:  # by rounding: this is the top
+            break
+        out_shapes[:] = trial
+        value, total, along, square = new_value, new_total, new_along, new_square
+        gradient, new_gradient = new_gradient, gradient
+        slope, new_slope = new_slope, slope
+        trigamma, new_trigamma = new_trigamma, trigamma
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _tetragamma(x):
+    """Second derivative of the digamma function at x > 0, by Stirling's series from 10 on."""
+    value = 0.0
+    while x < 10.0:
+        value -= 2.0 / (x * x * x)
+        x += 1.0
+    r = 1.0 / x
+    q = r * r
+    series = 1 / 6 - q * (1 / 6 - q * (3 / 10 - q * (5 / 6 - q * (691 / 210 - q * 35 / 2))))
+    return value - q * (1.0 + r + q * (0.5 - q * series))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_curvature(
+    shapes, b, overlaps, prior, prior_total, concentration, total, along, square, gradient, slope, trigamma, out
+):
+    """Minus the second derivatives in the logarithms of the shapes: the lower triangle."""
+    widening = math.sqrt(1.0 + 1.0 / total)
+    first = -0.5 / (total * total * widening)
+    second = 1.0 / (total**3 * widening) - 0.25 / (total**4 * widening**3)
+    root = 1.0 / math.sqrt(square)
+    cube = root / square
+    of_total = _log_gamma(total)[2] + (total - prior_total) * _tetragamma(total)
+    of_none = concentration * second * along * root + of_total
+    of_b = concentration * first * root
+    of_slope = -0.5 * concentration * first * along * cube
+    of_both = -0.5 * concentration * widening * cube
+    of_slopes = 0.75 * concentration * widening * along * cube / square
+    of_overlap = -concentration * widening * along * cube
+    for j in range(len(shapes)):
+        none = of_none + of_b * b[j] + of_slope * slope[j]
+        with_b = of_b + of_both * slope[j]
+        with_slope = of_slope + of_both * b[j] + of_slopes * slope[j]
+        for k in range(j + 1):
+            bend = none + with_b * b[k] + with_slope * slope[k] + of_overlap * overlaps[j, k]
+            out[j, k] = -shapes[j] * shapes[k] * bend
+        own = shapes[j] * (trigamma[j] + (shapes[j] - prior[j]) * _tetragamma(shapes[j]))
+        out[j, j] += shapes[j] * (own - gradient[j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_damped(matrix, factor, out):
+    """Solve with a symmetric matrix's lower triangle, plus as much of the unit matrix as makes it positive definite."""
+    n = len(out)
+    largest = 0.0
+    for j in range(n):
+        largest = max(largest, abs(matrix[j, j]))
+    damping = 0.0
+    while damping < np.inf and not _factorize(
+        matrix, damping, 1e-10 * largest + 1e-12, factor
+    ):  # else it has no numbers
+        damping = max(10.0 * damping, 1e-3 * largest, 1e-6)
+    for j in range(n - 1, -1, -1):
+        out[j] /= factor[j, j]
+        for k in range(j):
+            out[k] -= factor[j, k] * out[j]
+    for j in range(n):
+        for k in range(j):
+            out[j] -= factor[j, k] * out[k]
+        out[j] /= factor[j, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factorize(matrix, damping, least, out):
+    """Write L with L'L = matrix + damping, a lower triangle; False if a pivot is not above `least`.
+
+    The last row is eliminated first: then all inner loops begin at 0, and become vector code.
+    """
+    n = len(matrix)
+    for j in range(n):
+        for k in range(j + 1):
+            out[j, k] = matrix[j, k]
+        out[j, j] += damping
+    for j in range(n - 1, -1, -1):
+        pivot = out[j, j]
+        if not pivot > least:
+            return False
+        inverse = 1.0 / math.sqrt(pivot)
+        for k in range(j + 1):
+            out[j, k] *= inverse
+        for i in range(j):
+            factor = out[j, i]
+            for k in range(i + 1):
+                out[i, k] -= factor * out[j, k]
+    return True
+
+
+# Topics
+
+
+@njit(cache=True, nogil=True)
+def sum_rows(start, stop, word_indptr, word_rows, word_data, weights, out):
+    """Sum of documents times their weights, for the words from `start` to `stop`, in the order of the documents."""
+    n_components = weights.shape[1]
+    for word in range(start, stop):
+        cells = out[word]
+        cells[:] = 0.0
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            value = word_data[i]
+            row = weights[word_rows[i]]
+            for k in range(n_components):
+                cells[k] += value * row[k]
+
+
+@njit(cache=True, nogil=True)
+def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweeps, tol, out):
+    """Topics that solve eta_k = (1 - rate) old_k + strength * (pull_k - coupled topics) + mean_strength * mean.
+
+    All of it happens among the 2 K + 1 vectors old, pull and mean, of which only the inner `products` are read: row k
+    of `out` is topic k, written in them. One topic is solved for after the other, which raises the objective with the
+    documents' curvature frozen, until none of them changes by more than `tol` of its length.
+    """
+    n_topics = len(coupling)
+    gains = np.empty(n_topics)
+    new = np.empty(out.shape[1])
+    out[:] = 0.0
+    for k in range(n_topics):
+        out[k, k] = 1.0
+        gains[k] = _gain(dim, math.sqrt(products[k, k]))
+    for _ in range(n_sweeps):
+        largest = 0.0
+        for k in range(n_topics):
+            new[:] = 0.0
+            for j in range(n_topics):
+                factor = strength * coupling[j, k] * gains[j]
+                for i in range(len(new)):
+                    new[i] -= factor * out[j, i]
+            new[k] += 1.0 - rate
+            new[n_topics + k] += strength
+            new[2 * n_topics] += mean_strength
+            square = _square(products, new)
+            for i in range(len(new)):
+                out[k, i] -= new[i]
+            change = _square(products, out[k])
+            out[k] = new
+            gains[k] = _gain(dim, math.sqrt(max(square, 0.0)))
+            if square > 0.0:
+                largest = max(largest, change / square)
+        if largest <= tol * tol:
+            break
+
+
+@njit(cache=True, nogil=True)
+def _square(products, coefficients):
+    total = 0.0
+    for j in range(len(coefficients)):
+        total += coefficients[j] * dot(products[j], coefficients)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gain(dim, concentration):
+    """A_V(x) / x; its limit at 0 is 1 / V."""
+    if concentration == 0.0:
+        return 1.0 / dim
+    return compute_ratio(0.5 * dim - 1.0, concentration) / concentration
+
+
+@njit(cache=True, nogil=True)
+def fill_gains(dim, concentrations, out):
+    """What natural parameters of these lengths are multiplied with to give expectations."""
+    for k in range(len(out)):
+        out[k] = _gain(dim, concentrations[k])
+
+
+# The beginning

@@ -1,0 +1,61 @@
+"""Counts of topics, and topics made of counts, as they travel between shards: three bytes each, and nothing lost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...topics.topic_word import TopicWord
+from ...utils._njit import njit
+from .compact_counts import PackedCounts, pack, unpack
+from .topic_counts import TopicCounts, _weigh
+
+
+class PackedTopics(NamedTuple):
+    """A `TopicWord` by the counts of which it was made."""
+
+    counts: PackedCounts  # without totals
+    base: np.ndarray  # (V,) float64
+    inverse: np.ndarray  # (K,) float64
+
+
+def pack_travelling(value: Any) -> Any:
+    """Whole counts and topics made of such in fewer bytes; anything else as it is."""
+    if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
+        return pack(value)
+    return pack_topics(value) if isinstance(value, TopicWord) else value
+
+
+def unpack_travelling(value: Any) -> Any:
+    """What `pack_travelling` was given, byte by byte."""
+    if isinstance(value, PackedCounts):
+        return unpack(value)
+    return unpack_topics(value) if isinstance(value, PackedTopics) else value
+
+
+def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
+    """Topics by their counts, if those tell all weights to the last bit; a prior that seeds words may prevent it."""
+    counts = np.empty(len(topics.weights), np.int32)
+    if not _find_counts(topics.topics, topics.weights, topics.inverse, counts):
+        return topics
+    whole = TopicCounts(topics.indptr, topics.topics, counts, np.empty(0, np.int64))
+    return PackedTopics(pack(whole), topics.base, topics.inverse)
+
+
+def unpack_topics(packed: PackedTopics) -> TopicWord:
+    """The topics, byte by byte."""
+    indptr, topics, counts, _ = unpack(packed.counts)
+    return TopicWord(indptr, topics, _weigh(topics, counts, packed.inverse), packed.base, packed.inverse)
+
+
+@njit(cache=True, nogil=True)
+def _find_counts(topics, weights, inverse, out):
+    """Whether every weight is that of a whole number, which goes to `out`."""
+    for j in range(len(weights)):
+        unit = inverse[np.uint64(topics[j])]
+        count = np.rint(weights[j] / unit)
+        if not (0.0 <= count < 2147483648.0 and np.float32(count * unit) == weights[j]):
+            return False
+        out[j] = np.int32(count)
+    return True

@@ -1,0 +1,328 @@
+"""The document step of latent Dirichlet allocation: topics of the tokens of some documents, given the topics."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numerics.exact_sum import exact_sum
+from ...numerics.prefetch import prefetch
+from ...numerics.simd import LANES, zeros_by_cache_line
+from ...sparse.counts import Counts
+from ...utils._njit import njit
+from ...utils._threads import Workers, split_by_task, split_range
+from .._lda.cvb0_kernels import _index_words
+from .document_gibbs_kernels import _sample_rows
+from .topic_counts import TopicCounts, add_counts, close_list
+
+_TASK_CELLS = 1 << 20  # cells of the word table filled by one task
+_TASK_DRAWS = 1 << 16  # topics drawn by one task
+_TASK_COUNTS = 1 << 19  # kept topics counted by one task
+_AHEAD = 12  # pairs between the prefetch of their topics and the count of them
+_MAX_HISTORY = 1 << 27  # kept topics held at a time, two bytes each
+
+_LOWEST = -1e300
+_BITS_IN_EXPONENT = np.int32(23)
+_EXPONENT_OF_ONE = 127
+_LOG2_E = 1 / math.log(2)
+_C1, _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 8))
+_ONE = np.float32(1)
+
+
+class Documents(NamedTuple):
+    """Some rows of a corpus as the document step reads them: their pairs of (row, word) in CSR order."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64: the rows' pairs
+    pair_word: np.ndarray  # (n_pairs,) int32: index into `words`
+    pair_count: np.ndarray  # (n_pairs,) int32
+    token_start: np.ndarray  # (n_rows + 1,) int64: the rows' tokens
+    words: np.ndarray  # (n_words,) int32: the words' indices in the vocabulary, ascending
+    word_indptr: np.ndarray  # (n_words + 1,) int64
+    word_pairs: np.ndarray  # (n_pairs,) int64: the words' pairs, ascending
+    pair_start: np.ndarray  # (n_pairs + 1,) int64: the pairs' tokens
+
+
+class WordTable(NamedTuple):
+    """Probabilities p(v | k) of some words, as they are sampled from; topics are padded with zeros to sixteens."""
+
+    scores: np.ndarray  # (n_words, 16 n_blocks) float32: p(v | k) divided by its largest over k
+    prior_sums: np.ndarray  # (n_words, n_blocks) float64: running sums of alpha_k scores_vk over blocks of sixteen k
+    log_scale: np.ndarray  # (n_words,) float64: log of that largest
+
+
+class DocumentSample(NamedTuple):
+    """What `sample_documents` drew."""
+
+    token_topics: np.ndarray  # (n_tokens,) uint16: of the last sweep, in CSR order
+    counts: TopicCounts  # by row of the word table, summed over the kept sweeps
+    log_likelihood: float  # mean over the kept sweeps
+
+
+def all_documents(counts: Counts) -> Documents:
+    """The whole corpus; its words are the vocabulary."""
+    words = np.arange(counts.n_features, dtype=np.int32)
+    return _documents(counts.indptr, counts.indices, counts.counts, words, counts.pair_start())
+
+
+def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Documents:
+    """Some rows of a corpus and the words in them; `slots` is scratch, (n_features,) int32 of -1, and stays so."""
+    rows = np.asarray(rows, np.int64)
+    n_pairs = int(np.sum(counts.indptr[rows + 1] - counts.indptr[rows]))
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    pair_word, pair_count = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.int32)
+    pair_start = np.zeros(n_pairs + 1, np.int64)
+    words = _take_pairs(rows, *counts[:3], slots, indptr, pair_word, pair_count, pair_start)
+    words.sort()
+    _number_words(words, slots, pair_word)
+    return _documents(indptr, pair_word, pair_count, words, pair_start)
+
+
+@njit(cache=True, nogil=True)
+def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
+    """Copy the pairs of some rows, words as in the vocabulary; returns the distinct words as they are first met."""
+    words = np.empty(len(out_word), np.int32)
+    n_words = 0
+    pair = 0
+    for i in range(len(rows)):
+        for j in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            word = indices[j]
+            out_word[pair] = word
+            out_count[pair] = counts[j]
+            out_pair_start[pair + 1] = out_pair_start[pair] + counts[j]
+            pair += 1
+            words[n_words] = word
+            n_words += slots[word] < 0
+            slots[word] = 0
+        out_indptr[i + 1] = pair
+    for i in range(n_words):
+        slots[words[i]] = -1
+    return words[:n_words]
+
+
+@njit(cache=True, nogil=True)
+def _number_words(words, slots, out_pair_word):
+    """Replace the vocabulary's words by their places in `words`; leaves `slots` as it was found."""
+    for i in range(len(words)):
+        slots[words[i]] = i
+    for j in range(len(out_pair_word)):
+        out_pair_word[j] = slots[out_pair_word[j]]
+    for i in range(len(words)):
+        slots[words[i]] = -1
+
+
+def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
+    word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
+    _index_words(pair_word, word_indptr, word_pairs)
+    return Documents(indptr, pair_word, pair_count, pair_start[indptr], words, word_indptr, word_pairs, pair_start)
+
+
+def make_word_table(
+    log_weights: np.ndarray, log_normalisers: np.ndarray, alpha: np.ndarray, workers: Workers
+) -> WordTable:
+    """Table of p(v | k) = exp(``log_weights[v, k] - log_normalisers[k]``), whatever the size of the logarithms.
+
+    The running sums are float64: an alpha_k far below 1e-38 must still be able to draw a topic.
+    """
+    n_words, n_components = log_weights.shape
+    n_blocks = -(-n_components // LANES)
+    width = n_blocks * LANES
+    table = WordTable(
+        zeros_by_cache_line(n_words * width, np.float32).reshape(n_words, width),
+        np.empty((n_words, n_blocks)),
+        np.empty(n_words),
+    )
+    padded = _pad(alpha)
+    normalisers = np.ascontiguousarray(log_normalisers, np.float64)
+    workers.run(
+        _fill_table,
+        [
+            (*words, log_weights, normalisers, padded, *table)
+            for words in split_range(n_words, max(1, _TASK_CELLS // width))
+        ],
+    )
+    return table
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_scores, out_prior_sums, out_log_scale):
+    """Scores, block sums of alpha times scores and scales of a range of words.
+
+    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision; written as loops without branches
+    or calls, which become vector instructions and give the same bytes on every processor.
+    """
+    n_components, width = log_weights.shape[1], out_scores.shape[1]
+    x = np.full(width, -np.inf)
+    lanes = np.empty(LANES)
+    fraction = np.empty(width, np.float32)
+    exponent = np.empty(width, np.int32)
+    power = exponent.view(np.float32)
+    weight = np.zeros(width)
+    for word in range(first_word, stop_word):
+        row = log_weights[word]
+        scores = out_scores[word]
+        for k in range(n_components):
+            x[k] = np.float64(row[k]) - log_normalisers[k]
+        for lane in range(LANES):
+            lanes[lane] = x[lane]
+        for block in range(1, width // LANES):
+            for lane in range(LANES):
+                value = x[block * LANES + lane]
+                lanes[lane] = value if value > lanes[lane] else lanes[lane]
+        largest = _LOWEST  # not -inf: a word that no topic makes gets scores of zero, not nan
+        for lane in range(LANES):
+            largest = lanes[lane] if lanes[lane] > largest else largest
+        for k in range(width):
+            y = (x[k] - largest) * _LOG2_E
+            y = y if y > -127.0 else -127.0
+            whole = np.rint(y)
+            fraction[k] = y - whole
+            exponent[k] = (np.int32(whole) + np.int32(_EXPONENT_OF_ONE)) << _BITS_IN_EXPONENT
+        for k in range(width):
+            f = fraction[k]
+            polynomial = _ONE + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * (_C5 + f * (_C6 + f * _C7))))))
+            scores[k] = polynomial * power[k]
+        for k in range(width):
+            weight[k] = alpha[k] * np.float64(scores[k])
+        total = 0.0
+        for block in range(width // LANES):
+            b = block * LANES
+            total += (
+                ((weight[b] + weight[b + 8]) + (weight[b + 1] + weight[b + 9]))
+                + ((weight[b + 2] + weight[b + 10]) + (weight[b + 3] + weight[b + 11]))
+            ) + (
+                ((weight[b + 4] + weight[b + 12]) + (weight[b + 5] + weight[b + 13]))
+                + ((weight[b + 6] + weight[b + 14]) + (weight[b + 7] + weight[b + 15]))
+            )
+            out_prior_sums[word, block] = total
+        out_log_scale[word] = largest
+
+
+def sample_documents(
+    documents: Documents,
+    table: WordTable,
+    alpha: np.ndarray,
+    row_keys: np.ndarray,
+    *,
+    n_burn_in: int,
+    n_kept: int,
+    workers: Workers,
+    token_topics: np.ndarray | None = None,
+) -> DocumentSample:
+    """Gibbs sweeps over the tokens of each document, its proportions integrated out.
+
+    Parameters
+    ----------
+    documents : Documents
+        The tokens.
+    table : WordTable
+        Topics, for the words of `documents`.
+    alpha : ndarray of shape (n_components,)
+        Dirichlet parameters of the documents' proportions.
+    row_keys : ndarray of shape (n_rows,)
+        A stream for each document; sweep s draws the topic of its i-th token with ``uniform(fold_in(row_key, s), i)``.
+    n_burn_in, n_kept : int
+        Sweeps that are forgotten, and then sweeps that are counted, at least one.
+    workers : Workers
+        Who runs the kernels; nothing drawn depends on it.
+    token_topics : ndarray of shape (n_tokens,), optional
+        uint16, the topics to start from; overwritten. Without them the first sweep draws each token given only the
+        tokens before it in its document. It is never kept: it counts as one of `n_burn_in`, and comes on top if that
+        is 0.
+    """
+    fresh = token_topics is None
+    n_tokens = int(documents.token_start[-1])
+    if token_topics is None:
+        n_burn_in = max(n_burn_in, 1)
+        token_topics = np.zeros(n_tokens, np.uint16)
+    padded = _pad(alpha)
+    log_likelihood = np.zeros(len(row_keys))
+    counts: TopicCounts | None = None
+    n_sweeps = n_burn_in + n_kept
+    first_sweep, n_at_once = 0, max(1, _MAX_HISTORY // max(1, n_tokens))
+    while first_sweep < n_sweeps:
+        first_kept = max(first_sweep, n_burn_in)
+        stop_sweep = min(n_sweeps, first_kept + n_at_once)
+        n_now = stop_sweep - first_kept
+        # One kept sweep is its own history.
+        history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
+        arrays = (
+            *documents[:4],
+            padded,
+            float(padded.sum()),
+            table.scores.reshape(-1),
+            table.prior_sums.reshape(-1),
+            table.log_scale,
+            row_keys,
+        )
+        sweeps = (first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
+        results = (token_topics, history, log_likelihood)
+        draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
+        workers.run(_sample_rows, [(*rows, *arrays, *sweeps, *results) for rows in split_by_task(draws // _TASK_DRAWS)])
+        part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
+        counts = part if counts is None else add_counts(counts, part)
+        first_sweep = stop_sweep
+    assert counts is not None
+    return DocumentSample(token_topics, counts, exact_sum(log_likelihood) / n_kept)
+
+
+def _count(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:
+    """Count the topics of the kept sweeps, word by word."""
+    n_draws = int(documents.token_start[-1]) * n_kept
+    kind = np.int32 if n_draws <= np.iinfo(np.int32).max else np.int64
+    draws_per_pair = max(1, n_draws // max(1, len(documents.word_pairs)))
+    arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, history, n_kept)
+
+    def count(first_word, stop_word):
+        return _count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
+
+    n_topics, topics, counts, totals = zip(
+        *workers.run(count, split_by_task(documents.word_indptr[:-1] * draws_per_pair // _TASK_COUNTS)), strict=True
+    )
+    indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
+    return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+
+
+@njit(cache=True, nogil=True)
+def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
+    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+
+    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. A
+    word's topics stand in the order in which its documents, ascending, first meet them.
+    """
+    n_components = len(scratch)
+    capacity = 0
+    for word in range(first_word, stop_word):
+        n = 0
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            n += pair_start[word_pairs[i] + 1] - pair_start[word_pairs[i]]
+        capacity += min(n * n_kept, n_components)
+    topics = np.empty(capacity + 1, np.uint16)
+    counts = np.empty(capacity, scratch.dtype)
+    n_topics = np.empty(stop_word - first_word, np.int64)
+    totals = np.zeros(n_components, np.int64)
+    one = scratch.dtype.type(1)
+    last = len(word_pairs) - 1
+    end = 0
+    for word in range(first_word, stop_word):
+        begin = end
+        for i in range(word_indptr[word], word_indptr[word + 1]):
+            prefetch(pair_start, word_pairs[min(i + 2 * _AHEAD, last)])
+            prefetch(history, n_kept * pair_start[word_pairs[min(i + _AHEAD, last)]])
+            pair = word_pairs[i]
+            for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
+                topic = np.uint64(history[j])
+                topics[end] = topic  # overwritten unless new
+                end += scratch[topic] == 0
+                scratch[topic] += one
+        close_list(begin, end, topics, scratch, counts, totals)
+        n_topics[word - first_word] = end - begin
+    return n_topics, topics[:end].copy(), counts[:end].copy(), totals
+
+
+def _pad(alpha: np.ndarray) -> np.ndarray:
+    """As float64, with zeros to sixteens."""
+    padded = np.zeros(-(-len(alpha) // LANES) * LANES)
+    padded[: len(alpha)] = alpha
+    return padded

@@ -1,0 +1,76 @@
+"""ESCA's draws of large cells: how many of the tokens of one word in one document take each topic, all at once.
+
+Given the topics and the document's counts of the pass before, these tokens are independent and have the same
+probabilities, so that the counts are multinomial: K binomial variates, whatever the number of tokens.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.simd import LANES
+from ...random._variates import multinomial
+from ...utils._njit import njit
+from .esca_kernels import _HALF, _TOPIC, _pair_key
+
+
+@njit(cache=True, nogil=True)
+def _draw_uniform_cells(segments, segment_word, segment_cells, cell_row, cell_count, first_row, key, out_cell_topics):
+    """Topics at random, each equally likely, for the large cells of one block."""
+    n_components = out_cell_topics.shape[1]
+    weights, tails = np.ones(n_components), np.empty(n_components)
+    for segment in range(segments[0], segments[1]):
+        for cell in range(segment_cells[segment], segment_cells[segment + 1]):
+            stream = _pair_key(key, first_row + np.int64(cell_row[cell]), segment_word[segment])
+            multinomial(stream, cell_count[cell], weights, tails, out_cell_topics[cell])
+
+
+@njit(cache=True, nogil=True)
+def _sample_cells(
+    segments,
+    segment_word,
+    segment_cells,
+    cell_row,
+    cell_count,
+    first_row,
+    row_start,
+    row_vectors,
+    entries,
+    word_start,
+    topics,
+    weights,
+    base,
+    inverse,
+    prior,
+    key,
+    out_cell_topics,
+    out_log_likelihood,
+):
+    """Draw the topics of the large cells of one block; the arguments are those of ``_sample_block``.
+
+    The log likelihood of a row is added to.
+    """
+    if segment_cells[segments[0]] == segment_cells[segments[1]]:
+        return
+    n_components = len(inverse)
+    scores, chances, tails = np.empty(n_components), np.empty(n_components), np.empty(n_components)
+    for segment in range(segments[0], segments[1]):
+        if segment_cells[segment] == segment_cells[segment + 1]:
+            continue
+        word = segment_word[segment]
+        for k in range(n_components):
+            scores[k] = base[word] * inverse[k]
+        for j in range(word_start[word], word_start[word + 1]):
+            scores[np.uint64(topics[j])] += weights[j]
+        for cell in range(segment_cells[segment], segment_cells[segment + 1]):
+            row = np.int64(cell_row[cell])
+            for k in range(n_components):
+                chances[k] = prior[k] * scores[k]
+            for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
+                topic = np.uint64(entries[j] & _TOPIC)
+                chances[topic] += np.float64(entries[j] >> _HALF) * scores[topic]
+            stream = _pair_key(key, first_row + row, word)
+            multinomial(stream, cell_count[cell], chances, tails, out_cell_topics[cell])
+            out_log_likelihood[row] += cell_count[cell] * math.log(tails[0])

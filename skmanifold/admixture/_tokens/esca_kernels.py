@@ -1,0 +1,307 @@
+"""ESCA's hot loops for latent Dirichlet allocation: exact draws from frozen counts, and the counts of the draws.
+
+A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), where
+p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of
+four parts, each drawn from by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one
+running sum a word), base D inverse (one number a document) and base alpha inverse (one running sum in all).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.prefetch import prefetch
+from ...numerics.simd import LANES
+from ...random._keys import fold_in, random_bits, uniform
+from ...utils._njit import njit
+from .entry_scan import find_in_scan, scan_row
+from .topic_counts import close_list
+
+_TOPIC = np.uint32(0xFFFF)
+_HALF = np.uint32(16)
+_MAX_COUNT = np.uint32(0xFFFF)
+_WORD_BITS = np.uint64(32)
+_JUST_BELOW = np.float32(1 - 2**-23)
+_AHEAD = 6  # pairs between the prefetch of a document's topics and their use
+
+
+@njit(cache=True)
+def _pair_key(key, row, word):
+    """The stream of one (document, word) pair; its counter is the occurrence."""
+    return fold_in(key, (np.uint64(row) << _WORD_BITS) | np.uint64(word))
+
+
+@njit(cache=True, nogil=True)
+def _draw_uniform_topics(
+    segments, segment_word, segment_pairs, segment_tokens, pair_row, pair_count, first_row, n_components, key, out
+):
+    """Topics at random, each equally likely, for the segments of one block."""
+    token = segment_tokens[segments[0]]
+    for segment in range(segments[0], segments[1]):
+        for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+            stream = _pair_key(key, first_row + np.int64(pair_row[pair]), segment_word[segment])
+            for occurrence in range(pair_count[pair]):
+                high = random_bits(stream, occurrence) >> _WORD_BITS
+                out[token] = (high * np.uint64(n_components)) >> _WORD_BITS
+                token += 1
+
+
+@njit(cache=True, nogil=True)
+def _sample_block(
+    segments,
+    segment_word,
+    segment_pairs,
+    segment_tokens,
+    pair_row,
+    pair_count,
+    first_row,
+    row_start,
+    row_vectors,
+    entries,
+    word_start,
+    topics,
+    weights,
+    base,
+    inverse,
+    prior,
+    prior_sums,
+    key,
+    out_topics,
+    out_log_likelihood,
+):
+    """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output are the block's rows.
+
+    `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
+    log sum_k (D_k + alpha_k) p(v | k).
+    """
+    n_rows, n_components = len(row_vectors), len(inverse)
+    scores = np.zeros(n_components, np.float32)
+    sums = np.empty(max(1, row_vectors.max()) * LANES, np.float32)
+    lanes = np.empty(LANES, np.float32)
+    word_sums = np.empty(n_components + 1, np.float64)
+    row_inverse = np.empty(n_rows, np.float64)
+    products = np.ones(n_rows, np.float64)
+    for row in range(n_rows):
+        total = 0.0
+        for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
+            total += np.float64(entries[j] >> _HALF) * inverse[np.uint64(entries[j] & _TOPIC)]
+        row_inverse[row] = total
+        out_log_likelihood[row] = 0.0
+    prior_total = prior_sums[n_components - 1]
+    token = segment_tokens[segments[0]]
+    last_pair = segment_pairs[segments[1]] - 1
+
+    for segment in range(segments[0], segments[1]):
+        word = segment_word[segment]
+        begin, end = word_start[word], word_start[word + 1]
+        word_total = 0.0
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            scores[topic] = weights[j]
+            word_total += np.float64(weights[j]) * prior[topic]
+            word_sums[j - begin] = word_total
+        word_base = base[word]
+
+        for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+            doc = np.uint64(pair_row[pair])
+            prefetch(entries, row_start[np.uint64(pair_row[min(pair + _AHEAD, last_pair)])])
+            row_begin, n_vectors = row_start[doc], row_vectors[doc]
+            row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums, lanes))
+            upto_word = row_total + word_total
+            upto_row_base = upto_word + word_base * row_inverse[doc]
+            total = upto_row_base + word_base * prior_total
+            stream = _pair_key(key, first_row + np.int64(doc), word)
+            product = products[doc]
+            for occurrence in range(pair_count[pair]):
+                product *= total
+                if not 1e-150 < product < 1e150:
+                    out_log_likelihood[doc] += math.log(product)
+                    product = 1.0
+                value = uniform(stream, occurrence) * total
+                if value < row_total:
+                    # Rounding the value to 32 bits may reach the last sum: stay below it.
+                    target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
+                    chosen = np.uint64(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)] & _TOPIC)
+                elif value < upto_word:
+                    chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
+                elif value < upto_row_base:
+                    rest = (value - upto_word) / word_base
+                    chosen = np.uint64(0)
+                    for j in range(row_begin, row_begin + n_vectors * LANES):
+                        if entries[j] > _TOPIC:
+                            chosen = np.uint64(entries[j] & _TOPIC)
+                            rest -= np.float64(entries[j] >> _HALF) * inverse[chosen]
+                            if rest < 0.0:
+                                break
+                else:
+                    chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                out_topics[token] = chosen
+                token += 1
+            products[doc] = product
+        for j in range(begin, end):
+            scores[np.uint64(topics[j])] = np.float32(0)
+    for row in range(n_rows):
+        out_log_likelihood[row] += math.log(products[row])
+
+
+@njit(cache=True)
+def _first_above(sums, n, value):
+    """Index of the first of `n` running sums above `value`, the last one if there is none: no branch to mispredict."""
+    low = 0
+    while n > 1:
+        half = n >> 1
+        low += half if sums[low + half - 1] <= value else 0
+        n -= half
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _count_rows(
+    segments,
+    segment_tokens,
+    segment_pairs,
+    segment_cells,
+    pair_row,
+    pair_count,
+    cell_row,
+    cell_count,
+    token_topics,
+    cell_topics,
+    n_components,
+    row_tokens,
+    row_start,
+    out_row_vectors,
+    out_entries,
+):
+    """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
+
+    A row's topics stand in the order in which its words, ascending, first meet them, those of the large cells last:
+    the same for every cut into blocks.
+    """
+    n_rows = len(row_tokens)
+    first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
+    n_single = row_tokens.copy()
+    row_cell = np.full(n_rows, -1, np.int64)  # the first of each row, from which a list goes through all of them
+    next_cell = np.empty(stop_cell - first_cell, np.int64)
+    for cell in range(stop_cell - 1, first_cell - 1, -1):
+        of_row = np.int64(cell_row[cell])
+        n_single[of_row] -= cell_count[cell]
+        next_cell[cell - first_cell] = row_cell[of_row]
+        row_cell[of_row] = cell
+    cursor = np.empty(n_rows, np.int64)
+    place = 0
+    for row in range(n_rows):
+        cursor[row] = place
+        place += n_single[row]
+    by_row = np.empty(place, np.uint16)
+    token = segment_tokens[segments[0]]
+    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+        doc = np.uint64(pair_row[pair])
+        place = cursor[doc]
+        for _ in range(pair_count[pair]):
+            by_row[place] = token_topics[token]
+            place += 1
+            token += 1
+        cursor[doc] = place
+    counts = np.zeros(n_components, np.uint32)
+    found = np.empty(n_components + 1, np.uint16)
+    place = 0
+    for row in range(n_rows):
+        n_found = 0
+        for j in range(place, place + n_single[row]):
+            topic = np.uint64(by_row[j])
+            found[n_found] = topic  # overwritten unless new: a branch here could not be predicted
+            n_found += counts[topic] == 0
+            counts[topic] += np.uint32(1)
+        place += n_single[row]
+        cell = row_cell[row]
+        while cell >= 0:
+            n_found = _add_cell(cell_topics[cell], counts, found, n_found)
+            cell = next_cell[cell - first_cell]
+        end = row_start[row]
+        for i in range(n_found):
+            label = np.uint32(found[i])
+            count = counts[np.uint64(label)]
+            counts[np.uint64(label)] = 0
+            while count > _MAX_COUNT:
+                out_entries[end] = (_MAX_COUNT << _HALF) | label
+                end += 1
+                count -= _MAX_COUNT
+            out_entries[end] = (count << _HALF) | label
+            end += 1
+        n_vectors = (end - row_start[row] + LANES - 1) // LANES
+        for j in range(end, row_start[row] + n_vectors * LANES):
+            out_entries[j] = out_entries[end - 1] & _TOPIC  # where rounding draws the padding, it draws the last topic
+        out_row_vectors[row] = n_vectors
+
+
+@njit(cache=True)
+def _add_cell(counts_of_cell, counts, found, end):
+    """Add a large cell's counts of topics to `counts`, and list those that are new from place `end` on."""
+    for topic in range(len(counts_of_cell)):
+        if counts_of_cell[topic] > 0:
+            found[end] = topic  # overwritten unless new
+            end += counts[topic] == 0
+            counts[topic] += counts.dtype.type(counts_of_cell[topic])
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _count_words(
+    first_word,
+    stop_word,
+    word_start,
+    word_segments,
+    word_cells,
+    segment_pairs,
+    segment_tokens,
+    segment_cells,
+    pair_count,
+    token_topics,
+    cell_topics,
+    n_components,
+):
+    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+
+    A word's topics stand in the order in which its documents, ascending, first meet them.
+    """
+    capacity = 0
+    for word in range(first_word, stop_word):
+        n = n_components * word_cells[word]
+        for s in range(word_start[word], word_start[word + 1]):
+            n += segment_tokens[word_segments[s] + 1] - segment_tokens[word_segments[s]]
+        capacity += min(n, n_components)
+    topics = np.empty(capacity + 1, np.uint16)
+    counts = np.empty(capacity, np.int32)
+    n_topics = np.empty(stop_word - first_word, np.int64)
+    totals = np.zeros(n_components, np.int64)
+    scratch = np.zeros(n_components, np.int32)
+    end = 0
+    for word in range(first_word, stop_word):
+        begin = end
+        if word_cells[word] == 0:
+            for s in range(word_start[word], word_start[word + 1]):
+                for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
+                    topic = np.uint64(token_topics[token])
+                    topics[end] = topic  # overwritten unless new
+                    end += scratch[topic] == 0
+                    scratch[topic] += np.int32(1)
+        else:
+            for s in range(word_start[word], word_start[word + 1]):
+                segment = word_segments[s]
+                token, cell = segment_tokens[segment], segment_cells[segment]
+                for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+                    if pair_count[pair] == 0:
+                        end = _add_cell(cell_topics[cell], scratch, topics, end)
+                        cell += 1
+                    for _ in range(pair_count[pair]):
+                        topic = np.uint64(token_topics[token])
+                        topics[end] = topic
+                        end += scratch[topic] == 0
+                        scratch[topic] += np.int32(1)
+                        token += 1
+        close_list(begin, end, topics, scratch, counts, totals)
+        n_topics[word - first_word] = end - begin
+    return n_topics, topics[:end].copy(), counts[:end].copy(), totals

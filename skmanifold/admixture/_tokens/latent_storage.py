@@ -1,0 +1,76 @@
+"""Latents of rows of tokens as they are stored: row by row, without what only a layout needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ...inference._distributed_fits.stored_latents import RowLatents
+from ...numerics.row_hash import hash_counts
+from ...numerics.simd import LANES, zeros_by_cache_line
+from ...utils._njit import njit
+from .model import TokenLatents, TokenModel, empty_topics
+
+ReadRows = Callable[[int, int], RowLatents]
+
+
+class StorableTokens(TokenModel):
+    """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
+
+    moved_by_rounding: float = 0.0  # what was changed of fractional counts
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        counts = self.counts
+        return hash_counts(counts.indptr, counts.indices, counts.counts, key, self.first_row)
+
+    def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
+        """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
+        if isinstance(latents, np.ndarray):
+            yield RowLatents(self.first_row, self.token_start, latents)
+            return
+        indptr = np.concatenate(([0], np.cumsum(latents.row_vectors) * LANES))
+        values = np.empty(indptr[-1], np.uint32)
+        _move_entries(latents.entries, self.layout.row_start, values, indptr, indptr)
+        yield RowLatents(self.first_row, indptr, values)
+
+    def unpack_latents(self, read: ReadRows) -> TokenLatents | np.ndarray:
+        """Latents made of what `read` finds for these rows.
+
+        Raises
+        ------
+        ValueError
+            If that was written of other rows: documents of other lengths, or of more topics.
+        """
+        _, indptr, values = read(self.first_row, self.first_row + self.counts.n_rows)
+        of_tokens = values.dtype == np.uint16
+        n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
+        wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed anyway
+        if np.any(n_tokens != wanted) or np.any((values & 0xFFFF) >= self.n_components):
+            raise ValueError("the topics that are stored are not of these rows")
+        if of_tokens:
+            return values
+        layout, lengths = self.layout, np.diff(indptr)
+        if np.any(lengths % LANES) or np.any(lengths > np.diff(layout.row_start)):
+            raise ValueError("the topics that are stored are more than these rows can have")
+        entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
+        _move_entries(values, indptr, entries, layout.row_start, indptr)
+        return TokenLatents(*empty_topics(layout, self.n_components), lengths // LANES, entries)
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(indptr, values):
+    counts = np.zeros(len(indptr) - 1, np.int64)
+    for row in range(len(counts)):
+        for j in range(indptr[row], indptr[row + 1]):
+            counts[row] += np.int64(values[j] >> np.uint32(16))
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _move_entries(source, source_start, target, target_start, indptr):
+    for row in range(len(indptr) - 1):
+        begin, shift = source_start[row], target_start[row]
+        for j in range(indptr[row + 1] - indptr[row]):
+            target[shift + j] = source[begin + j]

@@ -1,0 +1,174 @@
+"""The corpus in the order in which ESCA reads it: block of documents, then word, then document.
+
+Within a block the documents' topics stay in cache, and all tokens of a word come together, so a word's topics are laid
+out once per block. Blocks only say who works when: no result depends on where they begin.
+
+Large cells, of more tokens than `most_single_tokens`, are drawn at once: they have no tokens here, but a list of their
+own.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numerics.simd import LANES
+from ...sparse.counts import Counts
+from ...utils._njit import njit
+from ...utils._threads import Workers
+
+_MAX_BLOCK_ROWS = 32_768
+_MAX_ENTRY_COUNT = 65_535  # an entry counts in 16 bits; a larger count takes several entries of the same topic
+_MIN_CELL_TOKENS = 1024  # more than a word of a text has in one document, but for books
+_TOKENS_PER_TOPIC = 4  # from here on K binomial variates take less time than the tokens
+
+
+class TokenLayout(NamedTuple):
+    """A corpus sorted by (block of rows, word, row).
+
+    A *pair* is a word in a document, with its count; a *segment* all pairs of one word in one block.
+    """
+
+    block_rows: np.ndarray  # (n_blocks + 1,) int64: the first row of each block
+    block_segments: np.ndarray  # (n_blocks + 1,) int64
+    segment_word: np.ndarray  # (n_segments,) int32
+    segment_pairs: np.ndarray  # (n_segments + 1,) int64
+    segment_tokens: np.ndarray  # (n_segments + 1,) int64
+    segment_cells: np.ndarray  # (n_segments + 1,) int64: the large cells, in the order of their pairs
+    pair_row: np.ndarray  # (nnz,) uint16: row within its block
+    pair_count: np.ndarray  # (nnz,) int32: tokens that are drawn one by one, 0 of a large cell
+    cell_row: np.ndarray  # (n_cells,) uint16: row within its block
+    cell_count: np.ndarray  # (n_cells,) int32
+    row_tokens: np.ndarray  # (n_rows,) int64: document lengths
+    row_start: np.ndarray  # (n_rows + 1,) int64: where a row's entries begin, a multiple of 16
+    word_segments: np.ndarray  # (n_segments,) int64: the segments of word v, block by block, are ...
+    word_start: np.ndarray  # (V + 1,) int64: ... word_segments[word_start[v]:word_start[v + 1]]
+    word_cells: np.ndarray  # (V,) int64: numbers of large cells
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.block_rows) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens that are drawn one by one."""
+        return int(self.segment_tokens[-1])
+
+    @property
+    def n_cells(self) -> int:
+        """Number of large cells."""
+        return len(self.cell_row)
+
+
+def most_single_tokens(n_components: int) -> int:
+    """The most tokens of a cell that are drawn one by one."""
+    return max(_MIN_CELL_TOKENS, _TOKENS_PER_TOPIC * n_components)
+
+
+def make_layout(counts: Counts, n_components: int, workers: Workers, block_tokens: int | None = None) -> TokenLayout:
+    """Sort a corpus for ESCA; `block_tokens` is about how many draws a block holds."""
+    most_single = most_single_tokens(n_components)
+    lengths = _sum_rows(counts, counts.counts)
+    n_draws = _sum_rows(counts, np.where(counts.counts > most_single, n_components, counts.counts))
+    if block_tokens is None:  # twelve blocks share out well, and keep a word's tokens together
+        block_tokens = min(max(-(-int(n_draws.sum()) // 12), 1 << 14), 1 << 19)
+    block_rows = _cut_blocks(n_draws, block_tokens)
+    capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
+    row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
+
+    pair_row = np.empty(len(counts.indices), np.uint16)
+    pair_count = np.empty(len(counts.indices), np.int32)
+    blocks = pairwise(block_rows)
+    corpus = (counts.indptr, counts.indices, counts.counts, counts.n_features, most_single)
+    parts = workers.run(_sort_block, [(*corpus, *rows, pair_row, pair_count) for rows in blocks])
+    segment_word, pairs, tokens, cells, cell_row, cell_count = map(np.concatenate, zip(*parts, strict=True))
+    block_segments = np.concatenate(([0], np.cumsum([len(words) for words, *_ in parts])))
+    word_start = np.concatenate(([0], np.cumsum(np.bincount(segment_word, minlength=counts.n_features))))
+    return TokenLayout(
+        block_rows,
+        block_segments,
+        segment_word,
+        np.concatenate(([0], np.cumsum(pairs))),
+        np.concatenate(([0], np.cumsum(tokens))),
+        np.concatenate(([0], np.cumsum(cells))),
+        pair_row,
+        pair_count,
+        cell_row,
+        cell_count,
+        lengths,
+        row_start,
+        np.argsort(segment_word, kind="stable"),
+        word_start,
+        np.bincount(np.repeat(segment_word, cells), minlength=counts.n_features),
+    )
+
+
+def _sum_rows(counts, values):
+    """Sums over the rows of what each cell has."""
+    sums = np.zeros(counts.n_rows, np.int64)
+    filled = np.flatnonzero(np.diff(counts.indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, counts.indptr[filled], dtype=np.int64)
+    return sums
+
+
+def _cut_blocks(lengths, block_tokens):
+    """First rows of blocks of about equal numbers of tokens, and the number of rows."""
+    ends = np.cumsum(lengths)
+    n_blocks = max(1, -(-int(ends[-1]) // block_tokens))
+    cuts = np.searchsorted(ends, np.arange(1, n_blocks) * (ends[-1] / n_blocks))
+    cuts = np.union1d(cuts, np.arange(0, len(lengths), _MAX_BLOCK_ROWS))
+    return np.union1d(cuts, [0, len(lengths)]).astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _sort_block(indptr, indices, counts, n_features, most_single, first_row, stop_row, out_pair_row, out_pair_count):
+    """Counting sort of one block by word.
+
+    Returns its segments' words and numbers of pairs, tokens and large cells, and the rows and counts of these cells.
+    """
+    begin, end = indptr[first_row], indptr[stop_row]
+    cursor = np.zeros(n_features, np.int64)
+    for j in range(begin, end):
+        cursor[indices[j]] += 1
+    n_segments = 0
+    for word in range(n_features):
+        if cursor[word] > 0:
+            n_segments += 1
+    words = np.empty(n_segments, np.int32)
+    pairs = np.empty(n_segments, np.int64)
+    tokens = np.zeros(n_segments, np.int64)
+    cells = np.zeros(n_segments, np.int64)
+    n_cells = 0
+    for j in range(begin, end):
+        n_cells += counts[j] > most_single
+    cell_row = np.empty(n_cells, np.uint16)
+    cell_count = np.empty(n_cells, np.int32)
+    position, segment = begin, 0
+    for word in range(n_features):
+        n_pairs = cursor[word]
+        cursor[word] = position
+        position += n_pairs
+        if n_pairs > 0:
+            words[segment], pairs[segment] = word, n_pairs
+            segment += 1
+    for row in range(first_row, stop_row):
+        for j in range(indptr[row], indptr[row + 1]):
+            place = cursor[indices[j]]
+            out_pair_row[place] = row - first_row
+            out_pair_count[place] = counts[j]
+            cursor[indices[j]] = place + 1
+    place, cell = begin, 0
+    for segment in range(n_segments):
+        for _ in range(pairs[segment]):
+            if out_pair_count[place] > most_single:
+                cell_row[cell], cell_count[cell] = out_pair_row[place], out_pair_count[place]
+                cells[segment] += 1
+                cell += 1
+                out_pair_count[place] = 0
+            tokens[segment] += out_pair_count[place]
+            place += 1
+    return words, pairs, tokens, cells, cell_row, cell_count

@@ -1,0 +1,357 @@
+"""Rows of tokens that each have a topic: what ESCA and Gibbs sampling ask, whatever the law of a topic's tokens."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...numerics.exact_sum import exact_sum
+from ...numerics.simd import zeros_by_cache_line
+from ...random._keys import fold_in_each, subkey
+from ...sparse.counts import Counts
+from ...topics.topic_word import TopicWord
+from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._declared import Held
+from ...utils._threads import Workers, split_by_task
+from .._lda.collapsed_gibbs_kernels import _init_assignments
+from .compact_counts import read_rounded, round_counts
+from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
+from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
+from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
+from .layout import TokenLayout, make_layout
+from .log_topic_word import LogTopics, check_dense
+from .topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
+
+_WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
+_WHOLE_COUNTS = Held(
+    TopicCounts,
+    counts=Array("int32 int64", ("n_entries",), low=0, high=MOST_COUNTED),
+    totals=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
+)
+
+
+class TokenLatents(NamedTuple):
+    """What ESCA keeps between passes: the topics of the tokens, and each document's counts of them."""
+
+    token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
+    cell_topics: np.ndarray  # (n_cells, K) int32: how many tokens of each large cell a topic has, in the same order
+    row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
+    entries: np.ndarray  # (row_start[-1],) uint32: count << 16 | topic
+
+
+class Assignments(NamedTuple):
+    """The state of collapsed Gibbs: one topic for each token in CSR order, and their counts."""
+
+    topics: np.ndarray  # (n_tokens,) uint16
+    word_topic: np.ndarray  # (V, K) int32
+    totals: np.ndarray  # (K,) int64
+
+
+def empty_topics(layout: TokenLayout, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+    """Memory for ``token_topics`` and ``cell_topics``."""
+    return np.empty(layout.n_tokens, np.uint16), np.empty((layout.n_cells, n_components), np.int32)
+
+
+class TokenModel:
+    """Rows of tokens, each of a topic: p(topic) is Dirichlet by row, p(token | topic) as a subclass says.
+
+    Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
+    ``draw``, from counts to the law of the tokens, are the subclass's.
+
+    Parameters
+    ----------
+    counts : Counts
+        The rows.
+    doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the rows' proportions.
+    workers : Workers
+        Who runs the kernels.
+    block_tokens : int, optional
+        About how many tokens one task samples; no result depends on it.
+    first_row : int, default=0
+        Number of the first row in the whole corpus, of which `counts` may be a part: random streams belong to it.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        doc_topic_prior: np.ndarray,
+        workers: Workers,
+        block_tokens: int | None = None,
+        first_row: int = 0,
+    ):
+        self.counts = counts
+        self.doc_topic_prior = doc_topic_prior
+        self.workers = workers
+        self.block_tokens = block_tokens
+        self.first_row = first_row
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics K."""
+        return len(self.doc_topic_prior)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.counts.n_rows
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return self.counts.n_tokens
+
+    def mode(self, statistics: TopicCounts) -> TopicWord:
+        """The law of the tokens that counts and prior make most probable."""
+        raise NotImplementedError
+
+    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
+        """The law of the tokens, drawn from its posterior given the counts."""
+        raise NotImplementedError
+
+    # LatentModel and StreamModel: all tokens at once, given frozen topics
+
+    @cached_property
+    def layout(self) -> TokenLayout:
+        """The corpus in ESCA's order."""
+        return make_layout(self.counts, self.n_components, self.workers, self.block_tokens)
+
+    @cached_property
+    def _word_ranges(self) -> list[tuple[int, int]]:
+        layout = self.layout
+        reads = np.zeros(self.counts.n_features, np.int64)
+        np.add.at(reads, layout.segment_word, np.diff(layout.segment_tokens))
+        return split_by_task(np.cumsum(reads + layout.word_cells * self.n_components) // _WORD_RANGE_TOKENS)
+
+    def _blocks(self):
+        """For each block: its segments, its first row and its rows."""
+        layout = self.layout
+        for block in range(layout.n_blocks):
+            segments = layout.block_segments[block : block + 2]
+            if segments[0] < segments[1]:
+                yield segments, layout.block_rows[block], slice(*layout.block_rows[block : block + 2])
+
+    def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
+        """Every token's topic uniformly at random."""
+        latents = self._empty_latents()
+
+        def draw(segments, first_row, rows):
+            layout = self.layout
+            _draw_uniform_topics(
+                segments,
+                layout.segment_word,
+                layout.segment_pairs,
+                layout.segment_tokens,
+                layout.pair_row,
+                layout.pair_count,
+                self.first_row + first_row,
+                self.n_components,
+                key,
+                latents.token_topics,
+            )
+            _draw_uniform_cells(
+                segments,
+                layout.segment_word,
+                layout.segment_cells,
+                layout.cell_row,
+                layout.cell_count,
+                self.first_row + first_row,
+                key,
+                latents.cell_topics,
+            )
+            self._count_block(segments, rows, latents)
+
+        self.workers.run(draw, self._blocks())
+        return latents, self._count_topics(latents)
+
+    def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the pass before (ESCA's S step)."""
+        layout = self.layout
+        prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
+        log_likelihood = np.zeros(len(layout.row_tokens))
+
+        def sweep(segments, first_row, rows):
+            given = (
+                self.first_row + first_row,
+                layout.row_start[rows],
+                latents.row_vectors[rows],
+                latents.entries,
+                position.indptr,
+                position.topics,
+                position.weights,
+                position.base,
+                position.inverse,
+                self.doc_topic_prior,
+            )
+            _sample_block(
+                segments,
+                layout.segment_word,
+                layout.segment_pairs,
+                layout.segment_tokens,
+                layout.pair_row,
+                layout.pair_count,
+                *given,
+                prior_sums,
+                key,
+                latents.token_topics,
+                log_likelihood[rows],
+            )
+            _sample_cells(
+                segments,
+                layout.segment_word,
+                layout.segment_cells,
+                layout.cell_row,
+                layout.cell_count,
+                *given,
+                key,
+                latents.cell_topics,
+                log_likelihood[rows],
+            )
+            self._count_block(segments, rows, latents)
+
+        self.workers.run(sweep, self._blocks())
+        lengths = layout.row_tokens  # of which the logarithm, with the prior, normalises a row's proportions
+        log_likelihood -= lengths * np.log(lengths + self.doc_topic_prior.sum())
+        return latents, self._count_topics(latents), exact_sum(log_likelihood)
+
+    def impute_rows(self, position: TopicWord, n_sweeps: int, key: np.uint64) -> TopicCounts:
+        """Topics of documents never seen: the first sweep knows nothing of a document, the next its last counts."""
+        latents = self._empty_latents()
+        for sweep in range(n_sweeps):
+            latents, statistics, _ = self.sample_latents(position, latents, subkey(key, sweep))
+        return statistics
+
+    def approximate(self, statistics: TopicCounts, key: np.uint64) -> TopicCounts:
+        """Counts as counters of eight bits tell them; the totals stay exact."""
+        return read_rounded(round_counts(statistics, key))
+
+    def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
+        """``(1 - rate) * old + rate * scale * new``."""
+        return add_counts(old, new, 1.0 - rate, rate * scale) if rate < 1.0 else scale_counts(new, scale)
+
+    # Checkpoints
+
+    def latent_type(self, drawn: bool) -> np.dtype:
+        """Of stored latents: topics of tokens where parameters are drawn, else each row's counts of topics."""
+        return np.dtype(np.uint16 if drawn else np.uint32)
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        raise NotImplementedError
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be counts of the topics."""
+        _WHOLE_COUNTS(statistics, "a table of counts", self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"n_components": self.n_components, "n_features": self.counts.n_features}
+
+    def _empty_latents(self) -> TokenLatents:
+        layout = self.layout
+        return TokenLatents(
+            *empty_topics(layout, self.n_components),
+            np.zeros(len(layout.row_tokens), np.int64),
+            zeros_by_cache_line(layout.row_start[-1], np.uint32),
+        )
+
+    def _count_block(self, segments, rows, latents):
+        layout = self.layout
+        _count_rows(
+            segments,
+            layout.segment_tokens,
+            layout.segment_pairs,
+            layout.segment_cells,
+            layout.pair_row,
+            layout.pair_count,
+            layout.cell_row,
+            layout.cell_count,
+            latents.token_topics,
+            latents.cell_topics,
+            self.n_components,
+            layout.row_tokens[rows],
+            layout.row_start[rows],
+            latents.row_vectors[rows],
+            latents.entries,
+        )
+
+    def _count_topics(self, latents) -> TopicCounts:
+        layout = self.layout
+        n_topics, topics, counts, totals = zip(
+            *self.workers.run(
+                _count_words,
+                [
+                    (
+                        *words,
+                        layout.word_start,
+                        layout.word_segments,
+                        layout.word_cells,
+                        layout.segment_pairs,
+                        layout.segment_tokens,
+                        layout.segment_cells,
+                        layout.pair_count,
+                        latents.token_topics,
+                        latents.cell_topics,
+                        self.n_components,
+                    )
+                    for words in self._word_ranges
+                ],
+            ),
+            strict=True,
+        )
+        indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
+        return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+
+    # PartiallyCollapsedModel: one document by itself after the other, given topics that are drawn
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return all_documents(self.counts)
+
+    def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
+        """Every token's topic uniformly at random, in CSR order."""
+        assignments = self.init_assignments(key)
+        return assignments.topics, counts_from_dense(assignments.word_topic, assignments.totals)
+
+    def sample_rows(self, position: LogTopics, latents: np.ndarray, key: np.uint64):
+        """Redraw the topics of each document's tokens in turn."""
+        table = make_word_table(*position, self.doc_topic_prior, self.workers)
+        sample = sample_documents(
+            self._documents,
+            table,
+            self.doc_topic_prior,
+            fold_in_each(key, self.first_row + np.arange(self.counts.n_rows)),
+            n_burn_in=0,
+            n_kept=1,
+            workers=self.workers,
+            token_topics=latents,
+        )
+        return sample.token_topics, sample.counts, sample.log_likelihood
+
+    @cached_property
+    def token_start(self) -> np.ndarray:
+        """Where each row's tokens begin, in CSR order."""
+        return self.counts.token_start()
+
+    def init_assignments(self, key: np.uint64) -> Assignments:
+        """Every token's topic uniformly at random."""
+        corpus = self.counts
+        check_dense(self.n_components, corpus.n_features)
+        state = Assignments(
+            np.empty(corpus.n_tokens, np.uint16),
+            np.empty((corpus.n_features, self.n_components), np.int32),
+            np.empty(self.n_components, np.int64),
+        )
+        _init_assignments(
+            corpus.indptr,
+            corpus.indices,
+            corpus.counts,
+            self.token_start,
+            self.first_row,
+            self.n_components,
+            key,
+            *state,
+        )
+        return state

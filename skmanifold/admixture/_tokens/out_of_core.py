@@ -1,0 +1,141 @@
+"""Rows of tokens on disk: ESCA's passes piece by piece, in memory that does not grow with the corpus."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...inference._distributed_fits.shards import scratch_folder
+from ...inference._distributed_fits.sources import CorpusRange, cut_rows
+from ...inference._distributed_fits.stored_latents import RowLatents
+from ...topics.topic_word import TopicWord
+from ...utils._disk import clear_if_unwritable
+from ...utils._threads import Workers
+from .latent_storage import ReadRows, StorableTokens
+from .topic_counts import TopicCounts, add_counts
+
+_PIECE_TOKENS = 1 << 24  # held in memory at a time, at about sixteen bytes each
+
+
+class StoredLatents:
+    """Where the latents of the pieces are: a folder of files, removed with the object."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="skmanifold-", dir=scratch_folder()))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def write(self, part: RowLatents) -> None:
+        """Keep a piece's latents, instead of those that it had."""
+        folder = self._folder
+        with clear_if_unwritable("The topics of the documents", folder):
+            np.save(folder / f"{part.first_row}-indptr.npy", part.indptr)
+            np.save(folder / f"{part.first_row}-values.npy", part.values)
+
+    def read(self, start: int, stop: int) -> RowLatents:
+        """The latents of the piece that begins with row `start`."""
+        folder = self._folder
+        return RowLatents(start, np.load(folder / f"{start}-indptr.npy"), np.load(folder / f"{start}-values.npy"))
+
+
+class StreamedTokens:
+    """Documents of a corpus on disk; offers the updates of `LatentModel` but for the parameters' mode.
+
+    A pass reads, sorts and draws one piece after the other. What stays between passes, each document's counts of
+    topics, is in temporary files: where Python's ``tempfile`` has them, or in the folder of the cluster's worker.
+
+    Parameters
+    ----------
+    rows : list of CorpusRange
+        The documents.
+    doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the documents' proportions.
+    workers : Workers
+        Who runs the kernels.
+    first_row : int
+        Number of the first document among all: random streams belong to it.
+    piece_tokens : int, optional
+        About how many tokens are in memory at a time; no result depends on it.
+    """
+
+    def __init__(
+        self,
+        rows: list[CorpusRange],
+        doc_topic_prior: np.ndarray,
+        workers: Workers,
+        first_row: int = 0,
+        piece_tokens: int = _PIECE_TOKENS,
+    ):
+        self.rows = rows
+        self.doc_topic_prior = doc_topic_prior
+        self.workers = workers
+        self.first_row = first_row
+        self.piece_tokens = piece_tokens
+
+    @cached_property
+    def _pieces(self) -> list[tuple[int, CorpusRange]]:
+        """Number of the first document among all, and where the documents are."""
+        pieces, first_row = [], self.first_row
+        for corpus, start, stop in self.rows:
+            tokens = corpus.token_start[start : stop + 1]
+            n_pieces = max(1, -(-int(tokens[-1] - tokens[0]) // self.piece_tokens))
+            pieces += [
+                (first_row + low, CorpusRange(corpus, start + low, start + high))
+                for low, high in cut_rows(tokens, n_pieces)
+            ]
+            first_row += stop - start
+        return pieces
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return sum(int(corpus.token_start[stop] - corpus.token_start[start]) for corpus, start, stop in self.rows)
+
+    def _models(self) -> Iterator[StorableTokens]:
+        """A model of each piece, made when it is its turn."""
+        for first_row, (corpus, start, stop) in self._pieces:
+            counts = corpus.counts(start, stop)
+            yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row)
+
+    def init_latents(self, key: np.uint64) -> tuple[StoredLatents, TopicCounts]:
+        """Every token's topic uniformly at random."""
+        stored, total = StoredLatents(), None
+        for model in self._models():
+            latents, counts = model.init_latents(key)
+            stored.write(next(model.pack_latents(latents)))
+            total = counts if total is None else add_counts(total, counts)
+        assert total is not None
+        return stored, total
+
+    def sample_latents(self, position: TopicWord, latents: StoredLatents, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the pass before."""
+        total, log_likelihood = None, 0.0
+        for model in self._models():
+            held: Any = model.unpack_latents(latents.read)
+            drawn, counts, part = model.sample_latents(position, held, key)
+            latents.write(next(model.pack_latents(drawn)))
+            total = counts if total is None else add_counts(total, counts)
+            log_likelihood += part
+        return latents, total, log_likelihood
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the documents and their places, the same as in memory; all pieces are read for it."""
+        return sum(model.hash_rows(key) for model in self._models()) % 2**64
+
+    def pack_latents(self, latents: StoredLatents) -> Iterator[RowLatents]:
+        """The latents piece by piece."""
+        for first_row, (_, start, stop) in self._pieces:
+            yield latents.read(first_row, first_row + stop - start)
+
+    def unpack_latents(self, read: ReadRows) -> StoredLatents:
+        """Files of one's own, made of what `read` finds."""
+        stored = StoredLatents()
+        for first_row, (_, start, stop) in self._pieces:
+            stored.write(read(first_row, first_row + stop - start))
+        return stored

@@ -1,0 +1,153 @@
+"""Fits whose rows of tokens are on disk, or on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_non_negative
+
+from ...datasets._documents import counts_of_documents
+from ...inference._distributed_fits.open_shards import open_shards
+from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._distributed_fits.sources import (
+    CorpusRange,
+    CorpusSource,
+    CountsSource,
+    DaskSource,
+    check_same_width,
+    corpora_of,
+    in_dask,
+)
+from ...sparse.counts import (
+    COUNT_TYPES,
+    USE_COUNTS_OF_WORDS,
+    Counts,
+    canonical_csr,
+    check_token_start,
+    check_tokens,
+    moved_by_rounding,
+    warn_of_fractions,
+    whole_counts,
+)
+from ...utils._threads import Workers
+from ...utils._validation import check_array
+from .count_packing import pack_travelling, unpack_travelling
+from .latent_storage import StorableTokens
+from .out_of_core import StreamedTokens
+from .topic_counts import TopicCounts, add_counts
+
+
+class TokenShards:
+    """How shards are made of rows of counts: a `ShardBuilder`.
+
+    Parameters
+    ----------
+    doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the rows' proportions.
+    rounding_key : uint64
+        For fractional counts.
+    whom : str
+        The estimator's name, for messages.
+    """
+
+    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str):
+        self.doc_topic_prior = doc_topic_prior
+        self.rounding_key = rounding_key
+        self.whom = whom
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Counts in memory, matrices, documents or ranges of corpora; counts and matrices are copied."""
+        if isinstance(blocks[0], CorpusRange):
+            return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
+        if isinstance(blocks[0], Counts):
+            (counts,) = blocks
+            indptr, indices, values = (array.copy() for array in counts[:3])  # what came by wire cannot be written to
+            return Counts(indptr, indices, values, counts.n_features), counts.n_rows, counts.n_features
+        if isinstance(blocks[0], list | tuple):
+            counts = counts_of_documents(document for block in blocks for document in block)
+            return counts, counts.n_rows, counts.n_features
+        parts = [
+            check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
+            for block in blocks
+        ]
+        check_same_width(part.shape[1] for part in parts)
+        csr = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], format="csr"))
+        check_non_negative(csr, self.whom)
+        csr = canonical_csr(csr)
+        return csr, *csr.shape
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
+        """A model that streams what is on disk, and holds what is in memory."""
+        if isinstance(rows, list):
+            before = first_row
+            for corpus, start, stop in rows:  # in memory piece by piece: only a row can be too long
+                check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
+                before += stop - start
+            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
+        moved = 0.0
+        if not isinstance(rows, Counts):
+            moved = moved_by_rounding(rows)
+            rows = whole_counts(rows, self.rounding_key, first_row=first_row)
+        rows = rows._replace(n_features=n_features)
+        check_tokens(rows, first_row=first_row)
+        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
+        model.moved_by_rounding = moved
+        return model
+
+    def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
+        """Sum of counts: lists stand as the rows meet them."""
+        return add_counts(left, right)
+
+    def pack(self, value: Any) -> Any:
+        """Counts, and topics made of counts, in three bytes each."""
+        return pack_travelling(value)
+
+    def unpack(self, value: Any) -> Any:
+        """What `pack` was given, byte by byte."""
+        return unpack_travelling(value)
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X is on disk or in Dask, and not to be read by this process as a whole."""
+    return bool(corpora_of(X)) or in_dask(X)
+
+
+def shard_tokens(
+    X: Any, counts: Counts | None, builder: TokenShards, make_head: Callable[[int], Any], workers: Workers
+) -> ShardedModel:
+    """The model of a fit whose rows are in shards.
+
+    Parameters
+    ----------
+    X : object
+        What `fit` was given.
+    counts : Counts or None
+        X, if it is in memory.
+    builder : TokenShards
+    make_head : callable
+        From the number of columns to the same model without rows.
+    workers : Workers
+        Who runs the kernels of rows in this process.
+    """
+    session = active_session()
+    client = session.client if session else None
+    if client is None and in_dask(X):
+        raise TypeError("X is in Dask: fit it within `with skmanifold.distributed(client):`.")
+    corpora = corpora_of(X)
+    source: Any
+    if counts is not None:
+        source = CountsSource(counts)
+    else:
+        source = CorpusSource(corpora) if corpora else DaskSource(client, X)
+    shards = open_shards(builder, source, workers)
+    if not shards.total("n_tokens"):
+        raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+    if in_dask(X):
+        warn_of_fractions(
+            shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
+        )
+    return ShardedModel(make_head(shards.n_features), shards)

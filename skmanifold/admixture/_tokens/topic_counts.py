@@ -1,0 +1,238 @@
+"""How often each topic took each word, kept sparse, and the Dirichlet prior that smooths it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...topics.topic_word import TopicWord
+from ...utils._conditions import MOST_COUNTED, Array, OrNone, Pointer, Sizes, index, refuse, repeats
+from ...utils._declared import holds
+from ...utils._njit import njit
+
+_TOLERANCE = 1e-3  # of sums of float32
+
+
+def topic_word_prior(value: Any, where: str, sizes: Sizes) -> None:
+    """Condition of the values of a `TopicPrior`, once the sizes are known."""
+    V, K = sizes["n_features"], sizes["n_components"]
+    shapes: tuple[tuple[int, ...], ...] = ((), (V,), (K, 1), (K, V))
+    if np.shape(value) not in shapes:
+        refuse(where, f"has the shape {np.shape(value)}, which is not that of a prior of {K} topics and {V} words")
+    Array("float64", np.shape(value), above=0)(np.asarray(value), where, sizes)
+
+
+def _is_sparse(value: Any, where: str, sizes: Sizes) -> None:
+    if type(value) is not sp.csr_array or value.shape != (sizes["n_features"], sizes["n_components"]):
+        refuse(where, "is no sparse matrix of words and topics")
+
+
+def _counts_agree(counts: TopicCounts, sizes: Sizes) -> str | None:
+    if repeats(counts.indptr, counts.topics, len(counts.totals)):
+        return "has a topic twice in the list of a word"
+    sums = np.bincount(counts.topics, counts.counts, minlength=len(counts.totals))
+    if not np.allclose(sums, counts.totals, rtol=_TOLERANCE, atol=_TOLERANCE):
+        return "has totals that are not the sums of the counts"
+    return None
+
+
+@holds(
+    _counts_agree,
+    indptr=Pointer("n_features", "n_entries"),
+    topics=index("n_entries", below="n_components", dtype="uint16"),
+    counts=Array("int32 int64 float32 float64", ("n_entries",), low=0, high=MOST_COUNTED),
+    totals=Array("int64 float64", ("n_components",), low=0, high=MOST_COUNTED),
+)
+class TopicCounts(NamedTuple):
+    """Sufficient statistics of the topics, word by word; a topic stands at most once in a word's list."""
+
+    indptr: np.ndarray  # (V + 1,) int64
+    topics: np.ndarray  # (nnz,) uint16
+    counts: np.ndarray  # (nnz,) int32 or int64 of passes, float32 of a mean, float64 of a stream or expectation
+    totals: np.ndarray  # (K,) int64 or float64: the sums over words
+
+    def tocsr(self) -> sp.csr_array:
+        """As a sparse array of shape (V, K)."""
+        return sp.csr_array(
+            (self.counts, self.topics.astype(np.int32), self.indptr), shape=(len(self.indptr) - 1, len(self.totals))
+        )
+
+
+def counts_from_dense(word_topic: np.ndarray, totals: np.ndarray) -> TopicCounts:
+    """The non-zero cells of a (V, K) array."""
+    words, topics = np.nonzero(word_topic)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(words, minlength=len(word_topic)))))
+    return TopicCounts(indptr, topics.astype(np.uint16), word_topic[words, topics], totals.copy())
+
+
+def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=1) -> TopicCounts:
+    """``left_scale * left + right_scale * right``; whole numbers as long as all four are, of 32 bits where they fit."""
+    totals = left_scale * left.totals + right_scale * right.totals
+    kind = np.result_type(left.counts.dtype, right.counts.dtype, np.int32, type(left_scale), type(right_scale)).type
+    largest = abs(left_scale) * left.totals.sum() + abs(right_scale) * right.totals.sum()
+    if kind == np.int64 and largest <= np.iinfo(np.int32).max:
+        kind = np.int32
+    indptr = np.zeros(len(left.indptr), np.int64)
+    topics = np.empty(len(left.topics) + len(right.topics), np.uint16)
+    counts = np.empty(len(topics), kind)
+    _merge_rows(
+        left.indptr,
+        left.topics,
+        left.counts,
+        kind(left_scale),
+        right.indptr,
+        right.topics,
+        right.counts,
+        kind(right_scale),
+        len(left.totals),
+        indptr,
+        topics,
+        counts,
+    )
+    for array in (topics, counts):  # give back what was not used, without a copy
+        array.resize(indptr[-1], refcheck=False)
+    return TopicCounts(indptr, topics, counts, totals)
+
+
+def mean_counts(total: TopicCounts, n_passes: int) -> TopicCounts:
+    """The mean of `n_passes` passes that sum to `total`, as float32; the totals as float64."""
+    share = np.float64(1.0 / n_passes)
+    return total._replace(
+        counts=np.multiply(total.counts, share, dtype=np.float32, casting="unsafe"), totals=total.totals * share
+    )
+
+
+def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
+    """All counts times `factor`, as float64."""
+    return counts._replace(counts=counts.counts * float(factor), totals=counts.totals * float(factor))
+
+
+@njit(cache=True)
+def close_list(begin, end, topics, scratch, counts, totals):
+    """Move the counts of a word's listed topics from `scratch`, one cell a topic and zero again after, to its list."""
+    for j in range(begin, end):
+        topic = np.uint64(topics[j])
+        counts[j] = scratch[topic]
+        totals[topic] += np.int64(scratch[topic])
+        scratch[topic] = 0
+
+
+@njit(cache=True, nogil=True)
+def _merge_rows(
+    left_indptr,
+    left_topics,
+    left_counts,
+    left_scale,
+    right_indptr,
+    right_topics,
+    right_counts,
+    right_scale,
+    n_components,
+    out_indptr,
+    out_topics,
+    out_counts,
+):
+    place = np.full(n_components, -1, np.int64)
+    end = 0
+    for word in range(len(left_indptr) - 1):
+        begin = end
+        for j in range(left_indptr[word], left_indptr[word + 1]):
+            place[np.uint64(left_topics[j])] = end
+            out_topics[end] = left_topics[j]
+            out_counts[end] = left_scale * left_counts[j]
+            end += 1
+        for j in range(right_indptr[word], right_indptr[word + 1]):
+            topic = np.uint64(right_topics[j])
+            if place[topic] < 0:
+                out_topics[end] = topic
+                out_counts[end] = right_scale * right_counts[j]
+                end += 1
+            else:
+                out_counts[place[topic]] += right_scale * right_counts[j]
+        for j in range(begin, end):
+            place[np.uint64(out_topics[j])] = -1
+        out_indptr[word + 1] = end
+
+
+def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
+    made = TopicPrior(prior.values, sizes["n_components"], sizes["n_features"])
+    same = np.allclose(made.base, prior.base) and np.allclose(made.totals, prior.totals)
+    if not same or (made.extra is None) != (prior.extra is None):
+        return "is not what its values make"
+    if made.extra is not None and prior.extra is not None:
+        parts = zip(vars(made.extra).values(), vars(prior.extra).values(), strict=True)
+        if not all(np.array_equal(one, other) for one, other in parts):
+            return "is not what its values make"
+    return None
+
+
+@holds(
+    _prior_agrees,
+    values=topic_word_prior,
+    base=Array("float64", ("n_features",), above=0),
+    totals=Array("float64", ("n_components",), above=0),
+    extra=OrNone(_is_sparse),
+)
+class TopicPrior:
+    """A Dirichlet prior of each topic over words: a number for each word, plus what single topics have on top.
+
+    Parameters
+    ----------
+    prior : float or array-like of shape (n_features,), (n_components, 1) or (n_components, n_features)
+        Positive pseudo-counts.
+    n_components, n_features : int
+        K and V.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit or an entry is not positive and finite.
+    """
+
+    def __init__(self, prior, n_components: int, n_features: int):
+        values = np.array(prior, dtype=np.float64, order="C")
+        allowed = ((), (n_features,), (n_components, 1), (n_components, n_features))
+        if values.shape not in allowed:
+            raise ValueError(
+                f"topic_word_prior must be a number or have shape ({n_features},), ({n_components}, 1) or "
+                f"({n_components}, {n_features}); got {values.shape}."
+            )
+        if not np.all(np.isfinite(values)) or values.min() <= 0:
+            raise ValueError("topic_word_prior must be positive and finite.")
+        self.values = values
+        lowest = values.min(axis=0) if values.ndim == 2 else values
+        self.base = np.broadcast_to(lowest, (n_features,)).astype(np.float64)
+        self.totals = np.full(n_components, self.base.sum())
+        self.extra: sp.csr_array | None = None
+        if values.ndim == 2:
+            extra = sp.csr_array((np.broadcast_to(values, (n_components, n_features)) - self.base).T)
+            if extra.nnz:
+                self.extra = extra
+                self.totals = self.totals + extra.sum(axis=0)
+
+    def strides(self, n_components: int, n_features: int) -> tuple[np.ndarray, int, int]:
+        """A flat array p and two steps with p[v * word_step + k * topic_step] the prior of word v in topic k."""
+        full = np.broadcast_to(self.values, (n_components, n_features))
+        topic_step, word_step = (step // self.values.itemsize for step in full.strides)
+        if topic_step and word_step:  # both vary: let the topics of a word lie together
+            return np.ascontiguousarray(self.values.T).ravel(), n_components, 1
+        return np.ascontiguousarray(self.values).ravel(), word_step, topic_step
+
+    def smooth(self, counts: TopicCounts) -> TopicWord:
+        """Topics from counts: p(v | k) = (count_vk + prior_kv) / (total_k + sum_v prior_kv), as a `TopicWord`."""
+        inverse = 1.0 / (counts.totals + self.totals)
+        indptr, topics, values = counts.indptr, counts.topics, counts.counts
+        if self.extra is not None:
+            both = (counts.tocsr() + self.extra).tocsr()
+            indptr, topics, values = both.indptr.astype(np.int64), both.indices.astype(np.uint16), both.data
+        return TopicWord(indptr, topics, _weigh(topics, values, inverse), self.base, inverse)
+
+
+@njit(cache=True, nogil=True)
+def _weigh(topics, counts, inverse):
+    weights = np.empty(len(topics), np.float32)
+    for j in range(len(topics)):
+        weights[j] = counts[j] * inverse[np.uint64(topics[j])]
+    return weights

@@ -1,0 +1,272 @@
+"""Where a run stands, written to a folder every so many passes, so that it can be taken up by another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._version import __version__
+from ...utils._disk import clear_if_unwritable, sync
+from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
+from .stored_chains import read_chains, write_chains
+from .stored_latents import LatentFile, listed_files
+
+_FORMAT = 3  # of what is written; up to 2 it had a pickle, which is never read
+_HEADER = "checkpoint.json"
+_CHAINS = "chains.npz"
+_MAX_HEADER = 1 << 24  # bytes
+_ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that decide nothing, or through the seed alone
+
+
+class Checkpoints:
+    """The last good checkpoint of one run, in a folder that all who hold rows can reach.
+
+    A checkpoint is a folder of its own, which appears under its name only when it is complete, and which no other user
+    may open. The one before is removed after that: whatever happens, one good checkpoint is there. It has
+
+    - ``checkpoint.json``, the header: what makes the run this one, the pass, and of every other file how long it is and
+      a digest of its content; a digest of itself too,
+    - ``chains.npz``, the chains, in the format in which estimators are saved,
+    - latents by rows, in files of `_stored_latents.py`.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Made if it does not exist.
+    every : int
+        Passes from one checkpoint to the next.
+    run : dict of str to str
+        What makes a run this one, but for the data: a checkpoint of another is refused, by the name of what differs.
+    key : uint64
+        Of the hash of the data.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], every: int, run: dict[str, str], key: np.uint64):
+        self.folder = Path(folder)
+        self.every = every
+        self.run = run
+        self._key = key
+
+    def is_due(self, iteration: int) -> bool:
+        """Whether the state after this pass is to be written."""
+        return iteration % self.every == 0
+
+    def save(self, iteration: int, chains: list, model: Any) -> None:
+        """Write the state after a pass.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the checkpoint before is untouched.
+        """
+        name = f"pass-{iteration:08d}"
+        target = self.folder / name
+        if (target / _HEADER).exists():  # of the same run, after a worker was lost
+            return
+        what = f"The checkpoint after pass {iteration}"
+        with clear_if_unwritable(what, self.folder, "; the one before, if any, is untouched"):
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)  # what is left of one that was removed
+            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # which no other user may open
+            try:
+                header = {
+                    "format": _FORMAT,
+                    "version": __version__,
+                    "run": self._run_of(model),
+                    "pass": iteration,
+                    "latents": _write_latents(chains, model, scratch),
+                    "chains": _write_chains(chains, scratch),
+                }
+                text = json.dumps({**header, "digest": _digest(header)}, indent=1)
+                write_own(scratch / _HEADER, text.encode())
+                sync(scratch)
+                scratch.rename(target)
+            except BaseException:
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise
+            sync(self.folder)
+        self.remove(but=target)  # the one before, and what was cut short
+
+    def remove(self, but: Path | None = None) -> None:
+        """Remove all checkpoints but one: a fit that is finished has no use for them."""
+        for path in (*self.folder.glob("pass-*"), *self.folder.glob(".pass-*")):
+            if path != but:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def load(self, model: Any, resume: Callable[[int, Any], list]) -> tuple[int, list] | None:
+        """Pass and chains of the last checkpoint, the shards' latents with them; None if there is none.
+
+        Parameters
+        ----------
+        model : ShardedModel
+        resume : callable
+            From a pass and what `Chain.stored` gave of each chain to chains, or a ValueError.
+
+        Raises
+        ------
+        ValueError
+            If it is of another run, another version, another user, or damaged.
+        OSError
+            If the folder cannot be read.
+        """
+        folder = self._last()
+        if folder is None:
+            return None
+        try:
+            header, is_whole = _read_header(folder)
+            self._check_run(folder, header, is_whole, model)
+            iteration = header["pass"]
+            chains = resume(iteration, _read_chains(header, folder))
+            model.resume(_latent_files(header, chains, model), str(folder))
+        except ForeignFileError as error:
+            raise ValueError(
+                f"The checkpoint {folder} is not taken up: {error}; give a folder of your own as checkpoint_dir."
+            ) from error
+        except _OtherRunError as error:
+            raise ValueError(str(error)) from None
+        except (OSError, ValueError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(f"The checkpoint {folder} is damaged: {reason}; remove it to begin anew.") from error
+        return iteration, chains
+
+    def _last(self) -> Path | None:
+        """The folder of the last complete checkpoint."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise OSError(error.errno, f"Checkpoints in {self.folder} cannot be read ({error.strerror}).") from error
+        passes = {int(name[5:]): name for name in names if name.startswith("pass-") and name[5:].isdecimal()}
+        for _, name in sorted(passes.items(), reverse=True):
+            if os.path.lexists(self.folder / name / _HEADER):
+                return self.folder / name
+        return None
+
+    def _run_of(self, model: Any) -> dict[str, str]:
+        """What makes the run this one, the data too: all rows are looked at, once."""
+        if "data" not in self.run:
+            self.run = {**self.run, "data": f"{model.shards.hash_rows(self._key):016x}"}
+        return self.run
+
+    def _check_run(self, folder: Path, header: dict[str, Any], is_whole: bool, model: Any) -> None:
+        """Raise an error unless the checkpoint is of this run, and of this user."""
+        if (header.get("format"), header.get("version")) != (_FORMAT, __version__):
+            raise _OtherRunError(
+                f"The checkpoint {folder} was written by skmanifold {_short(header.get('version'))} in format "
+                f"{_short(header.get('format'))}, and this is skmanifold {__version__}, which takes up only its own of "
+                f"format {_FORMAT}: finish the run with that version, or give another folder."
+            )
+        check_own(folder, is_folder=True)
+        if not is_whole or not isinstance(header.get("run"), dict):
+            raise ValueError(f"{_HEADER} is not what was written")
+        for name, wanted in self._run_of(model).items():
+            found = header["run"].get(name)
+            if found != wanted:
+                differs = (
+                    "it was made of other data"
+                    if name == "data"
+                    else f"its {name} is {_short(found)}, not {_short(wanted)}"
+                )
+                raise _OtherRunError(
+                    f"The checkpoint {folder} is of another run: {differs}; give the same data and settings (with an "
+                    "int as random_state) or another folder."
+                )
+
+
+class _OtherRunError(ValueError):
+    """Raised where a checkpoint is a good one, of another run."""
+
+
+def _read_header(folder: Path) -> tuple[dict[str, Any], bool]:
+    """The header, and whether it is what was written."""
+    path = folder / _HEADER
+    size = check_own(path)
+    if size > _MAX_HEADER:
+        raise ValueError(f"{_HEADER} has {size} bytes, more than the {_MAX_HEADER} that are read")
+    try:
+        header = json.loads(read_own(path, size))
+        if not isinstance(header, dict):
+            raise ValueError(f"a header is no {type(header).__name__}")
+        return header, header.pop("digest", None) == _digest(header)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{_HEADER} cannot be read") from error
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:200]
+
+
+def _write_chains(chains: list, folder: Path) -> dict[str, Any]:
+    """Write the chains; what the header says of the file."""
+    path = folder / _CHAINS
+    write_chains(path, [chain.stored() for chain in chains])
+    return {"bytes": path.stat().st_size, "digest": _digest_of_file(path)}
+
+
+def _read_chains(header: dict[str, Any], folder: Path) -> Any:
+    path = folder / _CHAINS
+    size = check_own(path)
+    if header.get("chains") != {"bytes": size, "digest": _digest_of_file(path)}:
+        raise ValueError(f"{_CHAINS} is not what was written")
+    return read_chains(path)
+
+
+def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[LatentFile]]:
+    """Let all shards write; what the header says of their files, by the number of the chain."""
+    numbers = [chain.state.latents for chain in chains if chain.state.latents is not None]
+    try:
+        files = model.shards.save(numbers, str(folder))
+    except PermissionError as error:
+        raise PermissionError(
+            error.errno, f"{error.strerror}: all workers must run as the user of this process, who alone may open it"
+        ) from error
+    return {str(number): of_chain for number, of_chain in files.items()}
+
+
+def _latent_files(header: dict[str, Any], chains: list, model: Any) -> dict[int, list[LatentFile]]:
+    """The files of each chain's latents: by the header, which must list each row of each chain once."""
+    numbers = [chain.state.latents for chain in chains if chain.state.latents is not None]
+    listed = header.get("latents")
+    if not isinstance(listed, dict) or sorted(listed) != sorted(map(str, numbers)):
+        raise ValueError(f"{_HEADER} does not list the latents of each chain")
+    dtype = model.latent_type(chains[0].sampler.draws_parameters)
+    return {number: listed_files(listed[str(number)], model.n_rows, dtype) for number in numbers}
+
+
+def _digest(header: dict[str, Any]) -> str:
+    return blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+
+
+def describe_run(estimator: Any, key: Any, shape: tuple[int, int]) -> dict[str, str]:
+    """What decides the result of a fit: estimator, seed, size of the data and all parameters but where it runs."""
+    run = {"estimator": type(estimator).__name__, "seed": f"{int(key):016x}", "shape of X": f"{shape[0]} x {shape[1]}"}
+    parameters = sorted(estimator.get_params().items())
+    return run | {name: _described(value) for name, value in parameters if name not in _ANYWHERE}
+
+
+def _described(value: Any) -> str:
+    """A parameter in words; of an array, which may be long, a digest."""
+    if isinstance(value, list | tuple) or hasattr(value, "__array__"):
+        try:
+            array = np.ascontiguousarray(value)
+        except ValueError:  # lists of different lengths
+            return repr(value)
+        if not array.dtype.hasobject:
+            digest = blake2b(f"{array.dtype.str} {array.shape}".encode(), digest_size=8)
+            digest.update(array.data)
+            return f"array {digest.hexdigest()}"
+    return repr(value)

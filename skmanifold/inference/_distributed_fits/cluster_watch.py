@@ -1,0 +1,150 @@
+"""What a fit knows of its cluster: whether it is connected, and which workers are there and alive."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from threading import Lock, Thread
+from typing import Any
+
+from .shards import LostShardError
+
+_LOOK_AFTER = 5.0  # seconds without an answer after which it is time to see whether workers were lost
+_PAUSE = 0.1  # seconds between two looks at a connection or at a cluster without workers
+_FEWEST_LOOKS = 4  # within `worker_timeout`
+
+
+class ClusterWatch:
+    """Waits for answers of a cluster, and says why none can come.
+
+    A worker reports to the scheduler every few seconds, also while it computes: the event loop does, which numba's
+    kernels and the linear algebra leave free. One that does not, although it is connected, was stopped.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    worker_timeout : float
+        Seconds without a report after which a worker, or the scheduler, is taken for stopped.
+    advice : str
+        How to go on when the cluster is gone.
+    """
+
+    def __init__(self, client: Any, worker_timeout: float, advice: str):
+        self._client = client
+        self._worker_timeout = worker_timeout
+        self._advice = advice
+        self._lock = Lock()
+        self._reports: dict[str, tuple[float, float]] = {}  # by address: the last, and for how long it was the last
+        self._last_look = time.monotonic()
+        self._given_up: set[str] = set()
+        self.look_after = min(_LOOK_AFTER, worker_timeout / _FEWEST_LOOKS)
+
+    def call(self, function: Callable, *arguments: Any, of: Iterable[str] | None = None, **options: Any) -> Any:
+        """Call a method of the client, which may never return.
+
+        Parameters
+        ----------
+        function : callable
+        *arguments, **options
+            What it gets.
+        of : iterable of str, optional
+            The workers that must answer; without any, the scheduler alone.
+
+        Raises
+        ------
+        LostShardError
+            If one of these workers was lost.
+        RuntimeError
+            If the cluster was.
+        """
+        answer: Future = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function(*arguments, **options))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        Thread(target=run, name="skmanifold-call", daemon=True).start()
+        asked = time.monotonic()
+        while True:
+            try:
+                return answer.result(timeout=self.look_after)
+            except TimeoutError:
+                if answer.done():
+                    raise  # the answer
+            self.check_connected()
+            if of is not None:
+                self.check(of)
+            elif time.monotonic() - asked > self._worker_timeout:
+                self._raise_lost(f"The scheduler has not answered for {self._worker_timeout:g} seconds")
+
+    def check(self, addresses: Iterable[str]) -> None:
+        """Raise a LostShardError if one of these workers is gone or was stopped."""
+        lost = sorted(set(addresses) - self.alive())
+        if lost:
+            raise self.loss(", ".join(lost))
+
+    def alive(self) -> set[str]:
+        """Addresses of the workers that the scheduler knows and that report to it."""
+        self.check_connected()
+        try:
+            workers = self.call(self._client.scheduler_info, n_workers=-1).get("workers", {})
+        except Exception as error:
+            self.check_connected(error)
+            raise
+        self.check_connected()  # what came may be what the client remembers
+        with self._lock:
+            return self._reporting({address: info["last_seen"] for address, info in workers.items()})
+
+    def loss(self, whom: str) -> LostShardError:
+        """What to raise: it is read when the losses were too many."""
+        return LostShardError(f"Workers of the cluster were lost ({whom}): {self._advice}.")
+
+    def wait_for_workers(self, patience: float) -> set[str]:
+        """Addresses of the workers that are alive, as soon as there are some."""
+        end = time.monotonic() + patience
+        while not (alive := self.alive()):
+            if time.monotonic() > end:
+                without = f"none came within {patience:g} seconds"
+                raise RuntimeError(f"The Dask cluster has no workers that answer, and {without}: {self._advice}.")
+            time.sleep(_PAUSE)
+        return alive
+
+    def check_connected(self, error: Exception | None = None) -> None:
+        """Raise a RuntimeError if the client has no connection to a scheduler, nor comes to have one again."""
+        while self._client.status == "connecting":  # for as long as the client's own timeout says
+            time.sleep(_PAUSE)
+        if self._client.status != "running":
+            self._raise_lost("The connection to the Dask cluster was closed", error)
+
+    def _reporting(self, last_seen: dict[str, float]) -> set[str]:
+        """Those whose reports go on.
+
+        A time in which nothing was looked at counts for little: the scheduler, or this process, may have stood still.
+        """
+        now, newest, before, alive = time.monotonic(), max(last_seen.values(), default=0.0), self._reports, set()
+        passed = min(now - self._last_look, 2 * self.look_after)
+        self._last_look, self._reports = now, {}
+        for address, seen in last_seen.items():
+            known, silence = before.get(address, (seen, 0.0))
+            silence = silence + passed if address in before and known == seen else 0.0
+            self._reports[address] = seen, silence
+            silence = max(silence, newest - seen)  # by this process's clock, and by the scheduler's
+            if silence < self._worker_timeout:
+                alive.add(address)
+                self._given_up.discard(address)
+            elif address not in self._given_up:
+                self._given_up.add(address)
+                warnings.warn(
+                    f"The worker {address} has sent no sign of life for {silence:.0f} seconds (worker_timeout is "
+                    f"{self._worker_timeout:g}): its rows go to the other workers.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return alive
+
+    def _raise_lost(self, what: str, error: Exception | None = None) -> None:
+        raise RuntimeError(f"{what} during the fit: {self._advice}.") from error

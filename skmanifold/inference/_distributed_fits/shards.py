@@ -1,0 +1,296 @@
+"""Rows in shards: a model whose rows are held by others, in this process or on the workers of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import gc
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import parallel_config
+from threadpoolctl import threadpool_limits
+
+from ...utils._threads import Workers
+from .stored_latents import LatentFile, StoredLatents, write_latents
+
+# What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
+_OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
+_OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
+_OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of those that others wrote
+
+
+_REPLY = 3600.0  # seconds for a neighbour to send what it holds: if it never does, this shard must be let go
+
+
+class LostShardError(RuntimeError):
+    """A worker died or stopped, and the rows and latents that it held are lost with it."""
+
+
+class ShardBuilder(Protocol):
+    """How one estimator makes models of parts of its data; pickled and sent to where the rows are.
+
+    It may have ``pack(value)`` and ``unpack(packed)``, without loss, for positions and statistics that travel.
+    """
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Validated rows made of the blocks of one shard, their number, and their number of columns."""
+        ...
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
+        """A model of these rows; the first is row `first_row` of all."""
+        ...
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Statistics of adjacent ranges of rows together."""
+        ...
+
+
+class Shard:
+    """Consecutive rows: their model, and the latents of every chain.
+
+    Parameters
+    ----------
+    builder : ShardBuilder
+        From blocks to rows, and from rows to a model.
+    blocks : list
+        What the rows are made of.
+    """
+
+    def __init__(self, builder: ShardBuilder, blocks: list):
+        self.builder = builder
+        self.rows, self.n_rows, self.n_features = builder.read(blocks)
+        self.latents: dict[int, Any] = {}
+        self.held: dict[int, Any] = {}  # by chain: the position that came, maybe packed, then statistics
+
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.n_rows, self.n_features
+
+    def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
+        """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
+        if workers is None:
+            worker = _cluster_worker()
+            with parallel_config("threading"):  # joblib's default backend refuses threads to a daemonic process
+                workers = Workers(worker.state.nthreads if worker else 1)
+            atexit.unregister(gc.freeze)
+            atexit.register(gc.freeze)  # the process ends without a last search of all that the compiler made
+        self.first_row = first_row
+        self.model = self.builder.build(self.rows, first_row, n_features, workers)
+
+    def tell(self, name: str) -> Any:
+        """What the model has under this name."""
+        return getattr(self.model, name)
+
+    def hold(self, chain: int, value: Any) -> None:
+        """Take what `run` will need, or a neighbour."""
+        self.held[chain] = value
+
+    def held_by(self, chain: int) -> Any:
+        """What is held, for another shard."""
+        return self.held[chain]
+
+    def take(self, chain: int) -> Any:
+        """What is held, which is then forgotten."""
+        return self.held.pop(chain)
+
+    def send(self, chain: int) -> Any:
+        """What is held, which is then forgotten, as it travels."""
+        return packed(self.builder, self.take(chain))
+
+    def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
+        """Ask the model, keep its latents and hold its statistics; returns the log likelihood, if there is any."""
+        ask, position = getattr(self.model, method), unpacked(self.builder, self.held.pop(chain, None))
+        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            if method.startswith("init"):
+                latents, statistics = ask(key)
+                log_likelihood = np.nan
+            elif method.startswith("expect"):
+                latents, (statistics, log_likelihood) = None, ask(position)
+            else:
+                latents, statistics, log_likelihood = ask(position, self.latents.get(chain), key)
+        self.held[chain] = statistics
+        if latents is not None:
+            self.latents[chain] = latents
+        return log_likelihood
+
+    # A worker has one thread for all its shards: who waits for another shard is a coroutine, and leaves it free.
+
+    async def absorb(self, chain: int, other: Any) -> None:
+        """Merge the statistics that the shard with the next rows holds into those held here."""
+        sent = await _reply(other.send(chain))
+        await asyncio.to_thread(self._merge, chain, sent)
+
+    async def fetch(self, chain: int, other: Any) -> None:
+        """Hold what another shard holds."""
+        self.held[chain] = await _reply(other.held_by(chain))
+
+    def _merge(self, chain: int, sent: Any) -> None:
+        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, sent))
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what the rows hold and where they stand; those of all shards add up, modulo 2**64."""
+        return self.model.hash_rows(key)
+
+    def save(self, chain: int, folder: str) -> list[LatentFile]:
+        """Write the latents of one chain."""
+        return write_latents(self.model.pack_latents(self.latents[chain]), chain, folder)
+
+    def load(self, chain: int, folder: str, files: list[LatentFile]) -> None:
+        """Read the latents of one chain, whatever shards had written them."""
+        self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
+
+
+class LocalShards:
+    """One shard in this process.
+
+    Parameters
+    ----------
+    builder : ShardBuilder
+    blocks : list
+    workers : Workers
+        Who runs the model's kernels.
+    """
+
+    def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
+        self._shard = Shard(builder, blocks)
+        self._shard.begin(0, self._shard.n_features, workers)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._shard.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self._shard.n_features
+
+    def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
+        """Statistics and log likelihood."""
+        self._shard.hold(chain, position)
+        log_likelihood = self._shard.run(method, chain, key)
+        return self._shard.take(chain), log_likelihood
+
+    def total(self, name: str) -> int:
+        """A number that the model has under this name."""
+        return self._shard.tell(name)
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of what all rows hold, in their order."""
+        return self._shard.hash_rows(key)
+
+    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
+        """Write the latents of these chains."""
+        return {chain: self._shard.save(chain, folder) for chain in chains}
+
+    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Read the latents of each chain."""
+        for chain, of_chain in files.items():
+            self._shard.load(chain, folder, of_chain)
+
+    def recover(self) -> None:
+        """Nothing can be lost here but with the process."""
+
+    def close(self) -> None:
+        """Forget the latents, which may be on disk."""
+        self._shard.latents.clear()
+
+
+class ShardedModel:
+    """A model whose rows are in shards: it merges their statistics, and has parameters made by a model without rows.
+
+    It offers what both can answer. Where a sampler keeps latents, it gets the number of the chain that has them.
+
+    Parameters
+    ----------
+    head : object
+        The model, without rows.
+    shards : LocalShards or DaskShards
+        The rows.
+    """
+
+    def __init__(self, head: Any, shards: Any):
+        self._head = head
+        self.shards = shards
+        self._chains = itertools.count()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all shards."""
+        return self.shards.n_rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_head":
+            raise AttributeError(name)
+        answer = getattr(self._head, name)
+        if name in _OF_ROWS:
+            return self._asked_of_rows(name)
+        if callable(answer) and name not in _OF_STATISTICS | _OF_CHECKPOINTS:
+            raise AttributeError(f"Rows in shards do not answer {name}.")
+        return answer
+
+    def _asked_of_rows(self, method: str) -> Callable:
+        def call(*arguments: Any) -> tuple[Any, float]:
+            return self.shards.call(method, *arguments)
+
+        def init(key: np.uint64) -> tuple[int, Any]:
+            chain = next(self._chains)
+            return chain, call(chain, None, key)[0]
+
+        def sample(position: Any, chain: int, key: np.uint64) -> tuple[int, Any, float]:
+            return chain, *call(chain, position, key)
+
+        def expect(position: Any) -> tuple[Any, float]:
+            return call(next(self._chains), position, None)
+
+        return init if method.startswith("init") else expect if method.startswith("expect") else sample
+
+    def recover(self) -> None:
+        """After a shard was lost: all rows anew, without latents."""
+        self.shards.recover()
+        self._chains = itertools.count()
+
+    def close(self) -> None:
+        """Let go of rows and latents: parameters and statistics are all that is asked from now on."""
+        self.shards.close()
+
+    def resume(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Take up the latents of each chain where they were written."""
+        self.shards.load(files, folder)
+        self._chains = itertools.count(max(files, default=-1) + 1)
+
+
+async def _reply(answer: Any) -> Any:
+    """What another shard answers, called through an actor's proxy."""
+    try:
+        return await asyncio.wait_for(answer, _REPLY)
+    except TimeoutError as error:
+        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
+
+
+def packed(builder: ShardBuilder, value: Any) -> Any:
+    """A position or statistics as they travel."""
+    return builder.pack(value) if hasattr(builder, "pack") else value
+
+
+def unpacked(builder: ShardBuilder, value: Any) -> Any:
+    """What `packed` was given."""
+    return builder.unpack(value) if hasattr(builder, "unpack") else value
+
+
+def scratch_folder() -> str | None:
+    """Where temporary files belong: the folder of the cluster's worker that this is, which cleans up behind it."""
+    worker = _cluster_worker()
+    return worker.local_directory if worker else None
+
+
+def _cluster_worker() -> Any:
+    """The worker of a Dask cluster in which this runs, if it is one."""
+    try:
+        return sys.modules["distributed"].get_worker()
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,107 @@
+"""Chains in a file: numbers and names as `save` writes an estimator, and a look at all of it before it is used."""
+
+from __future__ import annotations
+
+import operator
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...persistence._decode import Decoder
+from ...persistence._encode import Encoder
+from ...persistence._format import read, told_in_one_sentence, write
+from ...samplers._base import BaseSampler, State
+from ...utils._conditions import Array
+from .._schedule import Schedule
+from .._window_average import WindowAverage
+
+_KIND = "checkpoint"
+_PARTS = {"state", "sums", "log_density", "draws"}
+_LOG_DENSITIES = Array("float64", ("n_passes",), nan=True, infinite=True)
+
+
+def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
+    """Write what `Chain.stored` gave of each chain.
+
+    Raises
+    ------
+    TypeError
+        If a state holds an object of a class that is not of the package.
+    """
+    encoder = Encoder("A checkpoint of this sampler")
+    tree = encoder.encode(chains)
+    write(path, tree, encoder.arrays, compress=False, kind=_KIND)
+    os.chmod(path, 0o600)
+
+
+def read_chains(path: Path) -> Any:
+    """What is in such a file, whatever it is.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged.
+    """
+    document, arrays = read(path, kind=_KIND)
+    with told_in_one_sentence(f"{path.name} cannot be read"):
+        return Decoder(arrays).decode(document[_KIND])
+
+
+def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedule, iteration: int) -> None:
+    """Raise a ValueError unless this can be what is left of a chain of this run after so many passes."""
+    if not isinstance(stored, dict) or set(stored) != _PARTS:
+        raise ValueError("a chain does not have the parts of one")
+    drawn = sampler.draws_parameters
+    _check_state(stored["state"], model.latent_type(drawn) is not None)
+    model.check_position(stored["state"].position, drawn)
+    model.check_statistics(stored["state"].statistics)
+    _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
+    counted = WindowAverage(*window_of(sampler, schedule), operator.add)
+    for i in range(1, iteration + 1):
+        counted.update(i, 1)
+    sums = stored["sums"]
+    if not isinstance(sums, list) or [pair[1:] for pair in sums if isinstance(pair, tuple)] != [
+        pair[1:] for pair in counted.sums
+    ]:
+        raise ValueError("sums over passes are not over those that were made")
+    for total, _ in sums:
+        model.check_statistics(total)
+    n_draws = sum(map(schedule.is_draw, range(1, iteration + 1)))
+    draws = stored["draws"]
+    if not isinstance(draws, list) or len(draws) != n_draws or not all(isinstance(draw, dict) for draw in draws):
+        raise ValueError(f"after {iteration} passes there are {n_draws} draws")
+    for draw in draws:
+        for value in draw.values():
+            if not isinstance(value, np.ndarray):
+                model.check_position(value, drawn)
+
+
+def check_draws(chains: list[dict[str, Any]]) -> None:
+    """Raise a ValueError unless draws of all chains have the same names, and what has one name one shape and type."""
+    if any([*map(set, chain["draws"])] != [*map(set, chains[0]["draws"])] for chain in chains):
+        raise ValueError("the chains' draws are not of the same quantities")
+    kinds: dict[Any, Any] = {}
+    for name, value in (item for chain in chains for draw in chain["draws"] for item in draw.items()):
+        kind = (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
+        if not isinstance(name, str) or kinds.setdefault(name, kind) != kind:
+            raise ValueError(f"draws of {name!r} differ in shape or type")
+
+
+def window_of(sampler: BaseSampler, schedule: Schedule) -> tuple[int, int, int]:
+    """Which passes are averaged, as `WindowAverage` wants them: length of a window, last pass and first."""
+    return sampler.average_window(schedule.n_kept_passes), schedule.max_iter, schedule.burn_in + 1
+
+
+def _check_state(state: Any, has_latents: bool) -> None:
+    if not isinstance(state, State):
+        raise ValueError(f"a {type(state).__name__} is not the state of a chain")
+    if not isinstance(state.key, np.uint64) or type(state.n_steps) is not int or state.n_steps < 0:
+        raise ValueError("a chain's stream is not one")
+    if not isinstance(state.log_density, float):  # numpy's are, too
+        raise ValueError("a log density is not a number")
+    if state.latents is not None and (type(state.latents) is not int or state.latents < 0):
+        raise ValueError("the number of a chain is not one")
+    if has_latents and state.latents is None:
+        raise ValueError("a chain has no latents")

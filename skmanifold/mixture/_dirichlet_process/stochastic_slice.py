@@ -1,0 +1,441 @@
+"""The stochastic-gradient slice sampler: sticks and components moved by a sampler of gammas, from minibatches."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...models import IncompatibleError
+from ...random._keys import Purpose, fold_in, subkey
+from ...random._variates import open_uniform
+from ...samplers import BaseSampler, ManifoldSampler, State
+from ...samplers._latent.slice import Slice
+from ...samplers._latent.stick_breaking import (
+    MOST_CONCENTRATED,
+    Sticks,
+    draw_concentration,
+    draw_sticks,
+    lengthen_sticks,
+    order_above,
+)
+from ...samplers._state_conditions import moving
+from ...utils._conditions import MOST_COUNTED, Array, OrNone, Real
+from ...utils._declared import Held, holds
+from ...utils._njit import njit
+from ...utils._sklearn import Interval
+from .cluster_counts import MixtureCounts
+from .gamma_target import (
+    GammaBlocks,
+    begin_blocks,
+    log_proportions,
+    step_blocks,
+    with_rows,
+    with_sums_of,
+)
+from .gibbs_kernels import add_scores, draw_from_logs
+from .model import DPModel
+from .posterior_draws import ParameterDraw
+from .predictive_kernels import add_predictive
+
+_PAIR = np.array([0, 2])  # a stick is one column of two gammas: X, and Y of what is left
+_MOST_BORN = 32  # components that the rows of one minibatch of a stream open before slices do
+_LEAST_ROWS = 1e-3  # a last component of a stream that is expected to have fewer rows is dropped
+
+
+_MOST_LOG = 64.0  # of a gamma
+
+
+def _block(n_columns: int | str) -> Held:
+    """Condition of a block of gammas, by their logarithms too where the sampler has them."""
+    return moving(
+        "n_clusters", n_columns, latents=OrNone(Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
+    )
+
+
+@holds(sticks=_block(2), components=_block("n_categories"), concentration=Real(above=0, high=MOST_CONCENTRATED))
+class Blocks(NamedTuple):
+    """What moves: each instantiated component's gammas in samplers' states, (1, K, ...), and the concentration."""
+
+    sticks: State
+    components: State
+    concentration: float
+
+
+@holds(
+    sizes=Array("float64", ("n_clusters",), low=0, high=MOST_COUNTED),
+    categories=Array("float64", ("n_clusters", "n_categories"), low=0, high=MOST_COUNTED),
+)
+class Sums(NamedTuple):
+    """Rows and tokens of each component, as numbers that stand for all data."""
+
+    sizes: np.ndarray  # (K,) float64
+    categories: np.ndarray  # (K, n_categories) float64
+
+    def by_stick(self) -> np.ndarray:
+        """Rows of each stick and of all that come after, (K, 2)."""
+        out = np.zeros((len(self.sizes), 2))
+        out[:, 0] = self.sizes
+        out[:-1, 1] = np.cumsum(self.sizes[:0:-1])[::-1]
+        return out
+
+    def times(self, scale: float) -> Sums:
+        """The same where each row stands for `scale`."""
+        return Sums(scale * self.sizes, scale * self.categories)
+
+    def first(self, n: int) -> Sums:
+        """Those of the first n components; new ones have nothing."""
+        missing = n - len(self.sizes)
+        if missing <= 0:
+            return Sums(self.sizes[:n], self.categories[:n])
+        return Sums(np.pad(self.sizes, (0, missing)), np.pad(self.categories, ((0, missing), (0, 0))))
+
+
+@holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
+class Mixture(NamedTuple):
+    """Sticks and components normalised, as labels are drawn from."""
+
+    sticks: Sticks
+    log_table: np.ndarray  # (n_categories, K)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components that are instantiated."""
+        return self.log_table.shape[1]
+
+    def followed_by(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
+        """With more sticks and components."""
+        sticks = Sticks(*(np.concatenate(logs) for logs in zip(self.sticks, sticks, strict=True)))
+        return Mixture(sticks, np.concatenate((self.log_table, log_table), axis=1))
+
+    def first(self, n: int) -> Mixture:
+        """The first n components."""
+        return Mixture(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
+
+
+class StochasticSlice(BaseSampler):
+    r"""Slice sampler of a Dirichlet-process mixture whose parameters follow stochastic gradients.
+
+    Each stick is two gammas, :math:`v_j = X_j / (X_j + Y_j)`, each component's distributions are normalised gammas.
+    For every minibatch S of n of L rows, with :math:`\hat m_j = (L / n) \sum_S 1(z_i = j)` ([1]_, appendix D.3),
+
+    1. a step of `weights_sampler` towards :math:`X_j \sim Ga(1 + \hat m_j)`,
+       :math:`Y_j \sim Ga(\alpha + \sum_{l>j} \hat m_l)`, and one of `sampler` with the tokens of S times L / n, for j
+       up to the highest label of all rows,
+    2. the concentration given the sticks, where it is learned,
+    3. slices of S, sticks and components from the prior down to the least of them, and the labels of S.
+
+    A component that takes rows keeps the draws it was born with. With SCIR the noise of :math:`\hat m` inflates the
+    variance (for five rows, two a minibatch, P(one cluster) is .03 at h = 0.1 and .054 at h = 1 instead of .028); and
+    even with all rows the gammas' sums remember earlier labels, a bias that vanishes with h. With
+    ``SCIR(control_variate="stored")`` the counts are those of all rows' stored labels, and the sums are drawn anew
+    after the labels: then the stationary law is the posterior for any step size.
+
+    On a stream no labels are stored. Those of a minibatch are drawn given the parameters, first one after the other,
+    with a Polya urn for all components that are not there yet, then `n_local_sweeps` times by slices. T follows
+
+    .. math:: T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s,
+
+    where :math:`\lambda` is how many rows one stands for, s the minibatch's counts given the parameters as they are,
+    and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled; rows
+    of components that are new are left out of both. So T follows the parameters as they move although no row is looked
+    at twice; :math:`\rho = 1` is the plain algorithm. What is approximate: rows are labelled without those that come
+    after in mind, but for `n_local_sweeps` sweeps; births correct nothing; T is clipped at zero, and scaled to the sum
+    that it had; trailing components are dropped when they are expected to have less than a thousandth of a row.
+
+    Parameters
+    ----------
+    sampler : ManifoldSampler
+        Of a density on a positive orthant; moves the components. Its chains are one.
+    weights_sampler : ManifoldSampler, optional
+        Moves the sticks; by default as `sampler`.
+    n_local_sweeps : int, default=2
+        Minibatches of a stream only: slice updates of its labels.
+    n_first_sweeps : int, default=100
+        First minibatch of a stream only: passes of `Slice` over it.
+
+    References
+    ----------
+    .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018.
+    """
+
+    batching = "either"
+    log_density_name = "log_joint"
+    draws_parameters = True
+    _parameter_constraints: ClassVar[dict] = {
+        "sampler": [ManifoldSampler],
+        "weights_sampler": [ManifoldSampler, None],
+        "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, sampler, weights_sampler=None, n_local_sweeps=2, n_first_sweeps=100):
+        self.sampler = sampler
+        self.weights_sampler = weights_sampler
+        self.n_local_sweeps = n_local_sweeps
+        self.n_first_sweeps = n_first_sweeps
+
+    def init(self, model: DPModel, key: np.uint64) -> State:
+        """Labels to begin with, and sticks and components that are an exact draw given them."""
+        labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
+        counts = model.count(labels)
+        blocks = self._begin(model, sums_of(counts), model.init_concentration(), key)
+        return State(blocks, key, 0, -np.inf, statistics=counts, latents=labels)
+
+    def step(self, model: DPModel, state: State) -> State:
+        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        blocks, labels, counts = state.position, state.latents, state.statistics
+        for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
+            blocks, counts = self._scan(model, rows, labels, counts, blocks, subkey(key, Purpose.STEP, i))
+        log_joint = model.log_joint(counts, blocks.concentration)
+        return State(blocks, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
+
+    def parameters(self, model: DPModel, state: State) -> ParameterDraw:
+        """Weights and components as drawn, of all components up to the highest label, the heaviest first."""
+        mixture = _mixture_of(model, state.position)
+        log_weights, log_leftover = mixture.sticks.log_weights()
+        order = np.argsort(-log_weights, kind="stable")
+        log_components = np.take(mixture.log_table, order, axis=1)
+        return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: labels mean something else in each."""
+        return 1
+
+    def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> State:
+        """Begin a stream: `n_first_sweeps` passes of `Slice` over the first minibatch, its counts times `scale`."""
+        self._refuse_stored()
+        exact: BaseSampler = Slice()
+        first = exact.init(model, key)
+        for _ in range(self.n_first_sweeps):
+            first = exact.step(model, first)
+        sums = sums_of(first.statistics).times(scale)
+        blocks = self._begin(model, sums, first.position, key)
+        return State(blocks, key, 1, first.log_density, statistics=sums, memory=_mixture_of(model, blocks))
+
+    def leave_rows(self, model: DPModel, state: State, scale: float) -> State:
+        """The state of passes over rows as one of a stream, for which each of these rows stands for `scale`."""
+        self._refuse_stored()
+        sums = sums_of(state.statistics).times(scale)
+        memory = _mixture_of(model, state.position)
+        return State(state.position, state.key, state.n_steps, state.log_density, statistics=sums, memory=memory)
+
+    def step_stream(self, model: DPModel, state: State, rate: float, scale: float) -> State:
+        """Label one minibatch, move the statistics by it, and take one step with them."""
+        key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
+        blocks, old = state.position, state.statistics
+        mixture, labels = self._label_rows(model, _mixture_of(model, blocks), blocks.concentration, key)
+        rows, n = np.arange(model.n_rows), max(len(old.sizes), int(labels.max()) + 1)
+        sums = seen = _sums_of_rows(model, rows, labels, n, scale)
+        if rate < 1:
+            _, labels_before = self._label_rows(model, state.memory, None, key)
+            rows = rows[labels < state.memory.n_components]  # those of new components were in none before
+            now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
+            parts = zip(old.first(n), seen, now, before, strict=True)
+            sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
+        n = int(np.flatnonzero(sums.sizes > _LEAST_ROWS)[-1]) + 1
+        sums, mixture = sums.first(n), mixture.first(n)
+        blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
+        return State(blocks, state.key, state.n_steps + 1, statistics=sums, memory=mixture)
+
+    @property
+    def _movers(self) -> tuple[ManifoldSampler, ManifoldSampler]:
+        """The samplers of sticks and of components."""
+        return (self.sampler if self.weights_sampler is None else self.weights_sampler), self.sampler
+
+    def _refuse_stored(self) -> None:
+        if any(_stores(sampler) for sampler in self._movers):
+            raise IncompatibleError("control_variate='stored' keeps the labels of all rows, which a stream forgets.")
+
+    def _begin(self, model: DPModel, sums: Sums, concentration: float, key: np.uint64) -> Blocks:
+        self._validate_params()
+        targets = _targets(model, sums, sums, concentration)
+        sticks, components = (
+            begin_blocks(sampler, target, subkey(key, Purpose.START, i))
+            for i, (sampler, target) in enumerate(zip(self._movers, targets, strict=True))
+        )
+        return Blocks(sticks, components, concentration)
+
+    def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
+        """Everything once from one minibatch; labels in place."""
+        everything = batch = sums_of(counts)
+        stored = [_stores(sampler) for sampler in self._movers]
+        if not all(stored) and len(rows) < model.n_rows:
+            batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
+        of_sticks, of_components = (everything if stores else batch for stores in stored)
+        blocks = self._moved(model, blocks, of_sticks, of_components, key)
+        mixture = _mixture_of(model, blocks)
+        mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, blocks.concentration, key)
+        blocks = self._resized(model, blocks, mixture.first(counts.n_used), key)
+        if not any(stored):
+            return blocks, counts
+        everything = sums_of(counts)
+        targets = _targets(model, everything, everything, blocks.concentration)
+        sticks, components = (
+            with_sums_of(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
+            for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
+        )
+        return Blocks(sticks, components, blocks.concentration), counts
+
+    def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, np.ndarray]:
+        """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
+        rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
+        log_weights, log_leftover = mixture.sticks.log_weights()
+        others = (-np.inf, 1.0) if concentration is None else (log_leftover, concentration)
+        arguments = model.table.column_of(), float(model.category_prior), mixture.log_table, log_weights, *others
+        n_born = _draw_first_labels(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
+        counts = model.count(labels)
+        if n_born:
+            sticks = draw_sticks(counts.sizes[n : n + n_born], concentration, key)
+            new = model.draw_components(counts, np.arange(n, n + n_born), subkey(key, Purpose.COMPONENTS))
+            mixture = mixture.followed_by(sticks, new)
+        for sweep in range(self.n_local_sweeps):
+            drawn = subkey(key, Purpose.SWEEP, sweep)
+            mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
+        return mixture, labels
+
+    def _moved(self, model, blocks: Blocks, sums_of_sticks: Sums, sums_of_components: Sums, key) -> Blocks:
+        """One step of the sticks and of the components; then the concentration, where it is learned."""
+        concentration = blocks.concentration
+        targets = _targets(model, sums_of_sticks, sums_of_components, concentration)
+        movers = zip(self._movers, targets, blocks[:2], strict=True)
+        sticks, components = (step_blocks(sampler, target, state) for sampler, target, state in movers)
+        if model.concentration is None:
+            drawn = subkey(key, Purpose.CONCENTRATION)
+            concentration = draw_concentration(_sticks_of(sticks), model.concentration_prior, drawn)
+        return Blocks(sticks, components, concentration)
+
+    def _resized(self, model, blocks: Blocks, mixture: Mixture, key) -> Blocks:
+        """As many rows as the mixture has components; those that are new are born as they are there."""
+        if mixture.n_components == blocks.sticks.position.shape[1]:
+            return blocks
+        nothing = _no_sums(mixture.n_components, model.table.n_categories)
+        targets = _targets(model, nothing, nothing, blocks.concentration)
+        proportions = np.array(mixture.sticks), mixture.log_table
+        sticks, components = (
+            with_rows(*arguments, subkey(key, Purpose.START, i))
+            for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
+        )
+        return Blocks(sticks, components, blocks.concentration)
+
+
+def sums_of(counts: MixtureCounts) -> Sums:
+    """Those of all rows, up to the highest label."""
+    n = counts.n_used
+    return Sums(counts.sizes[:n].astype(np.float64), counts.categories[:, :n].T.astype(np.float64, order="C"))
+
+
+def _clipped(values: np.ndarray) -> np.ndarray:
+    """None below zero, and the same sum."""
+    clipped = np.maximum(values, 0.0)
+    return clipped * (values.sum() / clipped.sum())
+
+
+def _no_sums(n: int, n_categories: int) -> Sums:
+    return Sums(np.zeros(n), np.zeros((n, n_categories)))
+
+
+def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
+    """Those of some rows, times what one of them stands for."""
+    sums = _no_sums(n, model.table.n_categories)
+    _add_rows(rows, *model.table[:3], labels, scale, *sums)
+    return sums
+
+
+def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) -> tuple[GammaBlocks, GammaBlocks]:
+    sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
+    components = GammaBlocks(model.category_prior, of_components.categories, model.table.column_start)
+    return sticks, components
+
+
+def _stores(sampler: ManifoldSampler) -> bool:
+    return getattr(sampler, "control_variate", None) == "stored"
+
+
+def _sticks_of(state: State) -> Sticks:
+    return Sticks(*log_proportions(state, _PAIR))
+
+
+def _mixture_of(model: DPModel, blocks: Blocks) -> Mixture:
+    return Mixture(_sticks_of(blocks.sticks), log_proportions(blocks.components, model.table.column_start))
+
+
+def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
+    """Redraw the labels of `rows`, in place, given their slices; returns the mixture with what was born on the way.
+
+    Without a concentration nothing is born.
+    """
+    slices, components = subkey(key, Purpose.SLICE), subkey(key, Purpose.COMPONENTS)
+    weights = mixture.sticks.weights()[0]
+    least = model.least_slice(rows, labels, weights, slices)
+    if concentration is not None:
+        sticks = lengthen_sticks(mixture.sticks, concentration, least, key)
+        weights = sticks.weights()[0]
+        new = model.draw_components(counts, np.arange(mixture.n_components, len(weights)), components)
+        mixture = mixture.followed_by(Sticks(*(logs[mixture.n_components :] for logs in sticks)), new)
+    above = order_above(weights, least)
+    table = np.take(mixture.log_table, above, axis=1)
+    return mixture, model.sample_labels(rows, labels, counts, table, weights[above], above, weights, slices)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
+    for row in rows:
+        label = labels[row]
+        sizes[label] += scale
+        for e in range(indptr[row], indptr[row + 1]):
+            categories[label, indices[e]] += scale * counts[e]
+
+
+@njit(cache=True, nogil=True)
+def _draw_first_labels(
+    indptr,
+    indices,
+    counts,
+    column_start,
+    column_of,
+    prior,
+    log_table,
+    log_weights,
+    log_others,
+    concentration,
+    key,
+    labels,
+):
+    """Each row's component given those before it; returns how many new ones there are.
+
+    A component that is there has its weight times its density; all others together weigh exp(log_others), which a
+    Polya urn divides among the clusters that rows before have opened and one that is new, with their parameters
+    integrated out.
+    """
+    n = len(log_weights)
+    scores, scratch = np.empty(n + _MOST_BORN), np.empty((2, n + _MOST_BORN))
+    of_categories, of_columns = np.zeros((column_start[-1], _MOST_BORN)), np.zeros((len(column_start) - 1, _MOST_BORN))
+    born, sizes = np.arange(_MOST_BORN), np.zeros(_MOST_BORN)
+    data = indptr, indices, counts, column_start, column_of
+    n_born = 0
+    for row in range(len(labels)):
+        scores[:n] = 0.0
+        add_scores(indptr, indices, counts, row, n, log_table, scores)
+        for k in range(n):
+            scores[k] += log_weights[k]
+        n_open = min(n_born + 1, _MOST_BORN)
+        log_total = math.log(concentration + sizes.sum())
+        for c in range(n_open):
+            size = sizes[c] if c < n_born else concentration
+            scores[n + c] = log_others + math.log(size) - log_total
+        add_predictive(*data, prior, row, born, n_open, of_categories, of_columns, scores[n:])
+        label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
+        labels[row] = label
+        if label >= n:
+            c = label - n
+            n_born = max(n_born, c + 1)
+            sizes[c] += 1.0
+            for e in range(indptr[row], indptr[row + 1]):
+                of_categories[indices[e], c] += counts[e]
+                of_columns[column_of[indices[e]], c] += counts[e]
+    return n_born

@@ -1,0 +1,1 @@
+"""Finite mixtures of exponential families."""

@@ -1,0 +1,65 @@
+"""What the fitted attributes of `ExponentialFamilyMixture` must satisfy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...emissions._base import BaseEmission
+from ...emissions._families import FAMILY, are_of_family
+from ...inference._draw_conditions import traces, whole_draws_agree
+from ...numerics.block_sums import BlockSums
+from ...samplers import BaseSampler
+from ...utils._conditions import FLAG, Array, Counted, Lacking, ListOf, Names, Real, Sizes, Whole, index, key
+from ...utils._declared import Held, Settings, holds
+from .model import Position
+
+if TYPE_CHECKING:  # that module needs this one
+    from .estimator import ExponentialFamilyMixture
+
+
+def _agree(mixture: ExponentialFamilyMixture, sizes: Sizes) -> str | None:
+    family = mixture._family
+    if family.n_features != sizes["n_features"]:
+        return "has a family of other features"
+    for position in (mixture._position, *mixture._draws):
+        told = are_of_family(family, position.parameters)
+        if told:
+            return told
+    attributes = {**family.attributes(mixture._position.parameters), "weights_": mixture._position.weights}
+    for name, value in attributes.items():
+        if not np.array_equal(value, vars(mixture).get(name, ())):
+            return f"has {name} that are not those of its estimate"
+    if [array.shape for array in mixture._sums.total()] != list(family.shapes()):
+        return "has sums that are not those of its family"
+    if mixture._sums.total()[0].min() < 0:
+        return "has a component of a negative size"
+    return whole_draws_agree(mixture)
+
+
+fitted_mixture = holds(
+    _agree,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    _family=FAMILY,
+    components_=Array("float64", ("n_components", "n_features")),
+    covariances_=Lacking(Array("float64", None)),
+    **traces(
+        "log_likelihood",
+        weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),
+        components=Array("float64", ("n_chains", "n_component_draws", "n_components", "n_features")),
+    ),
+    _position=Held(Position),
+    best_chain_=Lacking(Whole(below="n_chains")),
+    _sums=Held(BlockSums),
+    converged_=Lacking(FLAG),
+    _draws=ListOf(Held(Position)),
+    _n_summed_rows=Real(above=0),
+    _key=key,
+    emission_=Settings(BaseEmission),
+    sampler_=Settings(BaseSampler),
+    n_batch_iter_=Whole(),
+    labels_=Lacking(index("n_rows", below="n_components")),
+)

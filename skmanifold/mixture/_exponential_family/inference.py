@@ -1,0 +1,309 @@
+"""What a fitted mixture of an exponential family says of rows: densities, components, new rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ...emissions._base import BaseEmission, Family
+from ...inference._arviz import to_tree
+from ...random._keys import Purpose, fold_in_each, root_key, subkey
+from ...samplers import BaseSampler
+from ...utils._threads import Workers, split_range
+from ...utils._typing import Ignored, MatrixLike, RandomStateLike, available_if
+from .._membership import MembershipTransformer
+from .kernels import fill_shares
+from .model import Position, fill_log_terms
+
+_ROWS_OF_TASK = 2048
+_TO_UNIT = 2.0**-64
+
+
+def _is_at_a_mode(estimator) -> bool:
+    """Whether criteria that penalise the maximum of a likelihood mean anything; an AttributeError if not."""
+    sampler = getattr(estimator, "sampler_", estimator.sampler)
+    kind = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
+    if getattr(kind, "draws_parameters", False) and estimator.n_polish == 0:
+        raise AttributeError(
+            f"Information criteria are about a mode, and sampler={estimator.sampler!r} ends near a mean: use n_polish, "
+            "or 'em' or 'esca'."
+        )
+    return True
+
+
+class FamilyInference(MembershipTransformer):
+    """Methods of an estimator with a fitted mixture of an exponential family; not public.
+
+    It has the constructor parameters named here, and when fitted what is declared below.
+    """
+
+    n_jobs: int | None
+    n_predictive_draws: int
+    n_polish: int
+    sampler: str | BaseSampler
+    emission: str | BaseEmission
+    _emissions: ClassVar[dict[str, type[BaseEmission]]]
+    emission_: BaseEmission
+    sampler_: BaseSampler
+    weights_: np.ndarray
+    _key: np.uint64  # of all streams, frozen when fitting begins
+    _family: Family
+    _position: Position  # the estimate
+    _draws: list[Position]  # of the best chain, of samplers that draw the parameters
+    components_: np.ndarray
+    covariances_: np.ndarray  # of Gaussian components
+    _posterior: dict[str, np.ndarray]
+    _component_draws: np.ndarray  # those whose components were kept
+
+    @property
+    def posterior_(self) -> dict[str, np.ndarray]:
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        check_is_fitted(self)
+        if "_posterior" not in vars(self):
+            raise AttributeError("posterior_ is what fit leaves; partial_fit keeps no draws.")
+        return self._posterior
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every draw's components in the order of ``components_``.
+
+        Components of a draw are matched to those of the estimate, one to one, by what they expect of a row. So
+        components that expect the same, and differ in their covariances alone, may have changed places.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``weights`` and ``components`` (axes ``chain``, ``draw``, ``component`` and
+            ``feature``), ``sample_stats`` the log likelihood. ``draw`` says which draws after burn-in these are: all of
+            them, or those whose components `max_draws_bytes` left room for.
+
+        Raises
+        ------
+        AttributeError
+            If the sampler does not draw the parameters.
+        ImportError
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+        ValueError
+            If no draws of the components were kept.
+        """
+        check_is_fitted(self)
+        if not self.sampler_.draws_parameters:
+            raise AttributeError(
+                f"{type(self.sampler_).__name__} estimates the components and does not draw them: there are no draws "
+                "from the posterior. Use the sampler 'gibbs'."
+            )
+        components = self.posterior_.get("components")
+        if components is None or components.shape[1] == 0:
+            raise ValueError("No draws of the components were kept: raise max_draws_bytes, or lower burn_in or thin.")
+        whole = self._component_draws
+        orders = self._match_components(components)
+        draws = {
+            "log_likelihood": self.posterior_["log_likelihood"][:, whole],
+            "weights": np.take_along_axis(self.posterior_["weights"][:, whole], orders, axis=2),
+            "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
+        }
+        coords = {"draw": whole}
+        if hasattr(self, "feature_names_in_"):
+            coords["feature"] = self.feature_names_in_
+        return to_tree(draws, {"weights": ["component"], "components": ["component", "feature"]}, coords)
+
+    def _match_components(self, draws: np.ndarray) -> np.ndarray:
+        """For each draw the order in which its components are those of ``components_``, (n_chains, n_draws, K)."""
+        # In units in which the rows of a component scatter about alike in all features: those of Gaussians are known,
+        # and of counts and shares the square roots have them.
+        if hasattr(self, "covariances_"):
+            of_features = np.einsum("kvv->v" if self.covariances_.ndim == 3 else "kv->v", self.covariances_)
+            scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
+        else:
+            scale = np.sqrt if min(draws.min(), self.components_.min()) >= 0.0 else np.asarray
+        reference = scale(self.components_)
+        return np.array(
+            [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
+        )
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probabilities of the components given each row, at the estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1.
+        """
+        return self._at_estimate(self._rows_of(X))[0]
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The likeliest component of each row, at the estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Indices into ``weights_``.
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Log density of each row.
+
+        With samplers that draw the parameters ("gibbs") the density is averaged over `n_predictive_draws` draws, before
+        the logarithm is taken, whatever order the components stand in; with the others it is that of the estimate.
+        Multinomial rows are scored as their tokens in one given order, without multinomial coefficients, as in
+        `DPCategoricalMixture` and `StochasticLDA`; Poisson counts have their factorials. Missing cells are left out.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            In nats.
+        """
+        rows = self._rows_of(X)
+        positions = self._predictive_draws() or [self._position]
+        with Workers(self.n_jobs) as workers:
+            total = np.full(rows.n_rows, -np.inf)
+            for position in positions:
+                np.logaddexp(total, shares_and_log_density(self._family, rows, position, workers)[1], out=total)
+        return total - math.log(len(positions))
+
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
+        """Mean log density of the rows: higher is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per row; of multinomial rows without multinomial coefficients.
+        """
+        return float(self.score_samples(X).mean())
+
+    @available_if(_is_at_a_mode)
+    def aic(self, X: MatrixLike) -> float:
+        """Akaike's information criterion: lower is better. There only if the estimate is a mode.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, those of `fit`.
+
+        Returns
+        -------
+        aic : float
+            Of the log likelihood at the estimate, with densities as in `score_samples`.
+        """
+        return 2.0 * self._n_parameters() - 2.0 * self._log_likelihood(X)[0]
+
+    @available_if(_is_at_a_mode)
+    def bic(self, X: MatrixLike) -> float:
+        """Bayesian information criterion: lower is better. There only if the estimate is a mode.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, those of `fit`.
+
+        Returns
+        -------
+        bic : float
+            Of the log likelihood at the estimate, with densities as in `score_samples`.
+        """
+        log_likelihood, n_rows = self._log_likelihood(X)
+        return math.log(n_rows) * self._n_parameters() - 2.0 * log_likelihood
+
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows from the mixture at the estimate.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Source of randomness.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows. Multinomial ones are as long as rows of `fit`, chosen at random; no cell is missing.
+        labels : ndarray of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self)
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        key = root_key(random_state)
+        levels = np.cumsum(self.weights_)
+        places = fold_in_each(subkey(key, Purpose.LABELS), np.arange(n_samples)) * _TO_UNIT * levels[-1]
+        labels = np.searchsorted(levels[:-1], places, side="right")
+        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.NOISE)
+        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            return self._family.sample(*of_rows), labels
+
+    def _rows_of(self, X) -> Any:
+        check_is_fitted(self)
+        return self.emission_.read(self, X, reset=False)
+
+    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        with Workers(self.n_jobs) as workers:
+            return shares_and_log_density(self._family, rows, self._position, workers)
+
+    def _predictive_draws(self) -> list[Position]:
+        chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
+        return [self._draws[i] for i in np.unique(chosen.astype(int))]
+
+    def _log_likelihood(self, X) -> tuple[float, int]:
+        """Of the estimate, and the number of rows."""
+        rows = self._rows_of(X)
+        return float(self._at_estimate(rows)[1].sum()), rows.n_rows
+
+    def _n_parameters(self) -> int:
+        return self._family.n_parameters() + len(self.weights_) - 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        emission = self._emissions.get(self.emission) if isinstance(self.emission, str) else self.emission
+        tags.input_tags.sparse = getattr(emission, "allows_sparse", False)
+        tags.input_tags.allow_nan = getattr(emission, "allows_missing", False)
+        tags.input_tags.positive_only = getattr(emission, "positive_only", False)
+        return tags
+
+
+def shares_and_log_density(
+    family: Family, rows: Any, position: Position, workers: Workers
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior probabilities of the components given each row, (n_rows, K), and log densities, (n_rows,)."""
+    shares, log_density = np.empty((rows.n_rows, family.n_components)), np.empty(rows.n_rows)
+    shared = family, rows, position, shares, log_density
+    workers.run(_fill, [(first, stop, *shared) for first, stop in split_range(rows.n_rows, _ROWS_OF_TASK)])
+    if rows.log_base is not None:
+        log_density += rows.log_base
+    return shares, log_density
+
+
+def _fill(first: int, stop: int, family: Family, rows: Any, position: Position, shares, log_density) -> None:
+    fill_log_terms(family, rows, first, stop, position, shares[first:stop])
+    fill_shares(shares[first:stop], np.empty((stop - first) * family.n_components), log_density[first:stop])

@@ -1,0 +1,245 @@
+"""The posterior of a finite mixture of an exponential family: what its samplers ask of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...emissions._base import Family
+from ...emissions._gaussian_families import GaussianParameters
+from ...emissions._linear import LinearParameters
+from ...inference._distributed_fits.stored_latents import RowLatents
+from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
+from ...numerics.exact_sum import exact_sum
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import log_gamma_variate
+from ...utils._conditions import Array
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers, split_range
+from .kernels import draw_labels_of_terms, fill_shares
+from .pilot_runs import best_labels
+
+_MAX_TASKS, _MIN_TASKS = 64, 8
+_BLOCKS_OF_TASK = 4  # at least: about a millisecond
+_CELLS_OF_TASKS = 1 << 25  # statistics of all tasks together
+_BLOCKS_AT_ONCE = 4  # of terms
+
+
+@holds(
+    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    parameters=Held(GaussianParameters, LinearParameters),
+)
+class Position(NamedTuple):
+    """Parameters of a mixture."""
+
+    weights: np.ndarray  # (K,)
+    parameters: Any  # of the family
+
+
+class FamilyModel:
+    r"""Rows, each of one of K components of an exponential family, with conjugate updates of labels and parameters.
+
+    .. math:: z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k), \quad w \sim \mathrm{Dir}(\alpha)
+
+    Statistics are sums over fixed blocks of rows and log likelihoods exact sums: models of parts of the rows, cut where
+    blocks end, draw the same labels as one of all, and their statistics merge to the same bytes.
+
+    Parameters
+    ----------
+    rows : object
+        As the emission's `read` made them.
+    first_row : int
+        Place of the first of them in the whole data; a multiple of the length of a block.
+    weight_prior : float
+        Dirichlet parameter of each weight.
+    family : Family
+    start : ndarray of shape (n_rows,) or callable
+        Labels to begin with, int32; or from a key to them.
+    workers : Workers
+    n_init : int
+        How many initial labels are tried where `start` makes them.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        first_row: int,
+        weight_prior: float,
+        family: Family,
+        start: np.ndarray | Callable[[np.uint64], np.ndarray],
+        workers: Workers,
+        n_init: int = 1,
+    ):
+        if first_row % BLOCK_ROWS:
+            raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
+        self.rows = rows
+        self.first_row = first_row
+        self.weight_prior = weight_prior
+        self.family = family
+        self.start = start
+        self.workers = workers
+        self.n_init = n_init
+        n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
+        n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
+        n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
+        size = 1 << (n_blocks_of_task - 1).bit_length()  # a power of two: sums that are one node
+        self._tasks = split_range(self.n_rows, BLOCK_ROWS * size)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_rows
+
+    @property
+    def n_components(self) -> int:
+        """Number of components K."""
+        return self.family.n_components
+
+    # Latents
+
+    def init_latents(self, key: np.uint64) -> tuple[np.ndarray, BlockSums]:
+        """Labels to begin with, and their statistics."""
+        if not callable(self.start):
+            labels = self.start
+        elif self.n_init == 1:
+            labels = self.start(key)
+        else:
+            labels = best_labels(self, self.start, self.n_init, key)
+        return labels, self.count(labels)
+
+    init_rows = init_latents
+
+    def count(self, labels: np.ndarray) -> BlockSums:
+        """Statistics of labels, (n_rows,)."""
+        return self._merged(self.workers.run(self._count, [(*task, labels) for task in self._tasks]))
+
+    def sample_latents(
+        self, position: Position, latents: np.ndarray | None, key: np.uint64
+    ) -> tuple[np.ndarray, BlockSums, float]:
+        """Every row's label drawn given `position`, whatever it was; labels, statistics and log likelihood."""
+        labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
+        shared = position, key, labels, log_density
+        sums = self.workers.run(self._draw_and_count, [(*task, *shared) for task in self._tasks])
+        return labels, self._merged(sums), self._log_likelihood(log_density)
+
+    sample_rows = sample_latents
+
+    def impute_rows(self, position: Position, n_sweeps: int, key: np.uint64) -> BlockSums:
+        """Statistics of labels drawn given `position`; more sweeps would draw them from the same law again."""
+        return self.sample_latents(position, None, key)[1]
+
+    def expect_latents(self, position: Position) -> tuple[BlockSums, float]:
+        """Expected statistics given `position`, and the log likelihood."""
+        log_density = np.empty(self.n_rows)
+        sums = self.workers.run(self._share_and_sum, [(*task, position, log_density) for task in self._tasks])
+        return self._merged(sums), self._log_likelihood(log_density)
+
+    # Checkpoints
+
+    def hash_rows(self, key: np.uint64) -> int:
+        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        return self.rows.hash_rows(key, self.first_row)
+
+    def pack_latents(self, latents: np.ndarray) -> Iterator[RowLatents]:
+        """What a checkpoint keeps of the labels: nothing, for they are drawn anew whatever they were."""
+        return iter(())
+
+    def unpack_latents(self, read: Any) -> None:
+        """The labels of a checkpoint."""
+
+    def latent_type(self, drawn: bool) -> None:
+        """Of stored latents, of which there are none."""
+
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless these can be parameters of the mixture."""
+        Held(Position)(position, "a position", {"n_components": self.n_components})
+        self.family.check_parameters(position.parameters)
+
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be sums over the rows."""
+        check_block_sums(statistics, self.family.shapes())
+
+    # Parameters
+
+    def mode(self, statistics: BlockSums) -> Position:
+        """The parameters that are most probable in the natural parametrisation."""
+        total = statistics.total()
+        weights = total[0] + self.weight_prior
+        return Position(weights / weights.sum(), self.family.mode(total))
+
+    def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
+        """The parameters from their posterior."""
+        total = statistics.total()
+        keys = fold_in_each(subkey(key, Purpose.STICKS), np.arange(self.n_components))
+        logs = np.array([log_gamma_variate(*cell) for cell in zip(keys, total[0] + self.weight_prior, strict=True)])
+        weights = np.exp(logs - logs.max())
+        return Position(weights / weights.sum(), self.family.draw(total, subkey(key, Purpose.COMPONENTS)))
+
+    def log_prior(self, position: Position) -> float:
+        """Log of the prior's density in the natural parametrisation, up to a constant."""
+        return self.weight_prior * float(np.log(position.weights).sum()) + self.family.log_prior(position.parameters)
+
+    def log_joint(self, statistics: BlockSums, position: Position) -> float:
+        """What `mode` maximises: log of the joint density of rows and labels with these statistics and parameters."""
+        total = statistics.total()
+        of_rows = float(total[0] @ np.log(position.weights)) + self.family.log_likelihood(total, position.parameters)
+        return of_rows + self.log_prior(position)
+
+    def blend(self, old: BlockSums, new: BlockSums, rate: float, scale: float) -> BlockSums:
+        """Return ``(1 - rate) * old + rate * scale * new``."""
+        pairs = zip(old.total(), new.total(), strict=True)
+        return BlockSums.whole(tuple((1.0 - rate) * a + rate * scale * b for a, b in pairs))
+
+    merge = staticmethod(merge)
+
+    # Ranges of rows
+
+    def _merged(self, parts: list[BlockSums]) -> BlockSums:
+        return reduce(merge, parts)
+
+    def _block(self, row: int) -> int:
+        return (self.first_row + row) // BLOCK_ROWS
+
+    def _count(self, first: int, stop: int, labels: np.ndarray) -> BlockSums:
+        return self.family.sum_labels(self.rows, first, stop, self._block(first), labels[first:stop])
+
+    def _draw_and_count(self, first, stop, position, key, labels, log_density) -> BlockSums:
+        for a, b, terms, scratch in self._terms(first, stop, position):
+            draw_labels_of_terms(terms, key, self.first_row + a, scratch, labels[a:b], log_density[a:b])
+        return self._count(first, stop, labels)
+
+    def _share_and_sum(self, first, stop, position, log_density) -> BlockSums:
+        sums = BlockSums(())
+        for a, b, terms, scratch in self._terms(first, stop, position):
+            fill_shares(terms, scratch, log_density[a:b])
+            sums = merge(sums, self.family.sum_shares(self.rows, a, b, self._block(a), terms))
+        return sums
+
+    def _terms(self, first: int, stop: int, position: Position):
+        """Pieces of rows, the logs of their weights times densities, and as much scratch memory."""
+        size = min(_BLOCKS_AT_ONCE * BLOCK_ROWS, stop - first)
+        terms, scratch = np.empty((size, self.n_components)), np.empty(size * self.n_components)
+        for a, b in split_range(stop - first, size):
+            of_piece = terms[: b - a]
+            fill_log_terms(self.family, self.rows, first + a, first + b, position, of_piece)
+            yield first + a, first + b, of_piece, scratch
+
+    def _log_likelihood(self, log_density: np.ndarray) -> float:
+        if self.rows.log_base is not None:
+            log_density += self.rows.log_base
+        return exact_sum(log_density)
+
+
+def fill_log_terms(family: Family, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
+    """Logs of weights times densities of rows first to stop, but for their ``log_base``, (stop - first, K)."""
+    with np.errstate(divide="ignore"):
+        out[:] = np.log(position.weights)
+    family.add_log_densities(rows, first, stop, position.parameters, out)
+
+
+def add_statistics(left: BlockSums, right: BlockSums) -> BlockSums:
+    """The sums of two passes, added."""
+    return merge(BlockSums.whole(left.total()), BlockSums.whole(right.total()))

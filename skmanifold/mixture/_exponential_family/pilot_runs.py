@@ -1,0 +1,45 @@
+"""Initial labels of a mixture of an exponential family: the best of several, after a few passes from each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...emissions._base import NoModeError
+from ...random._keys import Purpose, subkey
+from ...samplers import ESCA
+from ...samplers._base import State
+from ...samplers._latent.pilot_runs import run_pilot
+
+_N_PASSES = 5
+
+
+def best_labels(model: Any, start: Callable[[np.uint64], np.ndarray], n_init: int, key: np.uint64) -> np.ndarray:
+    """Labels of the rows after a few passes of stochastic EM from the best of several initial labels.
+
+    Parameters
+    ----------
+    model : FamilyModel
+    start : callable
+        From a key to initial labels, (n_rows,) int32.
+    n_init : int
+        How many of them are tried; the one with the highest mean log likelihood in the second half of its passes wins.
+    key : uint64
+    """
+    step = partial(ESCA().step, model)
+    tried = []
+    for i in range(n_init):
+        of_start = subkey(key, Purpose.START, i)
+        labels = start(of_start)
+        try:
+            statistics = model.count(labels)
+            begun = State(model.mode(statistics), of_start, 0, -np.inf, statistics=statistics, latents=labels)
+            tried.append(run_pilot(step, begun, _N_PASSES))
+        except NoModeError:  # where no start has one, the sampler says what is wrong
+            continue
+    if not tried:
+        return start(subkey(key, Purpose.START, 0))
+    return tried[int(np.argmax([level for level, _ in tried]))][1].latents

@@ -1,0 +1,51 @@
+"""What the fitted attributes of `SubspaceMixture` must satisfy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...inference._draw_conditions import traces
+from ...samplers import BaseSampler
+from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
+from ...utils._declared import Held, Settings, holds
+from .parameters import Subspaces, are_orthonormal
+
+if TYPE_CHECKING:  # that module needs this one
+    from .estimator import SubspaceMixture
+
+_PER_COMPONENT = "n_components", "n_features"
+
+
+def _agree(mixture: SubspaceMixture, sizes: Sizes) -> str | None:
+    if not mixture._draws:
+        return "has no draws"
+    if "log_likelihood" not in mixture._posterior:
+        return "lacks the log likelihood of its draws"
+    if any(len(chain) != len(mixture._whole_draws) for chain in mixture._chains):
+        return "has chains of different lengths"
+    for dimension, basis in zip(mixture.dimensions_, mixture.bases_, strict=True):
+        if len(basis) != dimension:
+            return "has bases of other dimensions than dimensions_"
+        if not are_orthonormal(basis):
+            return "has a basis that is not orthonormal"
+    return None
+
+
+fitted_mixture = holds(
+    _agree,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    means_=Array("float64", _PER_COMPONENT, low=-1e100, high=1e100),
+    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    **traces("log_likelihood"),
+    best_chain_=Whole(below="n_chains"),
+    _draws=ListOf(Held(Subspaces)),
+    _chains=ListOf(ListOf(Held(Subspaces)), "n_chains"),
+    _whole_draws=index("n_whole", below="n_draws"),
+    dimension_posterior_=Array("float64", ("n_components", None), low=0, sums_to_one=1),
+    dimensions_=Array("int64", ("n_components",), low=0),
+    bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
+    noise_variance_=Array("float64", ("n_components",), above=0),
+    labels_=index("n_rows", below="n_components"),
+    sampler_=Settings(BaseSampler),
+)

@@ -1,0 +1,313 @@
+"""Mixture of affine subspaces whose dimensions are inferred, with pluggable samplers."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Literal, Self
+
+import numpy as np
+from sklearn.base import DensityMixin
+from threadpoolctl import threadpool_limits
+
+from ...base import BaseSampledEstimator, all_or_nothing
+from ...callbacks._hooks import rows_to_fit
+from ...inference._draw_store import DrawStore
+from ...inference._schedule import Schedule
+from ...models import check_compatible
+from ...random._keys import Purpose, root_key, subkey
+from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
+from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
+from ...utils._validation import validate_data
+from .conditions import fitted_mixture
+from .inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
+from .initial_partitions import start_partitions
+from .model import SubspaceModel
+from .posterior_draws import estimate_subspaces, record_subspaces
+from .priors import set_priors
+
+
+@fitted_mixture
+class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
+    r"""Mixture of affine subspaces of different dimensions: a posterior over the dimension of each cluster.
+
+    A row is a point of one of K flats, a line, a plane, ..., plus noise in the directions across it:
+
+    .. math::
+
+        z_i \sim w, \quad x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
+        \Sigma_k^{-1} = g_k (I - U_k' U_k) + U_k' \mathrm{diag}(r_k g_k) U_k, \quad 0 < r_{kj} < 1,
+
+    where the rows of :math:`U_k` are an orthonormal basis of :math:`d_k` directions, along which the precision is less
+    than the noise's :math:`g_k`. Dimensions, bases, centres and precisions are drawn from their posterior ([1]_,
+    whose formulas are corrected here).
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of subspaces K; at most as many as there are rows.
+    dimensions : int, array-like of shape (n_components,) or None, default=None
+        Dimensions of the subspaces, one for all or one for each. None infers them.
+    max_dimension : int or None, default=None
+        Largest dimension that is inferred; None is ``n_features - 1``. `dimensions` must not be above it.
+    sampler : str or BaseSampler instance, default="gibbs"
+        How the subspaces are found.
+
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of frames, by rotations in planes, and
+          of their dimensions, with the ratios integrated out.
+        - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ over the sphere that the
+          subspaces of all dimensions lie on, under a Gibbs posterior; for few features, and for comparison. Its loss
+          hardly tells a direction of noise from none, so that dimensions come out too high.
+    noise : {"shared", "per_cluster"}, default="shared"
+        Whether all subspaces have the same noise variance :math:`1 / g`.
+    dimension_prior : float, array-like of shape (max_dimension + 1,) or None, default=None
+        Prior of a dimension: a number :math:`\eta` is :math:`p(d) \propto e^{-\eta d}`, an array is in proportion to
+        the probabilities of 0, 1, 2, ...; None is 1. Given its dimension a subspace is uniform.
+    ratio_prior : float, default=0.5
+        a of the prior Beta(a, 1) of the ratios :math:`r_{kj}` of precisions along a subspace to those across it.
+    noise_prior : (float, float) or None, default=None
+        Shape and rate of the gamma prior of noise precisions :math:`g_k`, in squared units of X. None is
+        :math:`1 + h` and :math:`(0.001 + 0.01 h) v`, with v the mean variance of the features and h half a thousandth
+        of the number of cells of X (for "per_cluster" over K). The noise variance then has a lower limit of about
+        :math:`10^{-5} v` where clusters lie in fewer dimensions than X.
+    centre_prior_variance : float or None, default=None
+        Variance of the normal prior of centres about the mean of the rows, in squared units of X. None is the mean
+        variance of the features.
+    weight_prior : float, default=1.0
+        Parameter of the symmetric Dirichlet prior of the weights w.
+    init : {"auto", "spectral", "k-flats", "k-means"} or array-like of shape (n_samples,), default="auto"
+        Partition to begin with: by spectral clustering, by nearest flats, by nearest centres, or labels as given.
+        "auto" tries all three.
+    max_iter : int, default=200
+        Sweeps over the rows, burn-in included.
+    burn_in : int, default=None
+        Sweeps thrown away; None is half of them.
+    thin : int, default=2
+        After burn-in every `thin`-th sweep is kept in ``posterior_``.
+    n_init : int, default=5
+        Initial partitions, the same for all chains; each chain goes on from the one with the highest log likelihood,
+        with ``"gibbs"`` after a few sweeps from each, in which dimensions are limited to the larger of 8 and
+        ``n_samples / (20 * n_components)``.
+    n_chains : int, default=1
+        Independent chains. What is fitted comes from the one with the highest mean log likelihood; the others tell
+        whether it reproduces.
+    n_predictive_draws : int, default=50
+        Draws, evenly spaced, over which predictions average.
+    max_draws_bytes : int, default=2**28
+        About how much memory draws may take; where they would need more, fewer are kept, evenly spaced, at least the
+        last.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The result is the same, bit for bit, for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all cores. Chains take them first.
+    verbose : int, default=0
+        Print the log likelihood every `verbose` sweeps.
+
+    Attributes
+    ----------
+    dimensions_ : ndarray of shape (n_components,)
+        Dimensions of highest posterior probability. Components stand in order of falling weight.
+    dimension_posterior_ : ndarray of shape (n_components, max_dimension + 1)
+        Posterior probabilities of the dimensions 0, 1, 2, ....
+    bases_ : list of ndarray of shape (dimensions_[k], n_features)
+        Orthonormal rows: the subspace of that dimension nearest to the posterior mean of the projections.
+    means_ : ndarray of shape (n_components, n_features)
+        Posterior means of the centres.
+    weights_ : ndarray of shape (n_components,)
+        Posterior means of the weights.
+    noise_variance_ : ndarray of shape (n_components,)
+        Posterior means of the noise variances.
+    labels_ : ndarray of shape (n_samples,)
+        Likeliest component of each row.
+    posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws after burn-in, components in one order throughout: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
+        ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and ``"variances"`` along them, padded with
+        NaN.
+    best_chain_ : int
+        The chain that all else comes from, the first axis of ``posterior_``.
+    log_density_trace_ : ndarray of shape (n_chains, n_iter_)
+        The log likelihood of every sweep.
+    sampler_ : BaseSampler
+        The sampler that ran.
+    n_iter_ : int
+        Sweeps; fewer than `max_iter` if a callback stopped the fit.
+    n_features_in_ : int
+        Number of features m.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X has them.
+
+    See Also
+    --------
+    SubspaceClassifier : A mixture of subspaces for each class.
+    sklearn.mixture.GaussianMixture : Components of full covariance.
+
+    Notes
+    -----
+    The noise has the same variance in all directions, so that units matter: columns of different units should be
+    scaled first. Components may lose all their rows; they then follow their prior.
+
+    References
+    ----------
+    .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions", 2014.
+
+    Examples
+    --------
+    >>> from skmanifold import SubspaceMixture
+    >>> from skmanifold.datasets import make_subspaces
+    >>> X = make_subspaces(400, 3, (1, 2), noise_precision=50.0, random_state=0).data
+    >>> mixture = SubspaceMixture(2, random_state=0).fit(X)
+    >>> sorted(mixture.dimensions_.tolist())
+    [1, 2]
+    >>> mixture.transform(X[:5]).shape
+    (5, 2)
+    """
+
+    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
+    _positive = Interval(Real, 0, None, closed="neither")
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
+        "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
+        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
+        "noise": [StrOptions({"shared", "per_cluster"})],
+        "dimension_prior": [None, Interval(Real, None, None, closed="neither"), "array-like"],
+        "ratio_prior": [_positive],
+        "noise_prior": [None, "array-like"],
+        "centre_prior_variance": [None, _positive],
+        "weight_prior": [_positive],
+        "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
+        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+    }
+
+    dimensions_: np.ndarray
+    dimension_posterior_: np.ndarray
+    weights_: np.ndarray
+    noise_variance_: np.ndarray
+    best_chain_: int
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        dimensions: int | ArrayLike | None = None,
+        max_dimension: int | None = None,
+        sampler: str | BaseSampler = "gibbs",
+        noise: Literal["shared", "per_cluster"] = "shared",
+        dimension_prior: float | ArrayLike | None = None,
+        ratio_prior: float = 0.5,
+        noise_prior: ArrayLike | None = None,
+        centre_prior_variance: float | None = None,
+        weight_prior: float = 1.0,
+        init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto",
+        max_iter: int = 200,
+        burn_in: int | None = None,
+        thin: int = 2,
+        n_init: int = 5,
+        n_chains: int = 1,
+        n_predictive_draws: int = 50,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.dimensions = dimensions
+        self.max_dimension = max_dimension
+        self.sampler = sampler
+        self.noise = noise
+        self.dimension_prior = dimension_prior
+        self.ratio_prior = ratio_prior
+        self.noise_prior = noise_prior
+        self.centre_prior_variance = centre_prior_variance
+        self.weight_prior = weight_prior
+        self.init = init
+        self.max_iter = max_iter
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_init = n_init
+        self.n_chains = n_chains
+        self.n_predictive_draws = n_predictive_draws
+        self.max_draws_bytes = max_draws_bytes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: Ignored = None) -> Self:
+        """Find the subspaces of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SubspaceMixture
+
+        Raises
+        ------
+        ValueError
+            If X has values that are not finite or fewer rows than `n_components`, or a parameter does not fit it.
+        IncompatibleError
+            If the sampler asks what this model cannot answer.
+        """
+        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            return self._fit(*rows_to_fit(self, X))
+
+    def _fit(self, X):
+        sampler = self._resolve_sampler()
+        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
+        key = root_key(self.random_state)
+        rows = for_kernels(validate_data(self, X, dtype=np.float64))
+        if len(rows) < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} subspaces need as many rows, but X has n_samples={len(rows)}."
+            )
+        priors = set_priors(self, rows)
+        with self._open_workers() as (chain_workers, kernel_workers):
+            centred, of_run = rows - priors.location, (kernel_workers, schedule.burn_in)
+            # Starts are work: a sampler that does not fit is refused before.
+            check_compatible(sampler, SubspaceModel(centred, priors, [], *of_run), self._samplers.values())
+            starts = start_partitions(centred, priors, self.init, self.n_init, subkey(key, Purpose.START))
+            model = SubspaceModel(centred, priors, starts, *of_run)
+            _, subspaces = model.beginnings[0]
+            draw_bytes = self.n_chains * subspaces.compact().nbytes  # draws are about as large
+            # The last is kept even if it does not fit: there is nothing else to tell of.
+            stride = DrawStore.within(self.max_draws_bytes, draw_bytes).stride(schedule.n_draws) or schedule.n_draws
+
+            def estimate(chains):
+                found = estimate_subspaces(chains)
+                draws = evenly_spaced(found["_draws"], self.n_predictive_draws)
+                labels = average_log_terms(rows, draws, kernel_workers).argmax(axis=1)
+                return {**found, "labels_": labels, "sampler_": sampler}
+
+            fitted = self._run_chains(
+                sampler,
+                model,
+                key,
+                schedule,
+                X,
+                len(rows),
+                add=lambda left, right: right,
+                record=lambda chain: record_subspaces(chain, stride),
+                adapt=lambda model, state: model,
+                estimate=estimate,
+                workers=chain_workers,
+            )
+        self.__dict__.update(fitted)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_draws")

@@ -1,0 +1,321 @@
+"""What a fitted mixture of subspaces tells about rows: components, densities, distances, coordinates."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ...callbacks._hooks import labels_of_all
+from ...inference._arviz import to_tree
+from ...utils._labels import read_labels
+from ...utils._threads import Workers, split_range
+from ...utils._typing import ArrayLike, Ignored, RandomStateLike
+from ...utils._validation import check_array, validate_data
+from .model import log_terms
+from .parameters import Subspaces
+from .posterior_draws import DRAW_AXES, name_draws, tell_draws
+
+_ROWS_AT_ONCE = 1 << 16
+_LEAST = -1e308  # log density of rows so far away that their squares overflow
+
+
+class Projection(NamedTuple):
+    """Rows within the subspaces that they belong to."""
+
+    coordinates: np.ndarray  # (n_samples, largest dimension), NaN beyond the dimension of a row's own
+    labels: np.ndarray  # (n_samples,)
+
+
+class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Methods of an estimator with draws of subspaces; not public.
+
+    It has `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    """
+
+    n_jobs: int | None
+    n_predictive_draws: int
+    random_state: RandomStateLike
+    bases_: list[np.ndarray]
+    means_: np.ndarray
+    labels_: np.ndarray
+    _draws: list[Subspaces]  # of the best chain; of a fit that was stopped before any, where it stood
+    _chains: list[list[Subspaces]]
+    _whole_draws: np.ndarray  # which draws after burn-in those are
+    _posterior: dict[str, np.ndarray]  # what is known of every draw, kept or not
+
+    @property
+    def posterior_(self) -> dict[str, np.ndarray]:
+        """Draws after burn-in, by name."""
+        check_is_fitted(self)
+        return {**self._posterior, **tell_draws(self._chains, self._draws[-1])}
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.means_)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Posterior probabilities of the components, averaged over draws of the subspaces.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1.
+        """
+        return softmax(self._log_joint(X), axis=1)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The likeliest component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Indices of components.
+        """
+        return self._log_joint(X).argmax(axis=1)
+
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
+        """Log densities of rows under the posterior predictive law, the mean of the mixture over draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            In nats.
+        """
+        return logsumexp(self._log_joint(X), axis=1)
+
+    def score(self, X: ArrayLike, y: Ignored = None) -> float:
+        """Mean of `score_samples`: higher is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per row.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, n_components)
+            In the units of X.
+        """
+        X = self._validated(X)
+        dims = np.array([len(basis) for basis in self.bases_])
+        K, m = self.means_.shape
+        bases = np.zeros((K, max(1, dims.max()), m))
+        for k, basis in enumerate(self.bases_):
+            bases[k, : dims[k]] = basis
+        # Densities that are flat along the subspaces and have variance 1/2 across them
+        centres = for_kernels(self.means_)
+        flat = Subspaces(bases, dims, np.zeros(bases.shape[:2]), centres, np.full(K, 2.0), np.ones(K))
+        with Workers(self.n_jobs) as workers:
+            return np.sqrt(np.maximum(-log_terms(X, flat, workers, np.zeros(K)), 0.0))
+
+    def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
+        """Coordinates of rows within the subspaces that they belong to.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        labels : array-like of shape (n_samples,), default=None
+            Components to project on; None is `predict`'s.
+
+        Returns
+        -------
+        projection : Projection
+            ``coordinates`` of shape (n_samples, max(dimensions_)), along the rows of ``bases_`` from ``means_``, NaN
+            beyond the dimension of a row's own subspace; and ``labels``.
+        """
+        X = self._validated(X)
+        labels = self.predict(X) if labels is None else self._read_labels(labels, len(X))
+        coordinates = np.full((len(X), max(len(basis) for basis in self.bases_)), np.nan)
+        for k, basis in enumerate(self.bases_):
+            rows = labels == k
+            coordinates[rows, : len(basis)] = np.einsum("im,dm->id", X[rows] - self.means_[k], basis)
+        return Projection(coordinates, labels)
+
+    def inverse_transform(self, X: ArrayLike, labels: ArrayLike) -> np.ndarray:
+        """Points of the subspaces with given coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, max(dimensions_))
+            Coordinates, as `project` gives them.
+        labels : array-like of shape (n_samples,)
+            Components.
+
+        Returns
+        -------
+        points : ndarray of shape (n_samples, n_features)
+            Of `project`'s coordinates, the nearest points of the rows' subspaces.
+        """
+        check_is_fitted(self)
+        largest = max(len(basis) for basis in self.bases_)
+        coordinates = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_features=0)
+        if coordinates.shape[1] != largest:
+            raise ValueError(f"X must have {largest} columns, the largest of dimensions_; got {coordinates.shape[1]}.")
+        labels = self._read_labels(labels, len(coordinates))
+        points = self.means_[labels]
+        for k, basis in enumerate(self.bases_):
+            rows = labels == k
+            within = coordinates[rows, : len(basis)]
+            if not np.isfinite(within).all():
+                raise ValueError(f"Rows of component {k} need {len(basis)} finite coordinates.")
+            points[rows] += np.einsum("id,dm->im", within, basis)
+        return points
+
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows from the posterior predictive law: each from a component of a draw at random.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows.
+        y : ndarray of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self)
+        check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        rng = check_random_state(random_state)
+        draws = self._predictive_draws()
+        of_draw = rng.randint(len(draws), size=n_samples)
+        X, y = np.empty((n_samples, self.means_.shape[1])), np.empty(n_samples, np.int64)
+        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+            for i, draw in enumerate(draws):
+                rows = np.flatnonzero(of_draw == i)
+                y[rows] = rng.choice(draw.n_components, size=len(rows), p=draw.weights)
+                for k in range(draw.n_components):
+                    mine = rows[y[rows] == k]
+                    basis, squeeze = draw.basis(k), 1.0 / np.sqrt(draw.ratios[k, : draw.dims[k]]) - 1.0
+                    noise = rng.standard_normal((len(mine), X.shape[1])) / np.sqrt(draw.noise[k])
+                    X[mine] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
+        return X, y
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ's tree of data, every draw's components in the order of ``weights_``.
+
+        Bases of one subspace differ from draw to draw, in signs at least, so that means or R-hat of their entries would
+        mean nothing. In their place are the leverages, of each feature the squared length of what the subspace holds of
+        its axis: they sum to the dimension. Bases are in ``posterior_``.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior`` has ``dimensions``, ``weights`` and ``noise_variance`` (axes ``chain``, ``draw`` and
+            ``component``), ``means`` and ``leverages`` (also ``feature``), and ``variances`` along the subspaces (also
+            ``direction``, the largest first, NaN beyond ``dimensions``); ``sample_stats`` has the log likelihood.
+            ``draw`` says which draws after burn-in these are: all of them, or those that `max_draws_bytes` left room
+            for.
+
+        Raises
+        ------
+        ImportError
+            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+        ValueError
+            If the fit was stopped before there was a draw.
+        """
+        posterior = self.posterior_
+        coords = {"draw": self._whole_draws}
+        if hasattr(self, "feature_names_in_"):
+            coords["feature"] = self.feature_names_in_
+        return to_tree(name_draws(posterior, self._whole_draws), DRAW_AXES, coords)
+
+    def fit_predict(self, X: ArrayLike, y: Ignored = None) -> np.ndarray:
+        """Fit, and return the rows' likeliest components.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            ``labels_``.
+        """
+        return labels_of_all(self.fit(X, y), X)
+
+    def _validated(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return for_kernels(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _read_labels(self, labels, n: int) -> np.ndarray:
+        return read_labels(labels, n, len(self.means_), "labels must be")
+
+    def _predictive_draws(self) -> list[Subspaces]:
+        draws = evenly_spaced(self._draws, self.n_predictive_draws)
+        return [Subspaces._make(map(for_kernels, draw)) for draw in draws]
+
+    def _log_joint(self, X) -> np.ndarray:
+        """Log of each component's weight times density, averaged over draws, (n, K)."""
+        X = self._validated(X)
+        with Workers(self.n_jobs) as workers:
+            return average_log_terms(X, self._predictive_draws(), workers)
+
+
+def for_kernels(array: np.ndarray) -> np.ndarray:
+    """An array as kernels read it: they would be compiled anew for one that is read-only, such as a memory map."""
+    return np.require(array, requirements=["C", "W"])
+
+
+def evenly_spaced(draws: list[Subspaces], n: int) -> list[Subspaces]:
+    """At most `n` of them, the last among them unless `n` is 1."""
+    chosen = np.linspace(0, len(draws) - 1, min(n, len(draws)))
+    return [draws[i] for i in np.unique(chosen.astype(int))]
+
+
+def average_log_terms(X: np.ndarray, draws: list[Subspaces], workers: Workers) -> np.ndarray:
+    """Log of the mean over draws of weight times density, (n, K)."""
+    out = np.empty((len(X), draws[0].n_components))
+    for start, stop in split_range(len(X), _ROWS_AT_ONCE):
+        total = log_terms(X[start:stop], draws[0], workers)
+        for draw in draws[1:]:
+            np.logaddexp(total, log_terms(X[start:stop], draw, workers), out=total)
+        out[start:stop] = np.maximum(total - np.log(len(draws)), _LEAST)
+    return out

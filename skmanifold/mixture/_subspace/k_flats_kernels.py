@@ -1,0 +1,202 @@
+"""Kernels of K-flats: rows dealt out to affine flats, flats fitted to their rows, dimensions chosen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...utils._njit import njit
+
+_MAX_NOISE_ROUNDS = 20
+_LEAST_AXIS = 1e-12  # relative variance: below, a direction of few rows is rounding
+
+
+@njit(cache=True, nogil=True)
+def fit_axes(rows, members, max_dimension):
+    """Mean, leading axes and spectrum, largest first, of the scatter of some rows; zeros where there are no more."""
+    n, width = len(members), rows.shape[1]
+    mean, axes, spectrum = np.zeros(width), np.zeros((max_dimension, width)), np.zeros(width)
+    centred = np.empty((n, width))
+    for i in members:
+        for f in range(width):
+            mean[f] += rows[i, f]
+    for f in range(width):
+        mean[f] /= n
+    for place in range(n):
+        for f in range(width):
+            centred[place, f] = rows[members[place], f] - mean[f]
+    # The smaller of the two products has all eigenvalues that are not zero.
+    wide = n < width
+    values, vectors = np.linalg.eigh(np.dot(centred, centred.T) if wide else np.dot(centred.T, centred))
+    size = len(values)
+    for j in range(size):
+        spectrum[j] = max(values[size - 1 - j], 0.0) / n
+    for j in range(min(max_dimension, size)):
+        if spectrum[j] <= _LEAST_AXIS * spectrum[0]:
+            break
+        if wide:
+            scale = 1.0 / math.sqrt(n * spectrum[j])
+            for place in range(n):
+                share = scale * vectors[place, size - 1 - j]
+                for f in range(width):
+                    axes[j, f] += share * centred[place, f]
+        else:
+            for f in range(width):
+                axes[j, f] = vectors[f, size - 1 - j]
+    return mean, axes, spectrum
+
+
+@njit(cache=True, nogil=True)
+def pooled_noise(sizes, spectra, dimensions, least_noise):
+    """The variance across all flats: what is left of the spectra, for each direction that is left."""
+    left, n_left = 0.0, 0.0
+    width = spectra.shape[1]
+    for k in range(len(sizes)):
+        for j in range(dimensions[k], width):
+            left += sizes[k] * spectra[k, j]
+        n_left += sizes[k] * (width - dimensions[k])
+    return max(left / n_left, least_noise) if n_left > 0.0 else least_noise
+
+
+@njit(cache=True, nogil=True)
+def spectra_loss(sizes, spectra, dimensions, noise, log_n):
+    """Minus the log-likelihood of the rows within their flats, but for a constant, plus log(n)/2 a parameter."""
+    total = 0.0
+    width = spectra.shape[1]
+    for k in range(len(sizes)):
+        if sizes[k] == 0.0:
+            continue
+        d = dimensions[k]
+        fit = (width - d) * math.log(noise)
+        for j in range(width):
+            variance = max(spectra[k, j], noise) if j < d else noise
+            fit += spectra[k, j] / variance
+            if j < d:
+                fit += math.log(variance)
+        # A mean; d axes, each orthogonal to those before; and d variances.
+        n_parameters = width + d * width - d * (d - 1) // 2
+        total += 0.5 * (sizes[k] * fit + log_n * n_parameters)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _choose_dimensions(sizes, spectra, max_dimension, noise, log_n, dimensions):
+    """The best dimension of each flat, given the noise; returns whether there is another than before."""
+    width = spectra.shape[1]
+    moved = False
+    for k in range(len(sizes)):
+        before, gain, best = dimensions[k], 0.0, 0.0
+        dimensions[k] = 0
+        for j in range(min(max_dimension, width)):
+            ratio = spectra[k, j] / noise
+            if ratio <= 1.0:
+                break
+            gain += 0.5 * (sizes[k] * (ratio - 1.0 - math.log(ratio)) - log_n * (width - j))
+            if gain > best:
+                dimensions[k], best = j + 1, gain
+        moved |= dimensions[k] != before
+    return moved
+
+
+@njit(cache=True, nogil=True)
+def settle_dimensions(sizes, spectra, max_dimension, least_noise, log_n, dimensions):
+    """Dimensions of flats and their common noise, alternating from several beginnings; returns noise and loss.
+
+    Little noise makes every direction a flat's own, and much noise none: which of the fixed points is best, only
+    their losses tell.
+    """
+    n_flats = len(sizes)
+    tried = np.empty(n_flats, np.int64)
+    noise, loss = least_noise, math.inf
+    first = np.int64(0)
+    while first <= max_dimension:
+        for k in range(n_flats):
+            tried[k] = first
+        for _ in range(_MAX_NOISE_ROUNDS):
+            tried_noise = pooled_noise(sizes, spectra, tried, least_noise)
+            if not _choose_dimensions(sizes, spectra, max_dimension, tried_noise, log_n, tried):
+                break
+        tried_noise = pooled_noise(sizes, spectra, tried, least_noise)
+        tried_loss = spectra_loss(sizes, spectra, tried, tried_noise, log_n)
+        if tried_loss < loss:
+            noise, loss = tried_noise, tried_loss
+            for k in range(n_flats):
+                dimensions[k] = tried[k]
+        first += 1 + first // 4
+    return noise, loss
+
+
+@njit(cache=True, nogil=True)
+def _row_residual(rows, i, mean, axes, dimension, places):
+    """Squared distance of a row from a flat; `places` becomes its coordinates within."""
+    width = rows.shape[1]
+    left = 0.0
+    for f in range(width):
+        left += (rows[i, f] - mean[f]) ** 2
+    for j in range(dimension):
+        place = 0.0
+        for f in range(width):
+            place += (rows[i, f] - mean[f]) * axes[j, f]
+        places[j] = place
+        left -= place * place
+    return max(left, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def deal_out(rows, sizes, means, axes, spectra, dimensions, noise, labels, costs):
+    """Each row to the flat of least cost, weight included; returns how many rows moved."""
+    n, width = rows.shape
+    n_flats = len(sizes)
+    peaks = np.full(n_flats, math.inf)
+    for k in range(n_flats):
+        if sizes[k] > 0.0:
+            peaks[k] = 0.5 * (width - dimensions[k]) * math.log(noise) - math.log(sizes[k] / n)
+            for j in range(dimensions[k]):
+                peaks[k] += 0.5 * math.log(max(spectra[k, j], noise))
+    places = np.empty(axes.shape[1])
+    n_moved = 0
+    for i in range(n):
+        best, least = labels[i], math.inf
+        for k in range(n_flats):
+            if sizes[k] == 0.0:
+                continue
+            cost = peaks[k] + 0.5 * _row_residual(rows, i, means[k], axes[k], dimensions[k], places) / noise
+            for j in range(dimensions[k]):
+                cost += 0.5 * places[j] * places[j] / max(spectra[k, j], noise)
+            if cost < least:
+                best, least = k, cost
+        n_moved += best != labels[i]
+        labels[i] = best
+        costs[i] = least
+    return n_moved
+
+
+@njit(cache=True, nogil=True)
+def claim_rows(rows, mean, axes, k, labels, gaps):
+    """Label k for the rows whose squared distance to a flat is less than their `gaps`, which become those distances."""
+    places = np.empty(len(axes))
+    for i in range(len(rows)):
+        gap = _row_residual(rows, i, mean, axes, len(axes), places)
+        if gap < gaps[i]:
+            labels[i], gaps[i] = k, gap
+
+
+@njit(cache=True, nogil=True)
+def nearest_rows(rows, i, n_near):
+    """The rows nearest to row `i`, itself first; the earlier of two at one distance."""
+    near, gaps = np.empty(n_near, np.int64), np.full(n_near, math.inf)
+    for other in range(len(rows)):
+        gap = 0.0
+        for f in range(rows.shape[1]):
+            gap += (rows[other, f] - rows[i, f]) ** 2
+        if other == i:
+            gap = -1.0
+        if gap >= gaps[n_near - 1]:
+            continue
+        place = n_near - 1
+        while place > 0 and gap < gaps[place - 1]:
+            near[place], gaps[place] = near[place - 1], gaps[place - 1]
+            place -= 1
+        near[place], gaps[place] = other, gap
+    return near

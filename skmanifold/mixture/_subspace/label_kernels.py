@@ -1,0 +1,117 @@
+"""Rows seen by a mixture of affine subspaces: log densities, labels drawn from them, and moments of the labelled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.row_batches import ROW_LANES, load_rows
+from ...random._keys import uniform
+from ...utils._njit import njit
+
+
+@njit(cache=True, nogil=True)
+def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, out):
+    """Log of weight times density, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
+
+    A squared distance to a subspace is the length of what is left when the projection is taken off: the difference
+    of two squared lengths would lose the digits of rows that are near.
+    """
+    m = rows.shape[0]
+    left = np.empty((m, ROW_LANES))
+    for k in range(len(dims)):
+        for a in range(m):
+            centre = centres[k, a]
+            for lane in range(ROW_LANES):
+                left[a, lane] = rows[a, lane] - centre
+        for lane in range(ROW_LANES):
+            out[k, lane] = 0.0
+        for j in range(dims[k]):
+            for lane in range(ROW_LANES):
+                along[lane] = 0.0
+            for a in range(m):
+                entry = bases[k, j, a]
+                for lane in range(ROW_LANES):
+                    along[lane] += entry * left[a, lane]
+            for a in range(m):
+                entry = bases[k, j, a]
+                for lane in range(ROW_LANES):
+                    left[a, lane] -= entry * along[lane]
+            ratio = ratios[k, j]
+            for lane in range(ROW_LANES):
+                out[k, lane] += ratio * along[lane] * along[lane]
+        for lane in range(ROW_LANES):
+            across[lane] = 0.0
+        for a in range(m):
+            for lane in range(ROW_LANES):
+                across[lane] += left[a, lane] * left[a, lane]
+        half = 0.5 * noise[k]
+        for lane in range(ROW_LANES):
+            out[k, lane] = offsets[k] - half * (across[lane] + out[k, lane])
+
+
+@njit(cache=True, nogil=True)
+def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
+    """Log of weight times density of rows start to stop of X, into the same rows of `out`, (n, K)."""
+    K = len(dims)
+    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
+    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
+    for first in range(start, stop, ROW_LANES):
+        load_rows(X, first, stop, rows)
+        _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
+        for lane in range(min(ROW_LANES, stop - first)):
+            for k in range(K):
+                out[first + lane, k] = terms[k, lane]
+
+
+@njit(cache=True, nogil=True)
+def draw_labels(X, start, stop, bases, dims, ratios, centres, noise, offsets, key, out):
+    """Draw labels of rows start to stop of X, in proportion to weight times density; returns the sum of log densities.
+
+    A row's draw belongs to its number, whichever task it is in.
+    """
+    K = len(dims)
+    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
+    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
+    total = 0.0
+    for first in range(start, stop, ROW_LANES):
+        load_rows(X, first, stop, rows)
+        _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
+        for lane in range(min(ROW_LANES, stop - first)):
+            largest = terms[0, lane]
+            for k in range(1, K):
+                largest = max(largest, terms[k, lane])
+            mass = 0.0
+            for k in range(K):
+                mass += math.exp(terms[k, lane] - largest)
+                terms[k, lane] = mass
+            at = uniform(key, first + lane) * mass
+            label = 0
+            while label < K - 1 and at >= terms[label, lane]:
+                label += 1
+            out[first + lane] = label
+            total += largest + math.log(mass)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def add_moments(X, start, stop, labels, origins, counts, sums, products):
+    """Add rows start to stop to their labels' counts, sums and lower triangles of products, about `origins`, (K, m).
+
+    A negative label is none.
+    """
+    m = X.shape[1]
+    shifted = np.empty(m)
+    for i in range(start, stop):
+        k = labels[i]
+        if k < 0:
+            continue
+        counts[k] += 1
+        for a in range(m):
+            shifted[a] = X[i, a] - origins[k, a]
+            sums[k, a] += shifted[a]
+        for a in range(m):
+            entry = shifted[a]
+            for b in range(a + 1):
+                products[k, a, b] += entry * shifted[b]

@@ -1,0 +1,255 @@
+"""The posterior of a mixture of affine subspaces: what its samplers ask of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import gamma_variate, log_gamma_variate
+from ...utils._threads import Workers, split_range
+from .frame_kernels import draw_centre, move_frame
+from .label_kernels import add_moments, draw_labels, fill_log_terms
+from .parameters import Moments, Priors, Subspaces
+
+_ROWS, _TASKS = 2048, 32  # in a task, at least; at most
+_LEAST_NOISE = 1e-10  # of the rows' variance, to begin with: they may lie on their subspaces
+_START_DIMENSION = 8  # the highest while starts are tried, unless there are more than so many rows for each direction:
+_START_ROWS = 20
+_WIDE = 32  # features, beyond which rows stand for their scatter where they are fewer than features
+
+
+class SubspaceModel:
+    r"""Rows :math:`x_i`, each of one of K affine subspaces, with conjugate updates of labels and subspaces.
+
+    .. math:: x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
+        \Sigma_k^{-1} = g_k (I - U_k (I - \mathrm{diag}(r_k)) U_k'), \quad 0 < r_{kj} < 1.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m), C-contiguous float64
+        Rows, with the prior's location taken off.
+    priors : Priors
+    starts : sequence of ndarray of shape (n,)
+        Labels to begin with, one or several.
+    workers : Workers
+    n_adapting : int
+        Steps in which a sampler may be tuned.
+    """
+
+    def __init__(
+        self, X: np.ndarray, priors: Priors, starts: Sequence[np.ndarray], workers: Workers, n_adapting: int = 0
+    ):
+        self.X = X
+        self.priors = priors
+        self.starts = starts
+        self.workers = workers
+        self.n_adapting = n_adapting
+        self._pieces = split_range(len(X), max(_ROWS, -(-len(X) // _TASKS)))
+
+    @property
+    def n_components(self) -> int:
+        """Number of components K."""
+        return len(self.priors.log_dimension)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features m."""
+        return self.X.shape[1]
+
+    # Labels
+
+    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Labels given subspaces, (n,) int32, and the sum of the rows' log densities; `offsets` are (K,)."""
+        labels = np.empty(len(self.X), np.int32)
+        shared = *_seen(subspaces), offsets, key, labels
+        parts = self.workers.run(draw_labels, [(self.X, a, b, *shared) for a, b in self._pieces])
+        return labels, float(sum(parts))
+
+    def log_terms(self, subspaces: Subspaces) -> np.ndarray:
+        """Log of weight times density, (n, K)."""
+        return log_terms(self.X, subspaces, self.workers)
+
+    def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
+        """Counts, means and scatters of each component's rows; `origins`, (K, m), are points near them."""
+        K, m = origins.shape
+        counts, sums = np.zeros((len(self._pieces), K), np.int64), np.zeros((len(self._pieces), K, m))
+        products = np.zeros((len(self._pieces), K, m, m))
+        tasks = [(self.X, *ab, labels, origins, counts[i], sums[i], products[i]) for i, ab in enumerate(self._pieces)]
+        self.workers.run(add_moments, tasks)
+        n, total, squares = counts.sum(axis=0), sums.sum(axis=0), products.sum(axis=0)
+        means = total / np.maximum(n, 1)[:, None]
+        lower = np.tril(squares) + np.tril(squares, -1).mT
+        scatters = lower - n[:, None, None] * means[:, :, None] * means[:, None, :]
+        return Moments(n, np.where(n[:, None] > 0, means + origins, 0.0), scatters)
+
+    # Subspaces
+
+    def draw_subspaces(self, subspaces: Subspaces, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Subspaces:
+        """Transitions of centres, frames and dimensions, then noise and weights, given labels."""
+        summary = self._summarise(labels, subspaces.centres)
+        moved = self.workers.run(
+            self._move,
+            [(k, summary, subspaces, n_sweeps, subkey(key, Purpose.COMPONENTS, k)) for k in range(self.n_components)],
+        )
+        bases, ratios, centres, squares = zip(*moved, strict=True)
+        noise = self.draw_noise(summary.counts, np.array(squares), subkey(key, Purpose.CONCENTRATION))
+        weights = self.draw_weights(summary.counts, subkey(key, Purpose.STICKS))
+        return gather(bases, ratios, np.array(centres), noise, weights)
+
+    def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Precisions of the noise, (K,), given sums over rows of squares, those along subspaces times their ratios."""
+        prior = self.priors
+        if prior.shared_noise:
+            counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
+        shapes = prior.noise_shape + 0.5 * counts * self.n_features
+        keys = fold_in_each(key, np.arange(len(shapes)))
+        drawn = [gamma_variate(*of) for of in zip(keys, shapes, strict=True)] / (prior.noise_rate + 0.5 * squares)
+        return np.array(np.broadcast_to(np.maximum(drawn, 1e-300), self.n_components))
+
+    def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Weights given counts, (K,)."""
+        keys = fold_in_each(key, np.arange(len(counts)))
+        logs = np.array([log_gamma_variate(*of) for of in zip(keys, counts + self.priors.weight, strict=True)])
+        weights = np.maximum(np.exp(logs - logs.max()), 1e-300)
+        return weights / weights.sum()
+
+    def _move(self, k: int, summary: ScatterFactors | Members, subspaces: Subspaces, n_sweeps: int, key: np.uint64):
+        """One component's centre and frame, and its sum of squares."""
+        prior, m = self.priors, self.n_features
+        n, noise = int(summary.counts[k]), subspaces.noise[k]
+        basis, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]].copy()
+        at = np.zeros(m)
+        of_centre = at, prior.centre_variance, subkey(key, Purpose.READ)
+        centre = draw_centre(basis, ratios, noise, n, summary.means[k], *of_centre)
+        Y = summary.factor(k, centre)
+        of_prior = prior.log_dimension[k], prior.ratio_shape
+        basis, ratios, along = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.STEP))
+        squares = max(np.einsum("ra,ra->", Y, Y) - (1.0 - ratios) @ along, 0.0)
+        return basis, ratios, centre, squares
+
+    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
+        m = self.n_features
+        if m > _WIDE and len(self.X) < m * self.n_components:
+            return Members.of(self.X, labels, self.n_components)
+        return ScatterFactors(*self.moments(labels, origins))
+
+    # Starts
+
+    @cached_property
+    def beginnings(self) -> list[tuple[np.ndarray, Subspaces]]:
+        """Labels to begin with, and the subspaces nearest to their rows; found once for all chains."""
+        return [(labels, self.fit_subspaces(labels)) for labels in self.starts]
+
+    @cached_property
+    def start_model(self) -> SubspaceModel:
+        """The same with dimensions that are low enough for starts to be compared.
+
+        With many directions a subspace fits whatever rows are dealt to it, and no row moves.
+        """
+        log_dimension = self.priors.log_dimension
+        lowest = np.isfinite(log_dimension).argmax(axis=1).max()
+        highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * self.n_components), lowest)
+        if highest >= log_dimension.shape[1] - 1:
+            return self
+        priors = self.priors._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
+        return SubspaceModel(self.X, priors, self.starts, self.workers, self.n_adapting)
+
+    def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
+        """The subspaces nearest to the rows with these labels, of dimensions by an information criterion."""
+        K, m = self.n_components, self.n_features
+        summary = self._summarise(labels, np.zeros((K, m)))
+        prior = self.priors
+        least = prior.noise_rate / prior.noise_shape
+        overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be all the same
+        fits = [
+            _fit_component(
+                summary.factor(k, summary.means[k]),
+                int(summary.counts[k]),
+                np.isfinite(prior.log_dimension[k]),
+                overall,
+            )
+            for k in range(K)
+        ]
+        cells = summary.counts * float(m)
+        squares = cells * [rest for _, _, rest in fits]
+        if prior.shared_noise:
+            cells, squares = cells.sum(keepdims=True), squares.sum(keepdims=True)
+        variances = (prior.noise_rate + 0.5 * squares) / (prior.noise_shape + 0.5 * cells)
+        variances = np.broadcast_to(variances, K)
+        bases = [basis for basis, _, _ in fits]
+        ratios = [np.clip(v / along, 1e-12, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
+        weights = (summary.counts + 1.0) / (summary.counts + 1.0).sum()
+        return gather(bases, ratios, summary.means, 1.0 / variances, weights)
+
+
+class ScatterFactors(Moments):
+    """Moments, with factors of scatters about any centre."""
+
+    def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
+        """Y, (m, m), with Y'Y the scatter of component k about `centre`."""
+        gap = self.means[k] - centre
+        values, vectors = np.linalg.eigh(self.scatters[k] + self.counts[k] * np.outer(gap, gap))
+        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T)
+
+
+class Members:
+    """Rows of each component, where they are too few for scatters."""
+
+    def __init__(self, X: np.ndarray, rows: list[np.ndarray]):
+        self.X = X
+        self.rows = rows
+        self.counts = np.array([len(of) for of in rows])
+        self.means = np.array([X[of].mean(axis=0) if len(of) else np.zeros(X.shape[1]) for of in rows])
+
+    @classmethod
+    def of(cls, X: np.ndarray, labels: np.ndarray, n_components: int) -> Members:
+        """The rows of each label."""
+        return cls(X, [np.flatnonzero(labels == k) for k in range(n_components)])
+
+    def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
+        """Y, of at least one row, with Y'Y the scatter of component k about `centre`."""
+        rows = self.X[self.rows[k]] - centre
+        return rows if len(rows) else np.zeros((1, self.X.shape[1]))
+
+
+def log_terms(X: np.ndarray, subspaces: Subspaces, workers: Workers, offsets: np.ndarray | None = None) -> np.ndarray:
+    """Log of weight times density of rows, (n, K); with `offsets`, (K,), in place of weights and normalisers."""
+    out = np.empty((len(X), subspaces.n_components))
+    shared = *_seen(subspaces), subspaces.log_offsets() if offsets is None else offsets, out
+    workers.run(fill_log_terms, [(X, a, b, *shared) for a, b in split_range(len(X), _ROWS)])
+    return out
+
+
+def gather(bases, ratios, centres: np.ndarray, noise: np.ndarray, weights: np.ndarray) -> Subspaces:
+    """Components of different dimensions side by side."""
+    dims = np.array([len(basis) for basis in bases])
+    K, m = centres.shape
+    padded, filled = np.zeros((K, max(1, dims.max()), m)), np.ones((K, max(1, dims.max())))
+    for k, d in enumerate(dims):
+        padded[k, :d], filled[k, :d] = bases[k], ratios[k]
+    return Subspaces(padded, dims, filled, centres, noise, weights)
+
+
+def _seen(subspaces: Subspaces) -> tuple[np.ndarray, ...]:
+    return subspaces.bases, subspaces.dims, subspaces.ratios, subspaces.centres, subspaces.noise
+
+
+def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Basis, variances along and across it of n rows with scatter Y'Y, of the allowed dimension with the least BIC."""
+    m, choices = Y.shape[1], np.flatnonzero(allowed)
+    if n == 0:
+        return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
+    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # or there are too few axes
+    values = np.zeros(m)
+    values[: len(singular)] = singular**2 / n
+    values = np.maximum(values, _LEAST_NOISE * overall)
+    rest = np.cumsum(values[::-1])[::-1] / np.arange(m, 0, -1)  # mean variance across the first d axes
+    costs = np.full(m, np.inf)
+    for d in choices[choices <= len(axes)]:
+        n_free = d * m - d * (d - 1) / 2 + m + 1
+        costs[d] = n * (np.log(values[:d]).sum() + (m - d) * np.log(rest[d])) + n_free * np.log(max(n, 2))
+    d = int(costs.argmin())
+    return np.ascontiguousarray(axes[:d]), values[:d], rest[d]

@@ -1,0 +1,98 @@
+"""Priors of a mixture of affine subspaces, checked before any work, on the scale of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .parameters import Priors
+
+_NOISE_FRACTION = 1e-3  # of the mean variance, the rate of noise precisions of few cells
+_PRIOR_SHARE = 1e-3  # of the cells, which the prior of the noise is worth: clusters may lie in fewer dimensions than X
+_PRIOR_NOISE = 1e-2  # of the mean variance, the variance in these
+
+
+def set_priors(estimator: Any, X: np.ndarray) -> Priors:
+    """The priors that an estimator's parameters stand for, given its rows."""
+    location = X.mean(axis=0)
+    with np.errstate(over="ignore"):
+        variance = float(np.mean((X - location) ** 2))
+    if not np.isfinite(variance):
+        raise ValueError("X has values whose squares are not finite: scale its columns first.")
+    rounding = float(np.finfo(np.float64).eps * np.abs(X).max())
+    variance = variance if variance > rounding**2 else 1.0  # rows that are all the same have no scale
+    shared = estimator.noise == "shared"
+    n_cells = X.size if shared else X.size / estimator.n_components
+    shape, rate = _noise_prior(estimator.noise_prior, variance, n_cells)
+    spread = estimator.centre_prior_variance
+    return Priors(
+        log_dimension_prior(estimator, X.shape[1]),
+        location,
+        variance if spread is None else float(spread),
+        shape,
+        rate,
+        float(estimator.ratio_prior),
+        float(estimator.weight_prior),
+        shared,
+    )
+
+
+def log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
+    """Log prior of each component's dimension, (K, largest + 1)."""
+    K, fixed = estimator.n_components, estimator.dimensions
+    if fixed is not None:
+        return _log_fixed(fixed, K, m, estimator.max_dimension)
+    largest = m - 1 if estimator.max_dimension is None else estimator.max_dimension
+    if largest > m - 1:
+        raise ValueError(f"max_dimension={largest} must be less than the number of features, {m}.")
+    prior = 1.0 if estimator.dimension_prior is None else estimator.dimension_prior
+    given = as_numbers(prior)
+    if given.ndim == 0 and np.isfinite(given):
+        logs = -given * np.arange(largest + 1.0)
+    else:
+        if given.shape != (largest + 1,) or not np.isfinite(given).all() or (given < 0).any() or not given.any():
+            raise ValueError(
+                f"dimension_prior must be a number, or {largest + 1} probabilities, of the dimensions 0 to {largest}; "
+                f"got {prior!r}."
+            )
+        allowed = np.flatnonzero(given)
+        if len(allowed) != allowed[-1] - allowed[0] + 1:
+            raise ValueError("dimension_prior must not have zeros between dimensions that are possible.")
+        with np.errstate(divide="ignore"):
+            logs = np.log(given)
+    return np.tile(logs - logsumexp(logs), (K, 1))
+
+
+def _log_fixed(fixed: Any, K: int, m: int, most: int | None) -> np.ndarray:
+    given = as_numbers(fixed)
+    if given.shape not in ((), (K,)) or not np.array_equal(given, np.floor(given)):
+        raise ValueError(f"dimensions must be a whole number or one for each of the {K} components; got {fixed!r}.")
+    if (given < 0).any() or (given > m - 1).any():
+        raise ValueError(f"dimensions must be from 0 to {m - 1}, less than the number of features; got {fixed!r}.")
+    if most is not None and (given > most).any():
+        raise ValueError(f"dimensions={fixed!r} are given and above max_dimension={most}: leave max_dimension out.")
+    each = np.broadcast_to(given.astype(np.int64), K)
+    logs = np.full((K, each.max() + 1), -np.inf)
+    logs[np.arange(K), each] = 0.0
+    return logs
+
+
+def _noise_prior(given: Any, variance: float, n_cells: float) -> tuple[float, float]:
+    """Shape and rate of precisions, each of so many cells."""
+    if given is None:
+        half = 0.5 * _PRIOR_SHARE * n_cells
+        return 1.0 + half, (_NOISE_FRACTION + _PRIOR_NOISE * half) * variance
+    values = as_numbers(given)
+    if values.shape != (2,) or not np.isfinite(values).all() or not (values > 0).all():
+        raise ValueError(f"noise_prior must be two positive numbers, a shape and a rate; got {given!r}.")
+    return float(values[0]), float(values[1])
+
+
+def as_numbers(given: Any) -> np.ndarray:
+    """An array of floats; NaN if none can be made of what is given."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array(np.nan)

@@ -1,0 +1,19 @@
+"""What the fitted attributes of `VonMisesFisherMixture` must satisfy."""
+
+from __future__ import annotations
+
+from ...utils._conditions import FLAG, MOST_COUNTED, Array, Counted, Lacking, Names, Real, Whole, index
+from ...utils._declared import holds
+
+fitted_mixture = holds(
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    mean_directions_=Array("float64", ("n_components", "n_features"), unit=1),
+    concentrations_=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
+    labels_=Lacking(index("n_rows", below="n_components")),
+    converged_=FLAG,
+    n_iter_=Whole(),
+    lower_bound_=Real(),
+    log_likelihood_trace_=Array("float64", (None,)),
+)

@@ -1,0 +1,200 @@
+"""What a fitted mixture of directions says of rows: densities, components, criteria, new rows."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from ...distributions import VonMisesFisher
+from ...sparse.directions import validate_directions
+from ...utils._threads import Workers, split_range
+from ...utils._typing import Ignored, MatrixLike, RandomStateLike
+from .._membership import MembershipTransformer
+from .em import Mixture
+from .kernels import predict_rows
+
+_BLOCK_ROWS = 2048  # of a prediction
+
+
+class DirectionInference(MembershipTransformer):
+    """Methods of an estimator with a fitted mixture of von Mises-Fisher laws; not public.
+
+    It has the constructor parameters named here, and when fitted what is declared below.
+    """
+
+    concentration: float | Literal["shared"] | None
+    n_jobs: int | None
+    weights_: np.ndarray
+    mean_directions_: np.ndarray
+    concentrations_: np.ndarray
+    n_features_in_: int
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The likeliest component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Components; of a row of zeros the one with the largest weight.
+        """
+        return self._read(X).labels
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probabilities of the components given each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1; that of a row of zeros is `weights_`. Below 1e-17 they are 0.
+        """
+        return self._read(X).shares
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Log density of each row's direction relative to the uniform law on the sphere.
+
+        A fit that knows nothing has 0 everywhere. Add ``log_vmf_normalizer(n_features, 0)`` of
+        `skmanifold.distributions` for the density with respect to the sphere's surface.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            In nats; NaN for a row of zeros.
+        """
+        return self._read(X).log_density
+
+    def score(self, X: MatrixLike, y: Ignored = None) -> float:
+        """Mean log density of the rows relative to the uniform law: higher is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`; those of zeros are left out.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per row.
+        """
+        return float(self._known_log_density(X).mean())
+
+    def aic(self, X: MatrixLike) -> float:
+        """Akaike's information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`; those of zeros are left out.
+
+        Returns
+        -------
+        aic : float
+            Of densities relative to the uniform law, which moves all models alike.
+        """
+        log_density = self._known_log_density(X)
+        return float(2.0 * self._n_parameters() - 2.0 * log_density.sum())
+
+    def bic(self, X: MatrixLike) -> float:
+        """Bayesian information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`; those of zeros are left out.
+
+        Returns
+        -------
+        bic : float
+            Of densities relative to the uniform law, which moves all models alike.
+        """
+        log_density = self._known_log_density(X)
+        return float(math.log(len(log_density)) * self._n_parameters() - 2.0 * log_density.sum())
+
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Source of randomness.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Unit vectors.
+        labels : ndarray of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self)
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        rng = check_random_state(random_state)
+        labels = rng.choice(len(self.weights_), n_samples, p=self.weights_)
+        X = np.empty((n_samples, self.n_features_in_))
+        for k in np.unique(labels):
+            law = VonMisesFisher(self.mean_directions_[k], self.concentrations_[k])
+            X[labels == k] = law.sample(int(np.count_nonzero(labels == k)), random_state=rng)
+        return X, labels
+
+    def _read(self, X) -> _Reading:
+        check_is_fitted(self)
+        rows = validate_directions(self, X, reset=False)
+        mixture = Mixture(self.weights_, np.ascontiguousarray(self.mean_directions_.T), self.concentrations_)
+        reading = _Reading(
+            np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64), np.empty((rows.n_rows, len(self.weights_)))
+        )
+        common = (*rows[:3], mixture.directions, mixture.concentrations, mixture.log_peaks(), *reading)
+        with Workers(self.n_jobs) as workers:
+            workers.run(predict_rows, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
+        without = np.diff(rows.indptr) == 0
+        reading.log_density[without] = np.nan
+        reading.labels[without] = np.argmax(self.weights_)
+        reading.shares[without] = self.weights_
+        return reading
+
+    def _known_log_density(self, X) -> np.ndarray:
+        log_density = self.score_samples(X)
+        known = log_density[~np.isnan(log_density)]
+        if not len(known):
+            raise ValueError("All rows of X are zeros, which have no direction.")
+        return known
+
+    def _n_parameters(self) -> int:
+        n_components, n_features = self.mean_directions_.shape
+        n_concentrations: dict[Any, int] = {None: n_components, "shared": 1}
+        return n_components * (n_features - 1) + n_components - 1 + n_concentrations.get(self.concentration, 0)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _Reading(NamedTuple):
+    """What a mixture says of rows."""
+
+    log_density: np.ndarray  # (n_rows,)
+    labels: np.ndarray  # (n_rows,) int64
+    shares: np.ndarray  # (n_rows, K)

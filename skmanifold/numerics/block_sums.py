@@ -1,0 +1,95 @@
+"""Sums over rows that are the same bytes wherever the rows are cut, for threads or for machines.
+
+Rows are summed by fixed blocks, counted from the first row of the whole data set; the sums of blocks are the leaves of
+a fixed binary tree. Whatever range of blocks is at hand is kept as the nodes of that tree which it fills.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..utils._conditions import Array, ListOf, Sizes, Tuple, Whole, refuse
+from ..utils._declared import Held, holds
+
+BLOCK_ROWS = 1024
+_WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
+
+Arrays = tuple[np.ndarray, ...]
+Node = tuple[int, int, Arrays]  # its level, its place in the level, and the sums over its 2**level blocks
+
+
+_ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
+
+
+def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
+    shapes = {tuple(array.shape for array in arrays) for _, _, arrays in sums.nodes}
+    return None if len(shapes) == 1 else "has nodes of different shapes, or none"
+
+
+@holds(_agree, nodes=ListOf(Tuple((Whole(low=_WHOLE), Whole(), _ARRAYS)), kind=tuple))
+class BlockSums(NamedTuple):
+    """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
+
+    Sums of whole numbers are exact in any order: they are one node that belongs nowhere, and merging adds.
+    """
+
+    nodes: tuple[Node, ...]
+
+    @classmethod
+    def of_blocks(cls, first_block: int, arrays: Arrays) -> BlockSums:
+        """From sums by blocks: arrays with a leading axis, whose entry i belongs to block ``first_block + i``."""
+        before: list[Node] = []
+        after: list[Node] = []
+        level, index = 0, first_block
+        while len(arrays[0]):
+            if index % 2:  # its sibling is not at hand
+                before.append((level, index, tuple(array[0] for array in arrays)))
+                arrays, index = tuple(array[1:] for array in arrays), index + 1
+            if len(arrays[0]) % 2:
+                after.append((level, index + len(arrays[0]) - 1, tuple(array[-1] for array in arrays)))
+                arrays = tuple(array[:-1] for array in arrays)
+            arrays = tuple(array[0::2] + array[1::2] for array in arrays)
+            level, index = level + 1, index // 2
+        return cls((*before, *reversed(after)))
+
+    @classmethod
+    def whole(cls, arrays: Arrays) -> BlockSums:
+        """Sums that are exact, or complete."""
+        return cls(((_WHOLE, 0, arrays),))
+
+    def total(self) -> Arrays:
+        """The sums over all blocks at hand."""
+        total = self.nodes[0][2]
+        for _, _, arrays in self.nodes[1:]:
+            total = _add(total, arrays)
+        return total
+
+    def map(self, function) -> BlockSums:
+        """The total, with a function applied to each of its arrays."""
+        return BlockSums.whole(tuple(function(array) for array in self.total()))
+
+
+def merge(left: BlockSums, right: BlockSums) -> BlockSums:
+    """Sums over two ranges, the second right of the first: adjacent ones, or `total` will depend on the cut."""
+    nodes: list[Node] = []
+    for level, index, arrays in (*left.nodes, *right.nodes):
+        while nodes and nodes[-1][0] == level and (level == _WHOLE or (index % 2 and nodes[-1][1] == index - 1)):
+            _, _, before = nodes.pop()
+            arrays = _add(before, arrays)
+            if level != _WHOLE:
+                level, index = level + 1, index // 2
+        nodes.append((level, index, arrays))
+    return BlockSums(tuple(nodes))
+
+
+def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Raise a ValueError unless these are sums of quantities of these shapes, as a file may have had them."""
+    Held(BlockSums)(sums, "sums over rows", {})
+    if any(tuple(array.shape for array in arrays) != shapes for _, _, arrays in sums.nodes):
+        refuse("sums over rows", f"are not of the shapes {shapes}")
+
+
+def _add(left: Arrays, right: Arrays) -> Arrays:
+    return tuple(a + b for a, b in zip(left, right, strict=True))

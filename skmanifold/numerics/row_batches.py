@@ -1,0 +1,16 @@
+"""Rows side by side for kernels: lanes are vectors, while each row's sums over features stay in order."""
+
+from __future__ import annotations
+
+from ..utils._njit import njit
+
+ROW_LANES = 32  # rows at a time: sums need no reassociation
+
+
+@njit(cache=True, nogil=True)
+def load_rows(X, start, stop, out):
+    """Rows of X as columns of `out`, (m, ROW_LANES); lanes beyond them repeat the last."""
+    for lane in range(ROW_LANES):
+        row = min(start + lane, stop - 1)
+        for a in range(X.shape[1]):
+            out[a, lane] = X[row, a]

@@ -1,0 +1,382 @@
+"""Random variates as functions of a key: normals, exponentials, gammas, counts, subsets of rows.
+
+As in `_random`, nothing is drawn in sequence: each draw reads the bits that belong to its key and counter, and where a
+method rejects, it goes on with bits of its own, so that no draw moves another. Gamma and Poisson variates read a whole
+stream and take a key alone, which should serve nothing else; so do binomial and multinomial counts.
+
+All methods are exact up to the rounding of float64, and to uniforms of 52 or 53 bits: events rarer than 1e-16 are lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..utils._njit import njit
+from ._keys import fold_in, random_bits
+
+# The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.
+_TAIL_START = 3.6541528853610088
+_LAYER_MASK = np.uint64(255)
+
+
+def _ziggurat_edges() -> np.ndarray:
+    """Right edge of each layer, and 0 on top; the lowest is as wide as if its tail were part of its rectangle."""
+    height = math.exp(-0.5 * _TAIL_START**2)
+    area = _TAIL_START * height + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL_START / math.sqrt(2.0))
+    edges = [area / height, _TAIL_START]
+    while len(edges) < 256:
+        height += area / edges[-1]
+        edges.append(math.sqrt(-2.0 * math.log(height)))
+    return np.array([*edges, 0.0])
+
+
+_EDGES = _ziggurat_edges()
+_HEIGHTS = np.exp(-0.5 * _EDGES**2)
+
+
+@njit(cache=True, nogil=True)
+def open_uniform(key, counter):
+    """A float64 strictly between 0 and 1, with 52 random bits, symmetric about 1/2: for logarithms."""
+    return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@njit(cache=True, nogil=True)
+def exponential(key, counter):
+    """A standard exponential variate, by inversion; never 0."""
+    return -math.log(open_uniform(key, np.uint64(counter)))
+
+
+# Normals
+
+
+@njit(cache=True, nogil=True)
+def _layer_and_place(bits):
+    """A layer of the ziggurat from the low 8 bits, and a signed place in it from the high 54."""
+    layer = bits & _LAYER_MASK
+    # An odd integer of 54 bits with its sign: exact in float64, symmetric, and never 0.
+    fraction = ((np.int64(bits) >> np.int64(10)) | np.int64(1)) * 2.0**-53
+    return layer, fraction * _EDGES[layer]
+
+
+@njit(cache=True, nogil=True)
+def _normal_by_rejection(bits):
+    """The rest of `normal` for the one draw in 80 that is not inside the layer above, on bits that come of its own."""
+    child = fold_in(bits, 0)
+    counter = 0
+    while True:
+        layer, x = _layer_and_place(bits)
+        if abs(x) < _EDGES[layer + np.uint64(1)]:
+            return x
+        if layer == 0:  # Marsaglia's (1964) tail
+            while True:
+                beyond = exponential(child, counter) / _TAIL_START
+                spare = exponential(child, counter + 1)
+                counter += 2
+                if 2.0 * spare > beyond * beyond:
+                    return math.copysign(_TAIL_START + beyond, x)
+        low, high = _HEIGHTS[layer], _HEIGHTS[layer + np.uint64(1)]
+        if low + open_uniform(child, counter) * (high - low) < math.exp(-0.5 * x * x):
+            return x
+        bits = random_bits(child, np.uint64(counter + 1))
+        counter += 2
+
+
+@njit(cache=True, nogil=True)
+def _normal_from_bits(bits):
+    layer, x = _layer_and_place(bits)
+    if abs(x) < _EDGES[layer + np.uint64(1)]:
+        return x
+    return _normal_by_rejection(bits)
+
+
+@njit(cache=True, nogil=True)
+def normal(key, counter):
+    """A standard normal variate, by the ziggurat (Marsaglia and Tsang, 2000; Doornik, 2005)."""
+    return _normal_from_bits(random_bits(key, np.uint64(counter)))
+
+
+@njit(cache=True, nogil=True)
+def fill_normal(keys, purpose, out):
+    """Fill row c of `out`, (n_chains, n), with the normals of counters 0, 1, ... of ``fold_in(keys[c], purpose)``."""
+    for chain in range(out.shape[0]):
+        key = fold_in(keys[chain], purpose)
+        for i in range(out.shape[1]):
+            out[chain, i] = normal(key, i)
+
+
+@njit(cache=True, nogil=True)
+def fold_keys(keys, value, out):
+    """Set ``out[c] = fold_in(keys[c], value)``; `out` may be `keys`."""
+    for chain in range(len(keys)):
+        out[chain] = fold_in(keys[chain], value)
+
+
+# Gammas
+
+
+@njit(cache=True, nogil=True)
+def _log1p_beyond_cubic(t):
+    """log(1 + t) - (t - t^2/2 + t^3/3), without cancellation at small t."""
+    if abs(t) < 0.01:
+        square = t * t
+        return -square * square * (1 / 4 - t * (1 / 5 - t * (1 / 6 - t * (1 / 7 - t / 8))))
+    return math.log1p(t) - t * (1.0 - t * (1 / 2 - t / 3))
+
+
+@njit(cache=True, nogil=True)
+def _gamma_from_one(key, child, shape):
+    """A Ga(shape, 1) variate, shape >= 1: Marsaglia and Tsang (2000), d (1 + t)^3 with t normal but for rejection."""
+    d = shape - 1 / 3
+    scale = 1.0 / math.sqrt(9.0 * d)
+    counter = 0
+    while True:
+        x = normal(key, counter)
+        counter += 1
+        t = scale * x
+        if t <= -1.0:
+            continue
+        u = open_uniform(child, counter)
+        square = x * x
+        # They write x^2/2 + d (1 - v + log v), v = (1 + t)^3; its terms to t^3 cancel, and would drown it at large d.
+        if u < 1.0 - 0.0331 * square * square or math.log(u) < 3.0 * d * _log1p_beyond_cubic(t):
+            root = 1.0 + t
+            return d * (root * root * root)
+
+
+@njit(cache=True, nogil=True)
+def log_gamma_variate(key, shape):
+    """The logarithm of a Ga(shape, 1) variate, for shapes from 1e-300 to 1e12.
+
+    A shape below 1 is raised by 1 and log(U) / shape added (Marsaglia and Tsang, 2000), which stays finite where the
+    variate itself would underflow.
+    """
+    child = fold_in(key, 0)
+    if shape >= 1.0:
+        return math.log(_gamma_from_one(key, child, shape))
+    return math.log(_gamma_from_one(key, child, shape + 1.0)) - exponential(child, 0) / shape
+
+
+@njit(cache=True, nogil=True)
+def gamma_variate(key, shape):
+    """A Ga(shape, 1) variate: what `log_gamma_variate` is the logarithm of. At small shapes it underflows to 0."""
+    child = fold_in(key, 0)
+    if shape >= 1.0:
+        return _gamma_from_one(key, child, shape)
+    return _gamma_from_one(key, child, shape + 1.0) * math.exp(-exponential(child, 0) / shape)
+
+
+# Poisson counts
+
+_MAX_MEAN = 2.0**52  # beyond, float64 has not every whole number around the mean
+_N_FACTORIALS = 16
+_LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(_N_FACTORIALS)])
+
+
+@njit(cache=True, nogil=True)
+def _log_poisson(k, mean):
+    """Log of the Poisson probability of `k` times sqrt(2 pi max(k, 1)).
+
+    Loader (2000): Stirling's series and a deviance of k from the mean. The plain k log(mean) - mean - log(k!) loses
+    log10(mean) digits, all of them at 1e15.
+    """
+    if k < _N_FACTORIALS:
+        return k * math.log(mean) - mean - _LOG_FACTORIALS[int(k)] + 0.5 * math.log(2.0 * math.pi * max(k, 1.0))
+    excess = (k - mean) / mean
+    deviance = excess * excess * (1 / 2 - excess * (1 / 6 - excess / 3)) + (1.0 + excess) * _log1p_beyond_cubic(excess)
+    r = 1.0 / k
+    return -mean * deviance - r * (1 / 12 - r * r * (1 / 360 - r * r / 1260))
+
+
+@njit(cache=True, nogil=True)
+def _poisson_by_inversion(key, mean):
+    u = open_uniform(key, 0)
+    p = math.exp(-mean)
+    k = 0.0
+    while u > p and k < 64.0:  # at means below 10 only rounding could take it there
+        u -= p
+        k += 1.0
+        p *= mean / k
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _poisson_by_rejection(key, mean):
+    """Transformed rejection with squeeze, PTRS of Hörmann (1993), for means of 10 and more."""
+    b = 0.931 + 2.53 * math.sqrt(mean)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    sure = 0.9277 - 3.6224 / (b - 2.0)
+    counter = 0
+    while True:
+        u = open_uniform(key, counter) - 0.5
+        v = open_uniform(key, counter + 1)
+        counter += 2
+        room = 0.5 - abs(u)
+        k = np.floor((2.0 * a / room + b) * u + mean + 0.43)  # math.floor would make an int64 of it
+        if room >= 0.07 and v <= sure:
+            return k
+        if k < 0.0 or (room < 0.013 and v > room):
+            continue
+        hat = v * inverse_alpha / (a / (room * room) + b)
+        if math.log(hat * math.sqrt(2.0 * math.pi * max(k, 1.0))) <= _log_poisson(k, mean):
+            return k
+
+
+@njit(cache=True, nogil=True)
+def poisson(key, mean):
+    """A Poisson variate as a whole float64; nan for a mean that is not in [0, 2^52]."""
+    if not 0.0 <= mean <= _MAX_MEAN:
+        return np.nan
+    if mean < 10.0:
+        return _poisson_by_inversion(key, mean)
+    return _poisson_by_rejection(key, mean)
+
+
+# Binomial and multinomial counts
+
+
+@njit(cache=True, nogil=True)
+def _log_binomial(k, n, p):
+    """Log of the binomial probability of `k`, up to a constant that depends on n alone.
+
+    A binomial is two Poisson variates given their sum, so that Loader's (2000) series serves it too.
+    """
+    rest = n - k
+    log_spread = math.log(max(k, 1.0)) + math.log(max(rest, 1.0))
+    return _log_poisson(k, n * p) + _log_poisson(rest, n * (1.0 - p)) - 0.5 * log_spread
+
+
+@njit(cache=True, nogil=True)
+def _binomial_by_inversion(key, n, p):
+    u = open_uniform(key, 0)
+    odds = p / (1.0 - p)
+    mass = math.exp(n * math.log1p(-p))
+    k = 0.0
+    while u > mass and k < n and k < 64.0:  # at means below 10 only rounding could take it there
+        u -= mass
+        k += 1.0
+        mass *= odds * ((n - k + 1.0) / k)
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _binomial_by_rejection(key, n, p):
+    """Transformed rejection with squeeze, BTRS of Hörmann (1993), for p up to 1/2 and means of 10 and more."""
+    deviation = math.sqrt(n * p * (1.0 - p))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    alpha = (2.83 + 5.1 / b) * deviation
+    sure = 0.92 - 4.2 / b
+    counter = 0
+    while True:
+        u = open_uniform(key, counter) - 0.5
+        v = open_uniform(key, counter + 1)
+        counter += 2
+        room = 0.5 - abs(u)
+        k = np.floor((2.0 * a / room + b) * u + n * p + 0.5)
+        if room >= 0.07 and v <= sure:
+            return k
+        if k < 0.0 or k > n:
+            continue
+        hat = v * alpha / (a / (room * room) + b)
+        if math.log(hat) <= _log_binomial(k, n, p) - _log_binomial(np.floor((n + 1.0) * p), n, p):
+            return k
+
+
+@njit(cache=True, nogil=True)
+def binomial(key, n, p):
+    """A binomial variate of `n` trials, up to 2^52, as a whole float64; 0 if p is nan or not positive, n if it is 1."""
+    if not p > 0.0:
+        return 0.0
+    if p >= 1.0:
+        return float(n)
+    small = min(p, 1.0 - p)
+    k = _binomial_by_inversion(key, n, small) if n * small < 10.0 else _binomial_by_rejection(key, n, small)
+    return k if small == p else n - k
+
+
+@njit(cache=True, nogil=True)
+def multinomial(key, n, weights, tails, out):
+    """Set the first of `out` to how many of `n` fall to each weight; `tails` becomes the sums of it and all behind it.
+
+    Conditional binomials in the order of the weights: the first of n, the next of what is left, and so on. All
+    weights must be finite and not negative, and one of them positive; otherwise the last takes what is left.
+    """
+    last = len(weights) - 1
+    tails[last] = weights[last]
+    for k in range(last - 1, -1, -1):
+        tails[k] = tails[k + 1] + weights[k]  # never below weights[k]: no probability exceeds 1
+    left = np.int64(n)
+    for k in range(last):
+        taken = np.int64(0)
+        if left > 0 and weights[k] > 0.0:
+            taken = np.int64(binomial(fold_in(key, k), left, weights[k] / tails[k]))
+        out[k] = taken
+        left -= taken
+    out[last] = left
+
+
+# Subsets
+
+
+@njit(cache=True, nogil=True)
+def _below(bits, bound):
+    """A uniform integer in [0, bound) made of 64 random bits, and of their child where these cannot be shared out."""
+    remainder = bits % bound
+    while bits - remainder > ~bound + np.uint64(1):  # in the last, incomplete run of `bound` integers
+        bits = fold_in(bits, 0)
+        remainder = bits % bound
+    return remainder
+
+
+@njit(cache=True, nogil=True)
+def _insert(slots, row):
+    """Put `row` into a hash table with linear probing (-1: free); False if it was there.
+
+    The rows come at random, so that their low bits are as good as a hash; and without collisions where they are dense.
+    """
+    mask = len(slots) - 1
+    slot = row & mask
+    while slots[slot] >= 0:
+        if slots[slot] == row:
+            return False
+        slot = (slot + 1) & mask
+    slots[slot] = row
+    return True
+
+
+@njit(cache=True, nogil=True)
+def sample_rows(keys, purpose, n_samples, out):
+    """Fill each row of `out`, (n_chains, n) int64, with n distinct rows of ``range(n_samples)``, from its chain's key.
+
+    Every subset is equally likely: Floyd's algorithm (Bentley and Floyd, 1987), in time and memory O(n). Its order is
+    not random: place i holds a row up to ``n_samples - n + i``, and that one more often than others.
+    """
+    n = out.shape[1]
+    if n > n_samples:
+        raise ValueError("a subset cannot have more rows than there are.")
+    size = 2
+    while size < 2 * n:
+        size *= 2
+    slots = np.empty(size, np.int64)
+    for chain in range(out.shape[0]):
+        key = fold_in(keys[chain], purpose)
+        slots[:] = -1
+        for i in range(n):
+            last = np.int64(n_samples - n + i)
+            row = np.int64(_below(random_bits(key, np.uint64(i)), np.uint64(last + 1)))
+            if not _insert(slots, row):
+                row = last
+                _insert(slots, row)
+            out[chain, i] = row
+
+
+@njit(cache=True, nogil=True)
+def fill_log_gamma_variates(key, shapes, out):
+    """Logs of gamma variates of rate one; each cell of a matrix has a key of its own."""
+    for i in range(shapes.shape[0]):
+        of_row = fold_in(key, i)
+        for k in range(shapes.shape[1]):
+            out[i, k] = log_gamma_variate(fold_in(of_row, k), shapes[i, k])

@@ -1,0 +1,399 @@
+"""A matrix of Cox-Ingersoll-Ross processes whose rows are caught up only when they are read.
+
+Cell (v, k) moves by the exact transition of `SCIR`: a gamma of shape prior_vk plus counts. Minibatches count in few
+rows, and transitions of one shape over two times are one transition over their sum. So a row stays as it was last read,
+with the step that its last counts decided still to be made, until it is read again: one transition a cell and read, a
+second one for cells with counts. A row that was never read has the stationary law of its prior. Given the counts, the
+rows read have exactly the joint law that they have where all rows move at every step.
+
+The sum of a column would need every row. In its place stands its expectation given all that was read: what a read finds
+beyond the row's own expectation is added, and between reads the total moves as expectations do.
+
+With *lasting* counts (the full counts of a row, kept up to date) a row's shape holds until its counts are changed: its
+pending step is infinitely long.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammainc, gammaincc, gammaln
+
+from ...utils._conditions import MOST_COUNTED, Array, Sizes, Whole
+from ...utils._declared import Held, holds
+from ...utils._njit import njit
+from ...utils._threads import Workers, split_range
+from ...utils._typing import ArrayLike
+from .cir_kernels import N_LAYERS, fill_expected, merge_blocks, read_blocks
+
+_BLOCK_ROWS = 64  # whose sums are added up by one owner
+_TASK_CELLS = 100_000  # about a millisecond
+_MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # logarithms of draws fit float32
+_MIN_POOL = 4096
+_MOST_LOG = 64.0  # of gammas of any prior and count
+
+
+@holds(
+    levels=Array("float64", (2, 3), infinite=True),
+    edges=Array("float64", (2, N_LAYERS + 1, 2), nan=True, infinite=True),
+    heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
+)
+class GammaTables(NamedTuple):
+    """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` says what they hold."""
+
+    levels: np.ndarray  # (2, 3): shape, its logarithm, share of the left tail in both
+    edges: np.ndarray  # (2, N_LAYERS + 1, 2)
+    heights: np.ndarray  # (2, N_LAYERS + 1)
+
+
+def _strides_agree(prior: RowPrior, sizes: Sizes) -> str | None:
+    last = (sizes["n_features"] - 1) * prior.word_step + (sizes["n_components"] - 1) * prior.topic_step
+    return None if last < len(prior.values) else "has steps that lead beyond its values"
+
+
+@holds(
+    _strides_agree,
+    values=Array("float64", (None,), low=_MIN_PRIOR, high=_MAX_PRIOR),
+    word_step=Whole(),
+    topic_step=Whole(),
+    totals=Array("float64", ("n_components",), above=0),
+    gammas=Held(GammaTables),
+)
+class RowPrior(NamedTuple):
+    """The shapes of cells without counts: ``values[v * word_step + k * topic_step]``."""
+
+    values: np.ndarray  # flat, float64
+    word_step: int
+    topic_step: int
+    totals: np.ndarray  # (K,) sums over rows
+    gammas: GammaTables  # of the commonest value
+
+
+def _rows_agree(rows: LazyRows, sizes: Sizes) -> str | None:
+    if not rows.pool_end[0] <= len(rows.pool_topics) or (rows.start + rows.length > rows.pool_end[0]).any():
+        return "has lists that reach beyond the pool"
+    return "has rows that were read in the future" if (rows.read_time > rows.clock[0]).any() else None
+
+
+@holds(
+    _rows_agree,
+    log_theta=Array("float32", ("n_features", "n_components"), high=_MOST_LOG),
+    read_time=Array("float64", ("n_features",), low=0, nan=True),
+    step=Array("float64", ("n_features",), low=0, infinite=True),
+    start=Array("int64", ("n_features",), low=0, high=MOST_COUNTED),
+    length=Array("int32", ("n_features",), low=0),
+    pool_topics=Array("uint16", ("n_pool",), below="n_components"),
+    pool_counts=Array("float64", ("n_pool",), low=0, high=MOST_COUNTED),
+    pool_end=Array("int64", (1,), low=0),
+    totals=Array("float64", ("n_components",), high=MOST_COUNTED),
+    count_totals=Array("float64", ("n_components",), high=MOST_COUNTED),
+    clock=Array("float64", (1,), low=0),
+)
+class LazyRows(NamedTuple):
+    """All that moves. Functions return a new one, and may reuse the arrays of the one they were given."""
+
+    log_theta: np.ndarray  # (V, K) float32, at `read_time`; pages of rows never read are never touched
+    read_time: np.ndarray  # (V,) float64; nan: never
+    step: np.ndarray  # (V,) float64: for how long from then on the row's counts hold; inf: lasting
+    start: np.ndarray  # (V,) int64: where the row's counts stand in the pool
+    length: np.ndarray  # (V,) int32
+    pool_topics: np.ndarray  # uint16; lists are appended, and the live ones copied to a new pool when it is full
+    pool_counts: np.ndarray  # float64: lasting counts may pass 2^24
+    pool_end: np.ndarray  # (1,) int64
+    totals: np.ndarray  # (K,) float64: E[sum of the column at `clock` | all that was read]
+    count_totals: np.ndarray  # (K,) float64: column sums of lasting counts
+    clock: np.ndarray  # (1,) float64
+
+
+def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: int, n_columns: int) -> RowPrior:
+    """A prior from a flat array and its steps, as `TopicPrior.strides` gives them."""
+    values = np.ascontiguousarray(values, np.float64)
+    if not (values.min() >= _MIN_PRIOR and values.max() <= _MAX_PRIOR):
+        raise ValueError(f"priors must lie between {_MIN_PRIOR:g} and {_MAX_PRIOR:g}.")
+    size = values.itemsize
+    full = np.lib.stride_tricks.as_strided(
+        values, (n_rows, n_columns), (word_step * size, topic_step * size), writeable=False
+    )
+    if word_step and topic_step:
+        totals = full.sum(axis=0)
+    else:  # of a prior by words all columns have one sum, of one by columns or none each row is the same
+        totals = np.full(n_columns, full[:, 0].sum()) if word_step else n_rows * full[0]
+    found, how_often = np.unique(values[:: max(1, len(values) // 10_000)], return_counts=True)
+    return RowPrior(values, word_step, topic_step, totals, gamma_tables(float(found[np.argmax(how_often)])))
+
+
+@njit(cache=True, nogil=True)
+def _edges_at(shape, log_height):
+    """Where the density falls to a height, left and right: roots of expm1(z) - z = q, by Newton from outside them."""
+    q = -log_height / shape
+    reach = math.sqrt(2.0 * q)
+    left, right = -(q + reach), math.log1p(q + reach)
+    for _ in range(64):
+        step = (math.expm1(left) - left - q) / math.expm1(left)
+        left -= step
+        if abs(step) <= 1e-15 * abs(left):
+            break
+    for _ in range(64):
+        step = (math.expm1(right) - right - q) / math.expm1(right)
+        right -= step
+        if abs(step) <= 1e-15 * abs(right):
+            break
+    return left, right
+
+
+@njit(cache=True, nogil=True)
+def _stack_layers(shape, log_lowest, area, edges, heights):
+    """Pile layers of equal area on the lowest; returns how high they reach, inf if the mode comes before the last.
+
+    Row i of `edges`: left and right edge of layer i. The lowest is as wide as if the tails were part of its rectangle.
+    What lies within the edges of the next layer is surely under the density.
+    """
+    left, right = _edges_at(shape, log_lowest)
+    height = math.exp(log_lowest)
+    edges[0, 0], edges[0, 1] = left, left + area / height
+    heights[0] = 0.0
+    for layer in range(1, N_LAYERS):
+        edges[layer, 0], edges[layer, 1] = left, right
+        heights[layer] = height
+        height += area / (right - left)
+        if height < 1.0:
+            left, right = _edges_at(shape, math.log(height))
+        elif layer < N_LAYERS - 1:
+            return np.inf
+    edges[N_LAYERS, 0], edges[N_LAYERS, 1] = 1.0, -1.0  # nothing is sure under the mode
+    heights[N_LAYERS] = height
+    return height
+
+
+@lru_cache(maxsize=8)
+def gamma_tables(shape: float) -> GammaTables:
+    """Ziggurats for a shape and the one 1/2 above it."""
+    levels = np.empty((2, 3))
+    edges, heights = np.empty((2, N_LAYERS + 1, 2)), np.empty((2, N_LAYERS + 1))
+    for level in (0, 1):
+        a = shape + 0.5 * level
+        low, high = -16.0, -3.0  # logarithm of the lowest height: the least from which the layers reach the mode
+        while high - low > 1e-4:
+            middle = 0.5 * (low + high)
+            if _stack_layers(a, middle, _lowest_area(a, middle)[0], edges[level], heights[level]) < 1.0:
+                low = middle
+            else:
+                high = middle
+        area, left_share = _lowest_area(a, high)
+        _stack_layers(a, high, area, edges[level], heights[level])
+        levels[level] = a, np.log(a), left_share
+    return GammaTables(levels, edges, heights)
+
+
+def _lowest_area(shape: float, log_height: float) -> tuple[float, float]:
+    """Area of the lowest layer, tails included, and the left tail's share of both tails."""
+    left, right = _edges_at(shape, log_height)
+    if shape < 1000:
+        whole = np.exp(shape + gammaln(shape) - shape * np.log(shape))
+    else:  # Stirling's series, where the terms above would cancel
+        whole = np.sqrt(2 * np.pi / shape) * np.exp((1 / 12 - 1 / (360 * shape**2)) / shape)
+    if left > -40:
+        left_tail = whole * gammainc(shape, shape * np.exp(left))
+    else:  # an exponential, where the argument above would underflow
+        left_tail = np.exp(shape * (left + 1.0)) / shape
+    tails = left_tail + whole * gammaincc(shape, shape * np.exp(right))
+    return np.exp(log_height) * (right - left) + tails, left_tail / tails
+
+
+def new_rows(n_rows: int, n_columns: int, prior: RowPrior) -> LazyRows:
+    """Rows in the stationary law of their prior, none of them read."""
+    pool_size = max(_MIN_POOL, n_rows)
+    return LazyRows(
+        np.zeros((n_rows, n_columns), np.float32),
+        np.full(n_rows, np.nan),
+        np.zeros(n_rows),
+        np.zeros(n_rows, np.int64),
+        np.zeros(n_rows, np.int32),
+        np.zeros(pool_size, np.uint16),
+        np.zeros(pool_size),
+        np.zeros(1, np.int64),
+        np.array(prior.totals),
+        np.zeros(n_columns),
+        np.zeros(1),
+    )
+
+
+def read_rows(
+    rows: LazyRows, words: np.ndarray, prior: RowPrior, key: np.uint64, *, lasting: bool, workers: Workers
+) -> LazyRows:
+    """Draw the rows `words` (ascending, distinct) as of now; `key` must be new at every read.
+
+    Their pending counts are spent, lasting ones kept.
+    """
+    n_rows, n_columns = rows.log_theta.shape
+    n_blocks = -(-len(words) // _BLOCK_ROWS)
+    sums = np.empty((2, n_blocks, n_columns))
+    shared = (words, rows.clock[0], key, *_what_moves(rows), *_strides(prior), *prior.gammas, *sums)
+    tasks = split_range(n_blocks, max(1, _TASK_CELLS // (_BLOCK_ROWS * n_columns)))
+    workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, *shared) for blocks in tasks])
+    if len(words) == n_rows:
+        rows.totals[:] = 0.0  # all in sight: what rounding left behind is dropped
+        sums[0] = sums[1]
+    merge_blocks(*sums, rows.totals)
+    if not lasting:
+        rows.length[words] = 0
+    return rows
+
+
+def add_counts(
+    rows: LazyRows,
+    words: np.ndarray,
+    counts: Any,
+    h: float,
+    prior: RowPrior,
+    *,
+    scale: float,
+    lasting: bool,
+) -> LazyRows:
+    """Let time `h` pass, with `counts` for rows that were just read.
+
+    Parameters
+    ----------
+    rows : LazyRows
+    words : ndarray of int32
+        Rows, ascending and distinct.
+    counts : TopicCounts
+        Of these rows only: list i, from ``indptr[i]`` on, belongs to ``words[i]``. A topic stands once in a list.
+    h : float
+        Positive; may differ from step to step.
+    prior : RowPrior
+    scale : float
+        What the counts are multiplied by.
+    lasting : bool
+        False: the counts hold for this step, which stays pending. True: they are changes, of either sign, of the counts
+        that hold until they are changed again.
+
+    Returns
+    -------
+    LazyRows
+    """
+    clock = rows.clock[0]
+    if not 0 < h < np.inf:
+        raise ValueError(f"a step must be positive and finite; got {h}.")
+    if not np.array_equal(rows.read_time[words], np.full(len(words), clock)):
+        raise ValueError("counts are for rows that were read just before.")
+    if len(counts.indptr) != len(words) + 1:
+        raise ValueError("counts must have one list for each of the words.")
+    needed = len(counts.topics) + (int(rows.length[words].sum()) if lasting else 0)
+    rows = _make_room(rows, needed)
+    start, length = np.empty(len(words), np.int64), np.empty(len(words), np.int32)
+    sums = np.empty(len(rows.totals))
+    lists = (counts.indptr, counts.topics, counts.counts, float(scale), rows.pool_end[0])
+    pool = (rows.pool_topics, rows.pool_counts, start, length, sums)
+    if lasting:
+        end = _append_changed_lists(words, *lists, rows.start, rows.length, *pool)
+    else:
+        end = _append_lists(*lists, *pool)
+    if end < 0:
+        raise ValueError("counts must not be negative.")
+    rows.pool_end[0] = end
+    rows.start[words], rows.length[words], rows.step[words] = start, length, np.inf if lasting else h
+    if lasting:
+        rows.count_totals[:] += sums
+        sums = rows.count_totals
+    rest_point = prior.totals + sums
+    rows.totals[:] = rest_point + (rows.totals - rest_point) * np.exp(-h)
+    rows.clock[0] = clock + h
+    return rows
+
+
+def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.ndarray:
+    """Expectations now of the rows from `start` to `stop`, given all that was read; nothing changes."""
+    out = np.empty((stop - start, rows.log_theta.shape[1]))
+    fill_expected(start, rows.clock[0], *_what_moves(rows), *_strides(prior), out)
+    return out
+
+
+def _what_moves(rows: LazyRows) -> tuple:
+    return rows.log_theta, rows.read_time, rows.step, rows.start, rows.length, rows.pool_topics, rows.pool_counts
+
+
+def _strides(prior: RowPrior) -> tuple:
+    return prior.values, prior.word_step, prior.topic_step
+
+
+def _make_room(rows: LazyRows, needed: int) -> LazyRows:
+    """Rows whose pool takes `needed` more entries: the live lists in a new one if need be, at most half full."""
+    size = len(rows.pool_topics)
+    if rows.pool_end[0] + needed <= size:
+        return rows
+    n_live = int(rows.length.sum(dtype=np.int64))
+    size = max(size, 2 * (n_live + needed))
+    start, topics, values = np.empty_like(rows.start), np.zeros(size, np.uint16), np.zeros(size)
+    end = _copy_lists(rows.start, rows.length, rows.pool_topics, rows.pool_counts, start, topics, values)
+    return rows._replace(start=start, pool_topics=topics, pool_counts=values, pool_end=np.array([end]))
+
+
+# Lists of counts in the pool
+
+
+@njit(cache=True, nogil=True)
+def _append_lists(indptr, topics, counts, scale, end, pool_topics, pool_counts, out_start, out_length, sums):
+    """Write lists behind the pool's `end`, without zeros, and their column sums; the new end, -1 if one is negative."""
+    sums[:] = 0.0
+    for i in range(len(indptr) - 1):
+        out_start[i] = end
+        for j in range(indptr[i], indptr[i + 1]):
+            count = scale * counts[j]
+            if not count >= 0.0:
+                return -1
+            if count > 0.0:
+                pool_topics[end], pool_counts[end] = topics[j], count
+                sums[np.int64(topics[j])] += count
+                end += 1
+        out_length[i] = end - out_start[i]
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _append_changed_lists(
+    words, indptr, topics, changes, scale, end, start, length, pool_topics, pool_counts, out_start, out_length, sums
+):
+    """Write each word's list plus its changes behind the pool's `end`; `sums` are of changes. As `_append_lists`."""
+    place = np.full(len(sums), -1, np.int64)
+    sums[:] = 0.0
+    for i in range(len(words)):
+        v, begin = words[i], end
+        for j in range(start[v], start[v] + length[v]):
+            place[np.int64(pool_topics[j])] = end
+            pool_topics[end], pool_counts[end] = pool_topics[j], pool_counts[j]
+            end += 1
+        for j in range(indptr[i], indptr[i + 1]):
+            k, change = np.int64(topics[j]), scale * changes[j]
+            sums[k] += change
+            if place[k] < 0:
+                place[k] = end
+                pool_topics[end], pool_counts[end] = topics[j], change
+                end += 1
+            else:
+                pool_counts[place[k]] += change
+        stop, end = end, begin
+        for j in range(begin, stop):
+            place[np.int64(pool_topics[j])] = -1
+            if not pool_counts[j] >= 0.0:
+                return -1
+            if pool_counts[j] > 0.0:
+                pool_topics[end], pool_counts[end] = pool_topics[j], pool_counts[j]
+                end += 1
+        out_start[i], out_length[i] = begin, end - begin
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _copy_lists(start, length, pool_topics, pool_counts, out_start, out_topics, out_counts):
+    """Copy the live lists to the front of another pool; returns its end."""
+    end = 0
+    for v in range(len(start)):
+        out_start[v] = end
+        for j in range(start[v], start[v] + length[v]):
+            out_topics[end], out_counts[end] = pool_topics[j], pool_counts[j]
+            end += 1
+    return end

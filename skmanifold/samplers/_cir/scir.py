@@ -1,0 +1,263 @@
+"""Samplers whose transitions are drawn exactly, whatever the step size: of gammas, Dirichlet rows and log-normals."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...manifolds import PositiveOrthant, Simplex
+from ...models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
+from ...random._keys import Purpose, fold_in
+from ...random._variates import fill_normal, fold_keys, log_gamma_variate, poisson
+from ...utils._njit import njit
+from ...utils._protocol_check import offers
+from ...utils._sklearn import Interval, StrOptions
+from ...utils._typing import ArrayLike
+from .._base import State
+from .._density.base import ManifoldSampler, NonFiniteError, step_keys
+from .._density.recipe import Recipe
+from .._schedule import PolynomialDecay, StepSize, step_size_at
+from .scir_by_rows import begin_rows, step_rows
+
+_START = Purpose.START
+
+
+class _ExactSampler(ManifoldSampler):
+    _parameter_constraints: ClassVar[dict] = {
+        "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable]
+    }
+
+    def __init__(self, step_size: StepSize = 0.5) -> None:
+        self.step_size = step_size
+
+    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+        """The logarithm of the position, ``log_position``, which does not underflow."""
+        if not isinstance(model.manifold, Simplex):
+            return {"log_position": state.latents}
+        log_position = np.empty_like(state.latents)
+        _normalize_log_rows(_rows(state.latents), _rows(log_position))
+        return {"log_position": log_position}
+
+
+class SCIR(_ExactSampler):
+    r"""Stochastic Cox-Ingersoll-Ross process: gammas and Dirichlet rows without discretisation error.
+
+    With :math:`\hat a` the shapes (prior plus an unbiased estimate of counts), each coordinate moves by the exact
+    transition of :math:`d\theta = (\hat a - \theta) dt + \sqrt{2 \theta} dW` over time h ([1]_, eqs. 3.1 and 3.2),
+
+    .. math:: \theta' = \frac{1 - e^{-h}}{2} W, \qquad
+        W \sim \chi'^2\left(2 \hat a, \frac{2 \theta e^{-h}}{1 - e^{-h}}\right),
+
+    drawn as a gamma of shape :math:`\hat a` + Poisson, in log space: shapes of 1e-4 lose nothing. On a simplex,
+    :math:`\omega = \theta / \sum \theta` by rows. With exact counts any step size is exact. With minibatches
+    :math:`E \theta` is, and the variance is :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta),
+    Q = 0 and H = -log Ga(theta; a, 1).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.5
+        h, time of the process, as in [1]_.
+    lazy : bool, default=True
+        Targets with counts by rows (`HasRowCounts`, such as topic models) only: draw a row when a minibatch reads it,
+        by one transition over all the time since it was read last. The law of each coordinate is exact; the columns'
+        sums that normalise them are expectations given what was read. False draws all rows at every step, at a cost
+        that grows with their number, and has no such approximation.
+    control_variate : {"stored"} or None, default=None
+        Targets with counts by rows only. "stored" keeps the assignments of all data, so that each step has the
+        counts of all and not scaled ones of the minibatch: nothing inflates the variance. With ``lazy=False`` the
+        stationary law is the posterior for any step size; else up to a term of the order of one over a column's
+        count. Not for streams.
+
+    Notes
+    -----
+    ``State.latents`` is the logarithm of theta, from which the position is made.
+
+    References
+    ----------
+    .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018.
+    """
+
+    short_name = "scir"
+    requires = (HasCounts,)
+    _parameter_constraints: ClassVar[dict] = {
+        **_ExactSampler._parameter_constraints,
+        "lazy": ["boolean"],
+        "control_variate": [None, StrOptions({"stored"})],
+    }
+
+    def __init__(
+        self, step_size: StepSize = 0.5, lazy: bool = True, control_variate: Literal["stored"] | None = None
+    ) -> None:
+        self.step_size = step_size
+        self.lazy = lazy
+        self.control_variate = control_variate
+
+    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
+        """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
+        if offers(model, HasRowCounts) and position is None:
+            self._validate_params()
+            return begin_rows(self, model, np.atleast_1d(np.asarray(key, dtype=np.uint64)))
+        if self.control_variate is not None:
+            raise IncompatibleError(
+                f"SCIR with control_variate={self.control_variate!r} needs counts by rows, which "
+                f"{type(model).__name__} does not offer."
+            )
+        return super().init(model, key, position)
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        if not isinstance(model.manifold, (PositiveOrthant, Simplex)):
+            raise IncompatibleError(f"SCIR moves on a positive orthant or a simplex, not on {model.manifold!r}.")
+        with np.errstate(divide="ignore"):
+            log_theta = np.log(position)
+        if isinstance(model.manifold, Simplex):  # a row's sum is the gamma that belongs to it
+            shapes = _shapes(self, model, State(position, keys), keys)
+            _scale_rows(keys, shapes.sum(axis=-1).reshape(len(keys), -1), _rows(log_theta))
+        return State(position, step_keys(keys), latents=log_theta)
+
+    def step(self, model: Any, state: State) -> State:
+        """One transition of every coordinate, or of every row that is read."""
+        if state.memory is not None:
+            return step_rows(self, model, state)
+        h = step_size_at(self.step_size, state.n_steps)
+        keys = np.empty_like(state.key)
+        fold_keys(state.key, state.n_steps, keys)
+        shapes = _shapes(self, model, state, keys)
+        n_chains, log_theta = len(keys), state.latents
+        _step_cir(keys, h, shapes.reshape(n_chains, -1), log_theta.reshape(n_chains, -1))
+        if isinstance(model.manifold, Simplex):
+            _normalize_rows(_rows(log_theta), _rows(state.position))
+        else:
+            np.exp(log_theta, out=state.position)
+        return state.counted()
+
+    def recipe(self, model: HasCounts) -> Recipe:
+        """D, Q and H of the process on a positive orthant, for `check_recipe`."""
+        if not isinstance(model.manifold, PositiveOrthant):
+            raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
+        size = model.manifold.size
+        return Recipe(np.diag, np.zeros((size, size)))
+
+
+class GeometricBrownian(_ExactSampler):
+    r"""Log-normal coordinates by the exact transition of the mean-reverting geometric Brownian motion.
+
+    The logarithm :math:`y = \log \theta` follows :math:`dy = (\hat\mu - y) dt + \sqrt{2} \sigma dW`, over time h
+
+    .. math:: y' = \hat\mu + e^{-h} (y - \hat\mu) + N(0, \sigma^2 (1 - e^{-2h})),
+
+    with :math:`\sigma^2` known and :math:`\hat\mu` an unbiased estimate of the mean ([1]_, sec. 3.3). Exact for any
+    step size if :math:`\hat\mu` is; with minibatches the mean of y is exact and its variance
+    :math:`\sigma^2 + \tanh(h/2) Var[\hat\mu]`. In the complete recipe D = diag(sigma^2 theta^2), Q = 0 and H = -log p.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.5
+        h, time of the process.
+
+    References
+    ----------
+    .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018.
+    """
+
+    short_name = "geometric_brownian"
+    requires = (HasLogNormalMean,)
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        if position.min() <= 0:
+            raise ValueError("GeometricBrownian must begin at positive coordinates.")
+        return State(position, step_keys(keys), latents=np.log(position))
+
+    def step(self, model: HasLogNormalMean, state: State) -> State:
+        """One transition of every coordinate."""
+        h = step_size_at(self.step_size, state.n_steps)
+        keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
+        fold_keys(state.key, state.n_steps, keys)
+        model.expected_log(state.position, keys, mean)
+        _check(self, state, np.isfinite(mean).reshape(len(keys), -1).all(axis=1), "mean that is not finite")
+        fill_normal(keys, Purpose.NOISE, noise.reshape(len(keys), -1))
+        y = state.latents
+        y += -math.expm1(-h) * (mean - y) + np.sqrt(-math.expm1(-2 * h) * model.log_variance) * noise
+        np.exp(y, out=state.position)
+        return state.counted()
+
+    def recipe(self, model: HasLogNormalMean) -> Recipe:
+        """D, Q and H of the process, for `check_recipe`."""
+        size = model.manifold.size
+        variance = np.broadcast_to(model.log_variance, model.manifold.shape).ravel()
+        return Recipe(lambda z: np.diag(variance * z**2), np.zeros((size, size)))
+
+
+def _shapes(sampler: SCIR, model, state: State, keys: np.ndarray) -> np.ndarray:
+    shapes = np.empty_like(state.position)
+    model.expected_counts(state.position, keys, shapes)
+    fine = (np.isfinite(shapes) & (shapes > 0)).reshape(len(keys), -1).all(axis=1)
+    _check(sampler, state, fine, "shape that is not positive and finite")
+    return shapes
+
+
+def _check(sampler: ManifoldSampler, state: State, fine: np.ndarray, what: str) -> None:
+    if not fine.all():
+        raise NonFiniteError(
+            f"{type(sampler).__name__} met a {what} at step {state.n_steps} of chain {int(np.argmin(fine))}; "
+            "the error's `state` holds where it stood.",
+            state,
+        )
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """Chains of one row, or of several, as ``(n_chains, n_rows, d)``."""
+    return array.reshape(len(array), -1, array.shape[-1])
+
+
+@njit(cache=True, nogil=True)
+def _step_cir(keys, h, shapes, log_theta):
+    """Exact transition of the process for every coordinate, in place."""
+    kept = np.exp(-h)
+    lost = -np.expm1(-h)
+    rate = kept / lost
+    log_lost = np.log(lost)
+    for c in range(keys.shape[0]):
+        for i in range(shapes.shape[1]):
+            key = fold_in(keys[c], i)
+            n = poisson(fold_in(key, 0), np.exp(log_theta[c, i]) * rate)
+            log_theta[c, i] = log_lost + log_gamma_variate(fold_in(key, 1), shapes[c, i] + n)
+
+
+@njit(cache=True, nogil=True)
+def _scale_rows(keys, totals, log_theta):
+    """Multiply each row by a gamma draw of its total shape."""
+    for c in range(keys.shape[0]):
+        key = fold_in(keys[c], _START)
+        for r in range(log_theta.shape[1]):
+            log_scale = log_gamma_variate(fold_in(key, r), totals[c, r])
+            for j in range(log_theta.shape[2]):
+                log_theta[c, r, j] += log_scale
+
+
+@njit(cache=True, nogil=True)
+def _normalize_log_rows(log_theta, out):
+    """Write the logarithms of each row's proportions, summed relative to its largest coordinate."""
+    for c in range(log_theta.shape[0]):
+        for r in range(log_theta.shape[1]):
+            largest = log_theta[c, r].max()
+            total = 0.0
+            for j in range(log_theta.shape[2]):
+                total += np.exp(log_theta[c, r, j] - largest)
+            log_total = largest + np.log(total)
+            for j in range(log_theta.shape[2]):
+                out[c, r, j] = log_theta[c, r, j] - log_total
+
+
+@njit(cache=True, nogil=True)
+def _normalize_rows(log_theta, out):
+    """Write each row's proportions: no row of tiny gammas vanishes."""
+    _normalize_log_rows(log_theta, out)
+    for c in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                out[c, r, j] = np.exp(out[c, r, j])

@@ -1,0 +1,1 @@
+"""Samplers of a density on a manifold: Langevin, Hamiltonian, geodesic, Metropolis, recipes."""

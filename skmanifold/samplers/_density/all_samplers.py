@@ -1,0 +1,23 @@
+"""The samplers of any density on a manifold; the others belong to models with statistics of their own."""
+
+from .._cir.scir import SCIR, GeometricBrownian
+from .base import ManifoldSampler
+from .geodesic import GSGNHT, SGGMC
+from .hamiltonian import SGHMC, SGNHT
+from .langevin import SGLD, SGRLD
+from .metropolis import GMC, HMC
+from .riemannian import SGRHMC
+
+ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
+    HMC,
+    SGLD,
+    SGHMC,
+    SGNHT,
+    SGRLD,
+    SGRHMC,
+    GMC,
+    SGGMC,
+    GSGNHT,
+    SCIR,
+    GeometricBrownian,
+)

@@ -1,0 +1,327 @@
+"""Stochastic-gradient samplers on embedded manifolds that move along exact geodesics."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from numbers import Real
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...manifolds import Flat, GeodesicFlow
+from ...models import HasGradient, IncompatibleError
+from ...numerics.batched_linalg import from_eigen, times
+from ...random._variates import fold_keys
+from ...utils._protocol_check import offers
+from ...utils._sklearn import Interval, StrOptions
+from ...utils._typing import ArrayLike
+from .._base import State
+from .._schedule import StepSize, step_size_at
+from .gradient_base import FULL_SIZE, SVRG, GradientSampler
+from .hamiltonian import friction_recipe, thermostat_recipe
+from .integrator_kernels import (
+    N_COEFFICIENTS,
+    add_scaled,
+    damp_and_kick,
+    damp_and_kick_afresh,
+    fill_coefficients_aboba,
+    fill_coefficients_baoab,
+    fill_coefficients_ou,
+    move_thermostat,
+)
+from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
+from .recipe import Recipe
+
+_FILL_COEFFICIENTS = {
+    "aboba": fill_coefficients_aboba,
+    "ou": fill_coefficients_ou,
+    "baoab": fill_coefficients_baoab,
+}
+_RETRACT_EVERY = 100  # steps: rounding takes thousands of them to show
+
+
+class _GeodesicSampler(GradientSampler):
+    """Half a geodesic, friction and noise in the tangent space, half a geodesic; and the gradient's kick."""
+
+    requires_manifold = (GeodesicFlow,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        "scheme": [StrOptions({"aboba", "ou", "baoab"})],
+    }
+    scheme: str
+
+    def step(self, model: HasGradient, state: State) -> State:
+        """`n_steps` steps of the integrator."""
+        if self.scheme == "baoab":
+            return super().step(model, state)
+        h, manifold = step_size_at(self.step_size, state.n_steps), model.manifold
+        first, stop = state.n_steps * self.n_steps, (state.n_steps + 1) * self.n_steps
+        self._flow(manifold, state, h / 2)
+        for t in range(first, stop):
+            fold_keys(state.key, t, state.memory.keys)
+            _, gradient = self._estimate_gradient(model, state, t)
+            self._kick(manifold, state, h, gradient)
+            self._flow(manifold, state, h if t + 1 < stop else h / 2)  # half of this step and half of the next are one
+            if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
+                manifold.retract(state.position, state.momentum)
+        return state.counted()
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        manifold, x, v = model.manifold, state.position, state.momentum
+        _, gradient = self._estimate_gradient(model, state, t)
+        add_scaled(v, h, gradient)
+        manifold.project(x, v)
+        self._flow(manifold, state, h / 2)
+        self._kick(manifold, state, h, gradient)
+        self._flow(manifold, state, h / 2)
+        if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
+            manifold.retract(x, v)
+        return state
+
+    def _flow(self, manifold, state: State, time: float) -> None:
+        manifold.flow(state.position, state.momentum, time)
+
+    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+        """Damping, noise and (but for BAOAB, whose kick was before) the gradient's kick, projected."""
+        memory, friction, v = state.memory, state.thermostat, state.momentum
+        if friction is None:
+            coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
+        else:
+            coefficients = memory.coefficients
+            _FILL_COEFFICIENTS[self.scheme](friction, self.friction, h, coefficients)
+        if memory.covariance is None:
+            damp_and_kick_afresh(v, memory.keys, coefficients, gradient)
+        else:
+            _fill_tangent_noise(manifold, state, coefficients[3], coefficients[4])
+            damp_and_kick(v, coefficients, gradient, memory.noise)
+        manifold.project(state.position, v)
+
+
+@lru_cache(maxsize=64)
+def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float) -> np.ndarray:
+    """Coefficients for the same friction in all chains. Not to be written to."""
+    out = np.empty((N_COEFFICIENTS, n_chains))
+    _FILL_COEFFICIENTS[scheme](constant(n_chains, friction), friction, h, out)
+    return out
+
+
+class SGGMC(_GeodesicSampler):
+    r"""Stochastic-gradient geodesic Monte Carlo: Hamiltonian dynamics with friction along the geodesics of a manifold.
+
+    Each step flows along the geodesic for h/2, kicks the velocity, and flows for h/2, all exactly on the manifold
+    (:math:`\Lambda(x)` projects on the tangent space). ``scheme="aboba"`` is algorithm 1 of [1]_, its kick
+
+    .. math:: v' = e^{-C h / 2} \left( e^{-C h / 2} v
+        + \Lambda(x) [ h \tilde g(x) + N(0, 2 C h - h^2 \hat V) ] \right),
+
+    whose velocity, without a gradient, has variance C h / sinh(C h) instead of 1. ``scheme="ou"`` makes the exact
+    Ornstein-Uhlenbeck step at the same cost: with :math:`f = e^{-C h}`
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, 1 - f^2 - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    ``scheme="baoab"`` kicks by the whole :math:`h \Lambda(x) \tilde g(x)` before the first half of the flow and makes
+    the Ornstein-Uhlenbeck step alone between the halves ([2]_): the least bias where the gradient's noise is small, and
+    a flow that is too hot where h^2 V is not. The paper draws one minibatch for all inner steps, which multiplies the
+    effect of its noise by their number: here every inner step draws its own.
+
+    The energy is :math:`H = -\log p + |v|^2 / 2`, with p a density with respect to the manifold's own measure. In the
+    flow's coordinates D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`, which this is on a flat space.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_; in the paper's settings
+        :math:`\epsilon = \sqrt{\gamma / N}` for N data points.
+    friction : float or array-like of shape (size, size), default=1.0
+        C; the paper's rho / epsilon. A symmetric positive definite matrix over the numbers of a point acts as its
+        tangent projection :math:`\Lambda C \Lambda`.
+    n_steps : int, default=10
+        L, inner steps to one step of the chain.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the kick; see `SGLD`. The
+        covariance of that noise is clipped to be positive semi-definite in the tangent space (for points of more than
+        64 numbers, as a diagonal of them): V beyond 2 C / h is not compensated.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    .. [2] B. Leimkuhler and C. Matthews, "Efficient molecular dynamics using geodesic integration and solvent-solute
+       splitting", Proc. R. Soc. A 472, 2016.
+    """
+
+    short_name = "sggmc"
+    _parameter_constraints: ClassVar[dict] = {
+        **_GeodesicSampler._parameter_constraints,
+        "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: ArrayLike = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        if not isinstance(self.friction, Real):
+            _check_friction(np.asarray(self.friction), model.manifold.size)
+        return super()._begin(model, keys, position)
+
+    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+        if isinstance(self.friction, Real):
+            super()._kick(manifold, state, h, gradient)
+        else:
+            _kick_with_matrix(self, manifold, state, h, gradient)
+            manifold.project(state.position, state.momentum)
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        _check_flat(self, model.manifold)
+        return friction_recipe(model.manifold.size, self.friction)
+
+
+class GSGNHT(_GeodesicSampler):
+    r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
+
+    The friction :math:`\xi` begins at C and moves with the flow, along which the speed is constant:
+    :math:`\xi' = \xi + (|v|^2 / m - 1) h / (2 M)` with m the *intrinsic* dimension, in each half. The kick of
+    ``scheme="aboba"`` (algorithm 2 of [1]_) is that of `SGGMC` with :math:`\xi` for C in the exponents; that of
+    ``scheme="ou"`` is exact for its friction: with :math:`f = e^{-\xi h}`
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    The energy is :math:`H = -\log p + |v|^2 / 2 + (M m / 2) (\xi - C)^2`; D and Q are those of `SGNHT`, which this
+    is on a flat space. It adapts to isotropic noise that does not depend on the position: uncompensated noise of
+    variance s^2 raises the friction to C + h s^2 / 2.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_.
+    friction : float, default=1.0
+        C: strength of the noise that is added, and the thermostat's start.
+    n_steps : int, default=10
+        L, inner steps to one step of the chain, each with a minibatch of its own.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default=None
+        As in `SGGMC`. By default none: the thermostat finds it.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+    thermostat_mass : float, default=1.0
+        M, as in `SGNHT`; the paper's is 1.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    short_name = "gsgnht"
+    _has_thermostat = True
+    _parameter_constraints: ClassVar[dict] = {
+        **_GeodesicSampler._parameter_constraints,
+        "thermostat_mass": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = None,
+        control_variate: SVRG | None = None,
+        thermostat_mass: float = 1.0,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+        self.thermostat_mass = thermostat_mass
+
+    def _flow(self, manifold, state: State, time: float) -> None:
+        manifold.flow(state.position, state.momentum, time)
+        move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        _check_flat(self, model.manifold)
+        return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
+
+
+def _check_flat(sampler: _GeodesicSampler, manifold) -> None:
+    if not offers(manifold, Flat):
+        raise IncompatibleError(f"{type(sampler).__name__} declares D and Q on flat spaces only, not on {manifold!r}.")
+
+
+def _check_friction(friction: np.ndarray, size: int) -> None:
+    if friction.shape != (size, size):
+        raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
+    if not np.allclose(friction, friction.T):
+        raise ValueError("friction must be a symmetric matrix.")
+    least = np.linalg.eigvalsh(friction)[0]
+    if not least > 0:
+        raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
+
+
+def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+    """The kicks of `SGGMC` with matrices in the exponents, by the eigenvectors of the tangent friction."""
+    n_chains, size, memory = len(gradient), manifold.size, state.memory
+    v, noise, gradient = (array.reshape(n_chains, size) for array in (state.momentum, memory.noise, gradient))
+    tangent = _projectors(manifold, state.position)
+    friction = np.asarray(sampler.friction, dtype=np.float64)
+    values, vectors = np.linalg.eigh(tangent @ friction @ tangent)
+    if sampler.scheme == "aboba":
+        before = after = from_eigen(np.exp(-values * h / 2), vectors)
+        kick, covariance = h * np.eye(size)[None], 2 * h * friction[None]
+    else:
+        before, after = from_eigen(np.exp(-values * h), vectors), np.eye(size)[None]
+        kick = (np.eye(size) + before) * (h / 2) if sampler.scheme == "ou" else h * before
+        covariance = np.eye(size) - before @ before
+    if memory.covariance is not None:
+        covariance = covariance - kick @ memory.covariance.matrix() @ kick
+    fill_matrix_noise(memory.keys, tangent @ covariance @ tangent, noise)
+    if sampler.scheme != "baoab":  # else the gradient's kick was before
+        noise += times(kick, gradient)
+    v[...] = times(after, times(before, v) + times(tangent, noise))
+
+
+def _fill_tangent_noise(manifold, state: State, variance: np.ndarray, weight: np.ndarray) -> None:
+    """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero; the rest is projected off."""
+    memory, covariance = state.memory, state.memory.covariance
+    # Clipped where V is large across the tangent space, a covariance would lose directions that it need not.
+    clipped = not covariance.isotropic and (weight * covariance.values.max(axis=1) > variance).any()
+    if not clipped or manifold.size > FULL_SIZE:
+        fill_noise(memory.keys, variance, weight, covariance, memory.noise)
+        return
+    tangent = _projectors(manifold, state.position)
+    gradient_noise = tangent @ covariance.matrix() @ tangent
+    matrix = variance[:, None, None] * tangent - weight[:, None, None] * gradient_noise
+    fill_matrix_noise(memory.keys, matrix, memory.noise)
+
+
+def _projectors(manifold, position: np.ndarray) -> np.ndarray:
+    """Matrices of the tangent projections, ``(n_chains, size, size)``."""
+    n_chains, size = len(position), manifold.size
+    points = np.repeat(position, size, axis=0)
+    axes = np.tile(np.eye(size), (n_chains, 1)).reshape(points.shape)
+    manifold.project(points, axes)
+    return axes.reshape(n_chains, size, size)

@@ -1,0 +1,237 @@
+"""What samplers that follow gradient estimates share: start, minibatch gradients, control variates, noise estimates."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ...manifolds import GeodesicFlow
+from ...models import HasGradient, HasGradientDeviations, HasGradientDifference, IncompatibleError
+from ...models._density import check_covariance
+from ...random._keys import Purpose
+from ...random._variates import fill_normal, fold_keys
+from ...utils._plain_numbers import PlainNumbers
+from ...utils._protocol_check import offers
+from ...utils._sklearn import Interval, StrOptions
+from .._base import State
+from .._schedule import PolynomialDecay, step_size_at
+from .base import ManifoldSampler, NonFiniteError, step_keys
+from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
+from .noise_covariance import Covariance, decompose
+
+FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a point, a diagonal beyond
+_LEAST_RATE = 0.01  # of the running covariance: it forgets over a hundred steps, as the position moves
+
+
+class SVRG(PlainNumbers, BaseEstimator):
+    r"""Stochastic variance-reduced gradients: a control variate for minibatch gradients.
+
+    Every `period` steps the gradient at an anchor :math:`\tilde x`, the position then, is computed from all data.
+    Between,
+
+    .. math:: \hat g(x) = \tilde g(x) - \tilde g(\tilde x) + g(\tilde x),
+
+    both estimates from the same minibatch: unbiased, and the less noisy the nearer the anchor ([1]_).
+
+    Parameters
+    ----------
+    period : int, default=100
+        Steps between anchors.
+
+    References
+    ----------
+    .. [1] K. A. Dubey et al., "Variance reduction in stochastic gradient Langevin dynamics", NIPS 2016.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {"period": [Interval(Integral, 1, None, closed="left")]}
+
+    def __init__(self, period: int = 100) -> None:
+        self.period = period
+
+
+class GradientMemory(NamedTuple):
+    """Buffers of a step, and what the gradient estimator carries from one step to the next."""
+
+    gradient: np.ndarray  # (n_chains, *shape): of the last step
+    noise: np.ndarray  # (n_chains, *shape): of the last step
+    keys: np.ndarray  # (n_chains,): of the last step
+    coefficients: np.ndarray  # (N_COEFFICIENTS, n_chains): of the last kick, where they change
+    covariance: Covariance | None  # of the gradient's noise
+    running: np.ndarray | None  # its running estimate, diagonals or matrices
+    anchor: np.ndarray | None
+    anchor_gradient: np.ndarray | None
+    declared: bool = False  # whether the covariance is what the target says
+
+
+class GradientSampler(ManifoldSampler):
+    """Base class of samplers that move all chains at once along estimates of the gradient.
+
+    A subclass defines ``_move(model, state, h, t)``: step t of its integrator, of size h, in place; returns the state.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (HasGradient,)
+    _has_momentum: ClassVar[bool] = False
+    _has_thermostat: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict] = {
+        "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable],
+        "n_steps": [Interval(Integral, 1, None, closed="left")],
+        "friction": [Interval(Real, 0, None, closed="neither")],
+        "noise_covariance": [
+            None,
+            StrOptions({"model", "fisher"}),
+            Interval(Real, 0, None, closed="left"),
+            "array-like",
+        ],
+        "control_variate": [None, SVRG],
+    }
+    step_size: Any
+    friction: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls._get_param_names()
+        if "__init__" in cls.__dict__:
+            cls._parameter_constraints = {
+                name: rule for name, rule in cls._parameter_constraints.items() if name in own
+            }
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        momentum = self._start_momentum(model, position, keys) if self._has_momentum else None
+        thermostat = np.full(len(keys), float(self.friction)) if self._has_thermostat else None
+        memory = self._start_memory(model, position)
+        return State(position, step_keys(keys), momentum=momentum, thermostat=thermostat, memory=memory)
+
+    def step(self, model: HasGradient, state: State) -> State:
+        """`n_steps` steps of the integrator."""
+        step_size = step_size_at(self.step_size, state.n_steps)
+        n = getattr(self, "n_steps", 1)
+        for t in range(state.n_steps * n, (state.n_steps + 1) * n):
+            fold_keys(state.key, t, state.memory.keys)
+            state = self._move(model, state, step_size, t)
+        return state.counted()
+
+    def stats(self, model: HasGradient, state: State) -> dict[str, np.ndarray]:
+        """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
+        stats = {}
+        if self._has_momentum:
+            stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
+        if self._has_thermostat:
+            stats["thermostat"] = state.thermostat
+        return stats
+
+    def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """A momentum from its stationary law: standard normal in the tangent space."""
+        momentum = np.empty_like(position)
+        fill_normal(keys, Purpose.START, momentum.reshape(len(keys), -1))
+        if offers(model.manifold, GeodesicFlow):
+            model.manifold.project(position, momentum)
+        return momentum
+
+    def _start_memory(self, model, position: np.ndarray) -> GradientMemory:
+        size = model.manifold.size
+        given = getattr(self, "noise_covariance", None)
+        covariance, running = None, None
+        if isinstance(given, str) and given == "fisher":
+            if not offers(model, HasGradientDeviations):
+                raise IncompatibleError(
+                    f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
+                    f"(n_samples), which {type(model).__name__} does not offer."
+                )
+            if self._control_variate is not None:
+                raise ValueError(
+                    "noise_covariance='fisher' estimates the noise of plain minibatches: no control_variate."
+                )
+            side = (size, size) if size <= FULL_SIZE else (size,)
+            running = np.zeros((len(position), *side))
+            covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
+        elif isinstance(given, str):
+            covariance = decompose(model.noise_covariance, size)
+            if covariance is not None and self._control_variate is not None:
+                raise ValueError(
+                    "A control_variate changes the gradient's noise, so the covariance that the target declares is not "
+                    "that of the noise: set noise_covariance to None, or to what is left of it."
+                )
+        else:
+            covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
+        anchor = None
+        if self._control_variate is not None:
+            self._control_variate._validate_params()
+            anchor = np.zeros_like(position)
+        return GradientMemory(  # zeros, not what lay in memory: some schemes leave some of it as it is
+            gradient=np.zeros_like(position),
+            noise=np.zeros_like(position),
+            keys=np.zeros(len(position), np.uint64),
+            coefficients=np.zeros((N_COEFFICIENTS, len(position))),
+            covariance=covariance,
+            running=running,
+            anchor=anchor,
+            anchor_gradient=None if anchor is None else np.zeros_like(position),
+            declared=isinstance(given, str) and given == "model" and covariance is not None,
+        )
+
+    @property
+    def _control_variate(self) -> Any:
+        return getattr(self, "control_variate", None)
+
+    def _estimate_gradient(self, model, state: State, t: int) -> tuple[GradientMemory, np.ndarray]:
+        """Estimate the gradient where the state is; returns the memory and the gradient, ``(n_chains, *shape)``."""
+        memory, x = state.memory, state.position
+        gradient = memory.gradient
+        if memory.running is not None:
+            deviations = model.grad_with_deviations(x, memory.keys, gradient)
+            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
+        elif memory.anchor is not None and self._control_variate is not None:
+            if t % self._control_variate.period == 0:
+                memory.anchor[...] = x
+                model.grad_log_density(x, None, memory.anchor_gradient)
+            if offers(model, HasGradientDifference):
+                model.grad_difference(memory.anchor, x, memory.keys, gradient)
+                gradient += memory.anchor_gradient
+            else:
+                model.grad_log_density(memory.anchor, memory.keys, gradient)
+                at_anchor = gradient.copy()
+                model.grad_log_density(x, memory.keys, gradient)
+                gradient += memory.anchor_gradient - at_anchor
+        else:
+            model.grad_log_density(x, memory.keys, gradient)
+        if first_not_finite(gradient) >= 0:
+            stop_at_gradient(self, state, t)
+        return memory, gradient
+
+
+def stop_at_gradient(sampler: ManifoldSampler, state: State, t: int) -> None:
+    """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
+    chain = first_not_finite(state.memory.gradient)
+    raise NonFiniteError(
+        f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
+        "a smaller step size may help, and the error's `state` holds where it stood.",
+        state,
+    )
+
+
+def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """Deviations ``(n_chains, n, *shape)`` as a sampler feels them, ``(n_chains, n, size)``."""
+    n_chains, n = deviations.shape[:2]
+    if hasattr(manifold, "project"):
+        flat = np.ascontiguousarray(deviations).reshape(-1, *manifold.shape)
+        manifold.project(np.repeat(x, n, axis=0), flat)
+        deviations = flat
+    return deviations.reshape(n_chains, n, -1)
+
+
+def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
+    """Move the running covariance towards that of one minibatch, in place."""
+    running: Any = memory.running
+    if running.ndim == 3:
+        new = np.matmul(deviations.mT, deviations)
+    else:
+        new = np.einsum("cni,cni->ci", deviations, deviations)
+    running += max(1 / (t + 1), _LEAST_RATE) * (new - running)
+    covariance: Any = memory.covariance
+    if running.ndim == 3:
+        covariance.values[...], covariance.vectors[...] = np.linalg.eigh(running)
+    else:
+        covariance.values[...] = running

@@ -1,0 +1,232 @@
+"""Second-order samplers on flat spaces: friction, thermostat, and a metric that varies."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...manifolds import Flat
+from ...models import HasGradient
+from ...utils._sklearn import Interval, StrOptions
+from .._base import State
+from .._schedule import StepSize
+from .gradient_base import SVRG, GradientSampler
+from .integrator_kernels import (
+    add_scaled,
+    damp_and_kick,
+    fill_coefficients_baoab,
+    move_thermostat,
+    step_baoab,
+    step_euler,
+)
+from .noise_covariance import NoiseCovariance, constant, fill_noise
+from .recipe import Recipe
+
+_SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
+
+
+class SGHMC(GradientSampler):
+    r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
+
+    ``scheme="euler"`` is the paper's ([2]_, eq. 12), both halves from the old point:
+
+    .. math:: x' = x + h v, \qquad v' = v + h \tilde g(x) - h C v + N(0, 2 C h - h^2 \hat V).
+
+    ``scheme="baoab"`` is a splitting with the same cost and a much smaller bias ([3]_): a kick
+    :math:`v + h \tilde g(x)`, a drift for h/2, the exact Ornstein-Uhlenbeck step
+    :math:`v' = f v + N(0, 1 - f^2 - f^2 h^2 \hat V)` with :math:`f = e^{-C h}`, and a drift for h/2. Its momentum is
+    the one half a kick before the position's. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]],
+    :math:`H = -\log p + |v|^2 / 2`.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [2]_. In the notation of [1]_, learning rate h^2.
+    friction : float, default=1.0
+        C. The momentum coefficient of [1]_ is 1 - C h.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
+        positive semi-definite; see `SGLD`.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] T. Chen, E. B. Fox and C. Guestrin, "Stochastic gradient Hamiltonian Monte Carlo", ICML 2014.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    .. [3] B. Leimkuhler and C. Matthews, "Rational construction of stochastic numerical methods for molecular
+       sampling", AMRX 2013.
+    """
+
+    short_name = "sghmc"
+    requires_manifold = (Flat,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_SCHEMES}
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
+        if self.scheme == "euler":
+            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            step_euler(x, v, h, constant(n_chains, self.friction), gradient, noise)
+        else:
+            kept = math.exp(-self.friction * h)
+            variance, weight = constant(n_chains, 1 - kept**2), constant(n_chains, (kept * h) ** 2)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            step_baoab(x, v, h, kept, gradient, noise)
+        return state
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        return friction_recipe(model.manifold.size, self.friction)
+
+
+class SGNHT(GradientSampler):
+    r"""Stochastic-gradient Nose-Hoover thermostat: friction that adapts to unknown isotropic gradient noise.
+
+    ``scheme="euler"`` is the paper's ([2]_, eq. 15; d is the dimension), all from the old point:
+
+    .. math:: x' = x + h v, \quad v' = v + h \tilde g(x) - h \xi v + N(0, 2 A h - h^2 \hat V), \quad
+        \xi' = \xi + \frac h M (|v|^2 / d - 1).
+
+    ``scheme="baoab"`` kicks by the whole gradient, then goes half a step of the drift, half a step of the thermostat,
+    the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, and back: the symmetric splitting of [3]_. In the
+    complete recipe :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and
+    Q = [[0, -I, 0], [I, 0, v/(M d)], [0, -v'/(M d), 0]] (the paper has M = 1, and prints 1/(2d) in H, which is not
+    invariant).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [2]_.
+    friction : float, default=1.0
+        A: strength of the noise that is added, and where the thermostat begins. With gradient noise of variance s^2
+        that is not compensated for, the thermostat settles at A + h s^2 / 2.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default=None
+        As in `SGLD`. By default none: the thermostat finds it.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+    thermostat_mass : float, default=1.0
+        M: how slowly the friction follows the temperature; it varies about its mean by :math:`(M d)^{-1/2}`. The
+        paper's 1 is slow where h is small and the friction large: M = 1 / A^2 follows within the time 1 / A.
+
+    References
+    ----------
+    .. [1] N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, "Bayesian sampling using stochastic gradient
+       thermostats", NIPS 2014.
+    .. [2] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    .. [3] B. Leimkuhler and X. Shang, "Adaptive thermostats for noisy gradient systems", SIAM J. Sci. Comput. 38, 2016.
+    """
+
+    short_name = "sgnht"
+    requires_manifold = (Flat,)
+    _has_momentum = True
+    _has_thermostat = True
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        **_SCHEMES,
+        "thermostat_mass": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = None,
+        control_variate: SVRG | None = None,
+        thermostat_mass: float = 1.0,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+        self.thermostat_mass = thermostat_mass
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        x, v, xi, noise, n_chains = state.position, state.momentum, state.thermostat, memory.noise, len(gradient)
+        d = model.manifold.dim
+        if self.scheme == "euler":
+            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
+            friction = xi.copy()
+            move_thermostat(xi, v, d, h / self.thermostat_mass)
+            step_euler(x, v, h, friction, gradient, noise)
+        else:
+            add_scaled(v, h, gradient)
+            add_scaled(x, h / 2, v)
+            move_thermostat(xi, v, d, h / 2 / self.thermostat_mass)
+            coefficients = memory.coefficients
+            fill_coefficients_baoab(xi, self.friction, h, coefficients)
+            fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, noise)
+            damp_and_kick(v, coefficients, gradient, noise)
+            move_thermostat(xi, v, d, h / 2 / self.thermostat_mass)
+            add_scaled(x, h / 2, v)
+        return state
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
+
+
+def friction_recipe(d: int, friction: Any) -> Recipe:
+    """Hamiltonian dynamics in d dimensions with friction, a number or a matrix."""
+    diffusion = np.zeros((2 * d, 2 * d))
+    diffusion[d:, d:] = friction * np.eye(d) if np.ndim(friction) == 0 else friction
+    return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+
+
+def thermostat_recipe(d: int, strength: float, mass: float) -> Recipe:
+    """Hamiltonian dynamics in d dimensions with noise of this strength and a thermostat of mass times d."""
+    diffusion = np.zeros((2 * d + 1, 2 * d + 1))
+    diffusion[d : 2 * d, d : 2 * d] = strength * np.eye(d)
+
+    def curl(z: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
+        matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
+        matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / (mass * d)
+        matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / (mass * d)
+        return matrix
+
+    def energy(z: np.ndarray) -> np.ndarray:
+        return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + mass * d / 2 * (z[:, -1] - strength) ** 2
+
+    return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
+
+
+def _hamiltonian_curl(d: int) -> np.ndarray:
+    curl = np.zeros((2 * d, 2 * d))
+    curl[:d, d:], curl[d:, :d] = -np.eye(d), np.eye(d)
+    return curl

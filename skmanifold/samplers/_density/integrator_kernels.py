@@ -1,0 +1,244 @@
+"""Kernels of the samplers on manifolds: one pass each over arrays with an axis of chains and any others, in place.
+
+They flatten the other axes themselves: a view costs far less inside than outside. The coefficients of a kick of the
+velocity are five rows with a column for each chain: damping before, length of the kick, damping after, variance of the
+noise, and how much of the gradient noise's covariance to take off it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...numerics.reductions import dot
+from ...random._keys import Purpose, fold_in, uniform
+from ...random._variates import normal
+from ...utils._njit import njit
+
+_ACCEPTANCE = Purpose.ACCEPTANCE
+_NOISE = Purpose.NOISE
+N_COEFFICIENTS = 5
+
+
+@njit(cache=True, nogil=True)
+def _by_chain(x):
+    return x.reshape(x.shape[0], x.size // x.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def first_not_finite(x):
+    """The first chain with a value that is not finite, or -1."""
+    x = _by_chain(x)
+    for c in range(x.shape[0]):
+        bad = False
+        for i in range(x.shape[1]):
+            bad |= not (abs(x[c, i]) < np.inf)  # no early exit: vectorised, it costs less than a branch
+        if bad:
+            return c
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def fill_scaled_noise(keys, variance, out):
+    """Write N(0, variance[chain]) to `out`."""
+    out = _by_chain(out)
+    for c in range(out.shape[0]):
+        scale = np.sqrt(max(variance[c], 0.0))
+        key = fold_in(keys[c], _NOISE)
+        for i in range(out.shape[1]):
+            out[c, i] = scale * normal(key, i)
+
+
+@njit(cache=True, nogil=True)
+def fill_scaled_noise_less(keys, variance, weight, covariance, out):
+    """Write N(0, variance[chain] - weight[chain] * covariance) to `out`: a diagonal, clipped at zero."""
+    out = _by_chain(out)
+    shared = covariance.shape[0] == 1
+    for c in range(out.shape[0]):
+        row = 0 if shared else c
+        key = fold_in(keys[c], _NOISE)
+        for i in range(out.shape[1]):
+            out[c, i] = np.sqrt(max(variance[c] - weight[c] * covariance[row, i], 0.0)) * normal(key, i)
+
+
+@njit(cache=True, nogil=True)
+def add_scaled(x, step, direction):
+    """Add ``step * direction`` to x."""
+    x, direction = _by_chain(x), _by_chain(direction)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[c, i] += step * direction[c, i]
+
+
+@njit(cache=True, nogil=True)
+def step_langevin(x, step, force, noise):
+    """Euler step of overdamped dynamics: x += step * force + noise."""
+    x, force, noise = _by_chain(x), _by_chain(force), _by_chain(noise)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[c, i] += step * force[c, i] + noise[c, i]
+
+
+@njit(cache=True, nogil=True)
+def step_langevin_diagonal(x, step, inverse_metric, divergence, force, noise):
+    """Euler step with a diagonal metric: x += step * (G^-1 force + divergence) + sqrt(2 step G^-1) noise."""
+    x, force, noise = _by_chain(x), _by_chain(force), _by_chain(noise)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            metric = inverse_metric[c, i]
+            x[c, i] += step * (metric * force[c, i] + divergence[c, i]) + np.sqrt(2.0 * step * metric) * noise[c, i]
+
+
+@njit(cache=True, nogil=True)
+def step_euler(x, v, step, friction, force, noise):
+    """Euler step of underdamped dynamics: both from the old point; friction is a number for each chain."""
+    x, v, force, noise = _by_chain(x), _by_chain(v), _by_chain(force), _by_chain(noise)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            old = v[c, i]
+            x[c, i] += step * old
+            v[c, i] = old + step * (force[c, i] - friction[c] * old) + noise[c, i]
+
+
+@njit(cache=True, nogil=True)
+def step_baoab(x, v, step, kept, force, noise):
+    """Kick, half a drift, damping and noise, half a drift."""
+    x, v, force, noise = _by_chain(x), _by_chain(v), _by_chain(force), _by_chain(noise)
+    half = 0.5 * step
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            before = v[c, i] + step * force[c, i]
+            after = kept * before + noise[c, i]
+            x[c, i] += half * (before + after)
+            v[c, i] = after
+
+
+@njit(cache=True, nogil=True)
+def kick_riemannian(v, step, root, force, correction):
+    """Kick with a diagonal metric: v += step * (root * force + correction)."""
+    v, force = _by_chain(v), _by_chain(force)
+    for c in range(v.shape[0]):
+        for i in range(v.shape[1]):
+            v[c, i] += step * (root[c, i] * force[c, i] + correction[c, i])
+
+
+@njit(cache=True, nogil=True)
+def drift_riemannian(x, v, time, root, out):
+    """Straight drift with a diagonal metric: out = x + time * root * v; `out` may be x."""
+    x, v, out = _by_chain(x), _by_chain(v), _by_chain(out)
+    for c in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            out[c, i] = x[c, i] + time * root[c, i] * v[c, i]
+
+
+@njit(cache=True, nogil=True)
+def refresh_riemannian(v, keys, step, root, covariance):
+    """Ornstein-Uhlenbeck step with friction root^2, less the noise of a kick before it, clipped at zero.
+
+    `covariance` of the gradient's noise is a diagonal for each chain or for all, or has no columns: there is none.
+    """
+    v = _by_chain(v)
+    shared, noisy = covariance.shape[0] == 1, covariance.shape[1] > 0
+    for c in range(v.shape[0]):
+        key = fold_in(keys[c], _NOISE)
+        row = 0 if shared else c
+        for i in range(v.shape[1]):
+            lost = np.expm1(-root[c, i] * root[c, i] * step)  # minus what is lost
+            kept = 1.0 + lost
+            variance = -lost * (2.0 + lost)  # 1 - kept^2, with all its digits
+            if noisy:
+                variance = max(variance - (step * kept * root[c, i]) ** 2 * covariance[row, i], 0.0)
+            v[c, i] = kept * v[c, i] + np.sqrt(variance) * normal(key, i)
+
+
+@njit(cache=True, nogil=True)
+def damp_and_kick(v, coefficients, force, noise):
+    """Kick of the splitting schemes: v = after * (before * v + step * force + noise)."""
+    v, force, noise = _by_chain(v), _by_chain(force), _by_chain(noise)
+    for c in range(v.shape[0]):
+        before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
+        for i in range(v.shape[1]):
+            v[c, i] = after * (before * v[c, i] + step * force[c, i] + noise[c, i])
+
+
+@njit(cache=True, nogil=True)
+def damp_and_kick_afresh(v, keys, coefficients, force):
+    """As `damp_and_kick`, with uncompensated noise that is drawn on the way."""
+    v, force = _by_chain(v), _by_chain(force)
+    for c in range(v.shape[0]):
+        before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
+        scale = np.sqrt(coefficients[3, c])
+        key = fold_in(keys[c], _NOISE)
+        for i in range(v.shape[1]):
+            v[c, i] = after * (before * v[c, i] + step * force[c, i] + scale * normal(key, i))
+
+
+@njit(cache=True, nogil=True)
+def mean_squares(v, dim):
+    """|v|^2 / dim of each chain."""
+    v = _by_chain(v)
+    out = np.empty(v.shape[0])
+    for c in range(v.shape[0]):
+        out[c] = dot(v[c], v[c]) / dim
+    return out
+
+
+@njit(cache=True, nogil=True)
+def move_thermostat(thermostat, v, dim, time):
+    """Add time * (|v|^2 / dim - 1) to each chain's thermostat."""
+    v = _by_chain(v)
+    for c in range(v.shape[0]):
+        thermostat[c] += time * (dot(v[c], v[c]) / dim - 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _refreshing_variance(friction, strength, time):
+    """Variance of the Ornstein-Uhlenbeck step with this friction and noise 2 * strength; any sign of friction."""
+    exponent = 2.0 * friction * time
+    return 2.0 * time * strength * (1.0 if exponent == 0.0 else -np.expm1(-exponent) / exponent)
+
+
+@njit(cache=True, nogil=True)
+def fill_coefficients_aboba(friction, strength, step, out):
+    """Damping for half a step, kick and noise, damping for half a step."""
+    for c in range(friction.shape[0]):
+        half = np.exp(-0.5 * friction[c] * step)
+        out[0, c], out[1, c], out[2, c] = half, step, half
+        out[3, c], out[4, c] = 2.0 * strength * step, step * step
+
+
+@njit(cache=True, nogil=True)
+def fill_coefficients_ou(friction, strength, step, out):
+    """The exact Ornstein-Uhlenbeck step, and half the kick before and after it."""
+    for c in range(friction.shape[0]):
+        kept = np.exp(-friction[c] * step)
+        kick = 0.5 * step * (1.0 + kept)
+        out[0, c], out[1, c], out[2, c] = kept, kick, 1.0
+        out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), kick * kick
+
+
+@njit(cache=True, nogil=True)
+def fill_coefficients_baoab(friction, strength, step, out):
+    """The exact Ornstein-Uhlenbeck step alone; the kick was made before, and its noise is damped with the velocity."""
+    for c in range(friction.shape[0]):
+        kept = np.exp(-friction[c] * step)
+        out[0, c], out[1, c], out[2, c] = kept, 0.0, 1.0
+        out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), (kept * step) ** 2
+
+
+@njit(cache=True, nogil=True)
+def accept_moves(keys, log_ratio):
+    """Accept each chain's move with probability min(1, exp(log_ratio)); never where it is not a number."""
+    accepted = np.empty(keys.shape[0], np.bool_)
+    for c in range(keys.shape[0]):
+        accepted[c] = log_ratio[c] > np.log1p(-uniform(keys[c], _ACCEPTANCE))
+    return accepted
+
+
+@njit(cache=True, nogil=True)
+def choose(x, proposal, accept):
+    """Replace the rows of x whose proposal is accepted."""
+    x, proposal = _by_chain(x), _by_chain(proposal)
+    for c in range(x.shape[0]):
+        if accept[c]:
+            for i in range(x.shape[1]):
+                x[c, i] = proposal[c, i]

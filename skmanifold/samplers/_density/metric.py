@@ -1,0 +1,114 @@
+"""The metric of Riemannian samplers: the manifold's own diagonal, or a user's function with its derivatives."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ...numerics.batched_linalg import from_eigen
+from ...random._keys import Purpose
+from ...random._variates import fold_keys, sample_rows
+from ...utils._sklearn import Interval
+from ...utils._vectorize import call_at_all
+from .derivatives import divergence_of, positive_part
+
+METRIC_CONSTRAINTS: dict[str, list] = {
+    "inverse_metric": [None, callable, "array-like"],
+    "divergence": [None, callable],
+    "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
+}
+
+
+def metric_at(
+    sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: bool = False
+) -> np.ndarray:
+    """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
+    if sampler.inverse_metric is None:
+        metric = np.empty_like(position)
+        model.manifold.inverse_metric(position, metric)
+        metric = metric.reshape(len(position), -1)
+        return np.sqrt(metric) if root else metric
+    if callable(sampler.inverse_metric):
+        metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
+    else:
+        constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
+        metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
+    if root:
+        return symmetric_root(metric)
+    if metric.ndim == 2:
+        _check_positive(metric)
+    return metric
+
+
+def divergence_at(
+    sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
+) -> np.ndarray:
+    """Divergence, ``(n_chains, size)``, of G^-1 or, where that is given, of its symmetric root."""
+    if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):
+        return np.zeros((len(position), model.manifold.size))
+    rows = _own_rows(sampler, model, keys, len(position))
+    if sampler.divergence is not None:
+        return _call("divergence", sampler, model, position, rows).reshape(len(position), -1)
+    if sampler.inverse_metric is None:
+        divergence = np.empty_like(position)
+        model.manifold.divergence(position, divergence)
+        divergence = divergence.reshape(len(position), -1)
+        # the manifold's own is a diagonal of functions of one coordinate each
+        return divergence if root is None else divergence / (2 * root)
+
+    def field(x: np.ndarray) -> np.ndarray:
+        metric = _call("inverse_metric", sampler, model, x.reshape(-1, *model.manifold.shape), rows)
+        return metric if root is None else symmetric_root(metric)
+
+    return divergence_of(field, position.reshape(len(position), -1), positive_part(model.manifold, model.manifold.size))
+
+
+def symmetric_root(metric: np.ndarray) -> np.ndarray:
+    """Positive square root of diagonals or symmetric matrices; a ValueError where they are not positive definite."""
+    if metric.ndim == 2:
+        _check_positive(metric)
+        return np.sqrt(metric)
+    values, vectors = np.linalg.eigh(metric)
+    if not values.min() > 0:
+        raise ValueError(f"inverse_metric must be positive definite; its least eigenvalue is {values.min():.3g}.")
+    return from_eigen(np.sqrt(values), vectors)
+
+
+def _check_positive(diagonals: np.ndarray) -> None:
+    if not diagonals.min() >= 0:
+        raise ValueError(f"inverse_metric must be positive; its least entry is {diagonals.min():.3g}.")
+
+
+def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndarray | None:
+    if sampler.metric_batch_size is None:
+        return None
+    n_samples = getattr(model, "n_samples", None)
+    if n_samples is None or sampler.metric_batch_size > n_samples:
+        raise ValueError(f"metric_batch_size={sampler.metric_batch_size} needs a target with as many n_samples.")
+    if keys is None:
+        return np.tile(np.arange(n_samples), (n_chains, 1))
+    own, rows = np.empty_like(keys), np.empty((n_chains, sampler.metric_batch_size), np.int64)
+    fold_keys(keys, Purpose.METRIC, own)
+    sample_rows(own, Purpose.MINIBATCH, n_samples, rows)
+    return rows
+
+
+def _call(name: str, sampler: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """A user's function at all chains, as diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
+    arguments = (x,) if rows is None else (x, rows)
+    values = call_at_all(getattr(sampler, name), name, getattr(model, "vectorized", False), *arguments)
+    return _as_metric(np.asarray(values, dtype=np.float64), model)
+
+
+def _as_metric(values: np.ndarray, model) -> np.ndarray:
+    n, size = len(values), model.manifold.size
+    if values.size == n * size and values.shape != (n, size, size):
+        values = values.reshape(n, size)
+    if values.shape not in ((n, size), (n, size, size)):
+        raise ValueError(
+            "inverse_metric and divergence must return a diagonal shaped like the point, or a matrix "
+            f"({size}, {size}); got shape {values.shape[1:]}."
+        )
+    return values

@@ -1,0 +1,171 @@
+"""Hamiltonian Monte Carlo with the Metropolis-Hastings test: exact, for gradients and densities of all data."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...manifolds import Flat, GeodesicFlow
+from ...models import HasGradient, HasLogDensity
+from ...random._keys import Purpose, uniform
+from ...random._variates import fill_normal, fold_keys
+from ...utils._sklearn import Interval
+from .._base import State
+from .._schedule import StepSize, step_size_at
+from .gradient_base import GradientSampler, stop_at_gradient
+from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
+
+_PATHS = np.uint64(0x9A7B5)  # the stream of the lengths of paths
+
+
+class GMC(GradientSampler):
+    r"""Geodesic Monte Carlo: Hamiltonian Monte Carlo along the geodesics of an embedded manifold.
+
+    A transition draws a velocity :math:`v = \Lambda(x) N(0, I)`, makes L steps of
+
+    .. math:: v \mathrel{+}= \tfrac h2 \Lambda(x) g(x), \quad (x, v) \leftarrow \text{geodesic flow for time } h, \quad
+        v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
+
+    and accepts the end with probability min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2` ([1]_). Exact for every
+    step size; a trajectory that diverges is a proposal that is not accepted. The lengths of the paths vary
+    (`jitter`), but not with the state, so that every transition leaves the density invariant.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.1
+        h, time of one flow.
+    n_steps : int, default=10
+        L, steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
+
+    References
+    ----------
+    .. [1] S. Byrne and M. Girolami, "Geodesic Monte Carlo on embedded manifolds", Scand. J. Stat. 40, 2013.
+    """
+
+    short_name = "gmc"
+    requires: ClassVar[tuple[type, ...]] = (HasGradient, HasLogDensity)
+    requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
+    batching = "full"
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        "jitter": [Interval(Real, 0, 1, closed="left")],
+    }
+
+    def __init__(self, step_size: StepSize = 0.1, n_steps: int = 10, jitter: float = 0.5) -> None:
+        self.step_size = step_size
+        self.n_steps = n_steps
+        self.jitter = jitter
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        state = super()._begin(model, keys, position)
+        log_density = model.log_density(state.position)
+        if not np.isfinite(log_density).all():
+            raise ValueError("The log density must be finite where the chains begin.")
+        model.grad_log_density(state.position, None, state.memory.gradient)
+        if first_not_finite(state.memory.gradient) >= 0:
+            stop_at_gradient(self, state, 0)
+        return state._replace(log_density=log_density, statistics=np.zeros(len(state.key), bool))
+
+    def step(self, model: Any, state: State) -> State:
+        """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
+        (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
+        n_chains = len(state.key)
+        fold_keys(state.key, state.n_steps, memory.keys)
+        v = memory.noise
+        flat_v, gradient = v.reshape(n_chains, -1), memory.gradient
+        fill_normal(memory.keys, Purpose.NOISE, flat_v)
+        manifold.project(state.position, v)
+        kinetic = mean_squares(v, 2)
+        x, start = state.position.copy(), gradient.copy()
+        add_scaled(v, h / 2, gradient)
+        manifold.project(x, v)
+        for left in reversed(range(n_steps)):
+            manifold.flow(x, v, h)
+            model.grad_log_density(x, None, gradient)
+            add_scaled(v, h if left else h / 2, gradient)  # half of this step and half of the next are one
+            manifold.project(x, v)
+        manifold.retract(x, v)
+        log_density = model.log_density(x)
+        accepted = accept_moves(memory.keys, log_density - state.log_density + kinetic - mean_squares(v, 2))
+        choose(state.position, x, accepted)
+        choose(gradient, start, ~accepted)
+        if first_not_finite(gradient) >= 0:
+            stop_at_gradient(self, state, state.n_steps)
+        log_density = np.where(accepted, log_density, state.log_density)
+        return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
+
+    def _path(self, t: int) -> tuple[float, int]:
+        """Step size and number of steps of transition t, of all chains."""
+        h = step_size_at(self.step_size, t)
+        if self.jitter == 0:
+            return h, self.n_steps
+        length = self.n_steps * (1 + self.jitter * (2 * uniform(_PATHS, np.uint64(t)) - 1))
+        n_steps = math.ceil(length)
+        return h * length / n_steps, n_steps
+
+    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+        """The ``log_density``, and whether the last proposal was ``accepted``."""
+        return {"log_density": state.log_density, "accepted": state.statistics}
+
+
+class BlockwiseGMC(GMC):
+    r"""Geodesic Monte Carlo within Gibbs: latents given the parameters, then the parameters given the latents.
+
+    For `SphericalAdmixture`: one draw of all documents' proportions given the topics, then one transition of `GMC` of
+    the topics given the proportions. Both are exact, so the stationary law is the joint posterior ("GMC-bGibbs" of
+    [1]_).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.1
+        h, time of one flow.
+    n_steps : int, default=10
+        L, steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    short_name = "gmc_gibbs"
+
+
+class HMC(GMC):
+    r"""Hamiltonian Monte Carlo with the Metropolis-Hastings test.
+
+    `GMC` on a flat space: L leapfrog steps of time h from a fresh standard normal momentum, accepted with probability
+    min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2`. Exact for every step size. Its dynamics are the complete
+    recipe's with D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.1
+        h, time of one leapfrog step.
+    n_steps : int, default=10
+        L, leapfrog steps of a trajectory, without jitter.
+    jitter : float, default=0.5
+        Relative spread of the path lengths. The path of each transition has a random length, uniform between
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
+        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
+        changes. The length depends on the number of the transition only: it is the same in all chains.
+
+    References
+    ----------
+    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "hmc"
+    requires_manifold = (Flat,)

@@ -1,0 +1,84 @@
+"""Gaussian noise of a step, less the noise that a stochastic gradient has already brought in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...numerics.batched_linalg import as_matrices, from_eigen, times
+from ...random._keys import Purpose
+from ...random._variates import fill_normal
+from ...utils._conditions import FLAG, Array, OrNone
+from ...utils._declared import holds
+from ...utils._typing import ArrayLike
+from .integrator_kernels import fill_scaled_noise, fill_scaled_noise_less
+
+# V: what the target declares, what its minibatches tell, a number, a diagonal, a matrix, or zero
+NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
+
+
+@holds(
+    values=Array("float64", (None, "n_coordinates")),
+    vectors=OrNone(Array("float64", (None, "n_coordinates", "n_coordinates"))),
+    isotropic=FLAG,
+)
+class Covariance(NamedTuple):
+    """A covariance V of gradient noise in its eigenbasis, with an axis of chains that may be of length one."""
+
+    values: np.ndarray  # (n_chains or 1, size)
+    vectors: np.ndarray | None  # (n_chains or 1, size, size), columns; None: V is diagonal
+    isotropic: bool = False
+
+    def matrix(self) -> np.ndarray:
+        """V as matrices, ``(n_chains or 1, size, size)``."""
+        if self.vectors is None:
+            return as_matrices(self.values)
+        return from_eigen(self.values, self.vectors)
+
+
+@lru_cache(maxsize=64)
+def constant(n_chains: int, value: float) -> np.ndarray:
+    """One number for all chains, as kernels read it. Not to be written to."""
+    return np.full(n_chains, value)
+
+
+def decompose(covariance: Any, size: int) -> Covariance | None:
+    """`Covariance` of what a target or a user gave: a number, a diagonal, a matrix, or chains of matrices."""
+    if covariance is None:
+        return None
+    covariance = np.asarray(covariance, dtype=np.float64)
+    if covariance.ndim < 2:
+        return Covariance(np.broadcast_to(covariance, (size,))[None].copy(), None, covariance.ndim == 0)
+    values, vectors = np.linalg.eigh(covariance)
+    return Covariance(values.reshape(-1, size), vectors.reshape(-1, size, size))
+
+
+def fill_noise(
+    keys: np.ndarray, variance: np.ndarray, weight: np.ndarray, covariance: Covariance | None, out: np.ndarray
+) -> None:
+    """Write N(0, variance * I - weight * V) to `out`, ``(n_chains, *shape)``, negative eigenvalues clipped at zero.
+
+    `variance` and `weight` have one number for each chain.
+    """
+    if covariance is None:
+        fill_scaled_noise(keys, variance, out)
+        return
+    fill_scaled_noise_less(keys, variance, weight, covariance.values, out)
+    if covariance.vectors is not None:
+        flat = out.reshape(len(out), -1)
+        flat[...] = times(covariance.vectors, flat)
+
+
+def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Write N(0, covariance) to `out`; `covariance` is ``(n_chains or 1, size, size)``, clipped at zero.
+
+    Returns its eigenvalues, before they are clipped.
+    """
+    flat = out.reshape(len(out), -1)
+    fill_normal(keys, Purpose.NOISE, flat)
+    values, vectors = np.linalg.eigh(covariance)
+    flat *= np.sqrt(np.maximum(values, 0.0))
+    flat[...] = times(vectors, flat)
+    return values

@@ -1,0 +1,182 @@
+"""The Riemannian second-order sampler: a metric that varies, diagonal in kernels or a matrix in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...manifolds import DiffusionMetric
+from ...models import HasGradient
+from ...numerics.batched_linalg import as_matrices, from_eigen, times
+from ...utils._sklearn import StrOptions
+from ...utils._typing import ArrayLike
+from .._base import State
+from .._schedule import StepSize
+from .gradient_base import SVRG, GradientMemory, GradientSampler
+from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
+from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
+from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
+from .recipe import Recipe
+
+_NO_NOISE = np.empty((1, 0))
+
+
+class SGRHMC(GradientSampler):
+    r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (the paper's gSGRHMC).
+
+    With :math:`g = G^{-1/2}`, symmetric, and :math:`\Gamma_i = \sum_j \partial_j g_{ij}`, ``scheme="euler"`` is
+    algorithm 1 of [1]_ (not its eq. 17, whose signs are misprinted), all from the old point:
+
+    .. math:: x' = x + h g v, \qquad v' = v + h g \tilde g(x) + h \Gamma - h g^2 v + g N(0, 2 h - h^2 \hat V).
+
+    ``scheme="baoab"`` kicks by :math:`h (g \tilde g + \Gamma)`, goes half a step by the midpoint rule, makes the exact
+    Ornstein-Uhlenbeck step for friction :math:`g^2`, and goes the other half. On a positive orthant the position is
+    mirrored at the walls **and the momentum of a mirrored coordinate turns round**. D = diag(0, G^{-1}), Q = [[0, -g],
+    [g, 0]], and :math:`H = -\log p + |v|^2 / 2`.
+
+    On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x): for gamma shapes below one
+    half it draws the position into the wall, and the sampler is not valid; see `SCIR`.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        h, the integrator's time step: the epsilon of [1]_.
+    inverse_metric : callable or array-like, optional
+        ``f(x)`` gives :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite matrix; see `SGRLD`.
+    divergence : callable, optional
+        :math:`\Gamma`, the divergence of **g**, shaped like `x`; by default from central differences.
+    metric_batch_size : int, optional
+        Size of the metric's own minibatch, independent of the gradient's; see `SGRLD`.
+    n_steps : int, default=1
+        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+    scheme : {"baoab", "euler"}, default="baoab"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
+        positive semi-definite; see `SGLD`.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    """
+
+    short_name = "sgrhmc"
+    requires_manifold = (DiffusionMetric,)
+    _has_momentum = True
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        **METRIC_CONSTRAINTS,
+        "scheme": [StrOptions({"euler", "baoab"})],
+    }
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None,
+        divergence: Callable[..., ArrayLike] | None = None,
+        metric_batch_size: int | None = None,
+        n_steps: int = 1,
+        scheme: Literal["baoab", "euler"] = "baoab",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
+        self.step_size = step_size
+        self.inverse_metric = inverse_metric
+        self.divergence = divergence
+        self.metric_batch_size = metric_batch_size
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move(self, model, state: State, h: float, t: int) -> State:
+        memory, gradient = self._estimate_gradient(model, state, t)
+        x, v = state.position, state.momentum
+        root = metric_at(self, model, x, memory.keys, root=True)
+        correction = divergence_at(self, model, x, memory.keys, root)
+        if self.scheme == "euler":
+            n_chains = len(x)
+            variance, weight = constant(n_chains, 2 * h), constant(n_chains, h * h)
+            fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
+            flat_v, noise = v.reshape(n_chains, -1), memory.noise.reshape(n_chains, -1)
+            change = times(root, noise - h * times(root, flat_v))
+            _drift(x, v, h, root, x)
+            _kick(v, h, root, gradient, correction)
+            flat_v += change
+            model.manifold.reflect(x, v)
+        else:
+            _kick(v, h, root, gradient, correction)
+            self._flow(model, state, h / 2, root)
+            root = metric_at(self, model, x, memory.keys, root=True)
+            _refresh(v, memory, h, root)
+            self._flow(model, state, h / 2, root)
+        return state
+
+    def _flow(self, model, state: State, time: float, root: np.ndarray) -> None:
+        """Midpoint rule for dx = g(x) v dt, mirrored at the walls; `root` is g where it begins."""
+        x, v = state.position, state.momentum
+        middle = np.empty_like(x)
+        _drift(x, v, time / 2, root, middle)
+        model.manifold.reflect(middle)
+        _drift(x, v, time, metric_at(self, model, middle, state.memory.keys, root=True), x)
+        model.manifold.reflect(x, v)
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics, for `check_recipe`."""
+        d = model.manifold.size
+
+        def root_at(z: np.ndarray) -> np.ndarray:
+            position = z[:, :d].reshape(-1, *model.manifold.shape)
+            return as_matrices(metric_at(self, model, position, None, root=True))
+
+        def diffusion(z: np.ndarray) -> np.ndarray:
+            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
+            matrix[:, d:, d:] = root @ root
+            return matrix
+
+        def curl(z: np.ndarray) -> np.ndarray:
+            matrix, root = np.zeros((len(z), 2 * d, 2 * d)), root_at(z)
+            matrix[:, :d, d:], matrix[:, d:, :d] = -root, root
+            return matrix
+
+        return Recipe(diffusion, curl, n_auxiliary=d, vectorized=True)
+
+
+def _kick(v: np.ndarray, h: float, root: np.ndarray, gradient: np.ndarray, correction: np.ndarray) -> None:
+    """V += h * (g gradient + correction)."""
+    if root.ndim == 2:
+        kick_riemannian(v, h, root, gradient, correction)
+    else:
+        flat = v.reshape(len(v), -1)
+        flat += h * (times(root, gradient.reshape(len(v), -1)) + correction)
+
+
+def _drift(x: np.ndarray, v: np.ndarray, time: float, root: np.ndarray, out: np.ndarray) -> None:
+    """Write x + time * g v to `out`."""
+    if root.ndim == 2:
+        drift_riemannian(x, v, time, root, out)
+    else:
+        out[...] = x + (time * times(root, v.reshape(len(v), -1))).reshape(x.shape)
+
+
+def _refresh(v: np.ndarray, memory: GradientMemory, h: float, root: np.ndarray) -> None:
+    """V = f v + N(0, 1 - f^2 - h^2 f g V g f), f = exp(-g^2 h): standard normal stays so, after a kick with noise V."""
+    covariance = memory.covariance
+    if root.ndim == 2 and (covariance is None or covariance.vectors is None):
+        refresh_riemannian(v, memory.keys, h, root, _NO_NOISE if covariance is None else covariance.values)
+        return
+    root = as_matrices(root)
+    values, vectors = np.linalg.eigh(root)
+    kept = from_eigen(np.exp(-(values**2) * h), vectors)
+    matrix = np.eye(root.shape[-1]) - kept @ kept
+    if covariance is not None:
+        kick = h * kept @ root
+        matrix = matrix - kick @ covariance.matrix() @ kick.mT
+    noise = memory.noise.reshape(len(v), -1)
+    fill_matrix_noise(memory.keys, matrix, noise)
+    flat = v.reshape(len(v), -1)
+    flat[...] = times(kept, flat) + noise

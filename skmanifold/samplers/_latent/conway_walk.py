@@ -1,0 +1,182 @@
+"""Random walk on the Conway sphere: subspaces and their dimensions by Metropolis moves of rounded points."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ...manifolds import log_rank_probabilities
+from ...models import SubspaceWalkModel
+from ...random._keys import Purpose, subkey
+from ...utils._sklearn import Interval, StrOptions
+from .._base import BaseSampler, State
+from .conway_kernels import draw_within, walk_subspaces
+
+_MAX_FEATURES = 50
+_ACCEPTED = 0.35  # what the lengths of steps are tuned to
+_LOG_SCALES = -20.0, math.log(4.0)  # a step of length four leaves little of where it began
+_SEARCH_FROM, _SEARCH_TO = 1e4, 1e-8
+_SEARCHED = 0.1  # the search ends at this share of moves accepted
+
+
+class Walk(NamedTuple):
+    """What walks: a point of the sphere and an offset for each of K clusters, with the tuning of their steps."""
+
+    directions: np.ndarray  # (K, m, m): points of the sphere less its centre, of Frobenius norm one
+    offsets: np.ndarray  # (K, m)
+    log_scales: np.ndarray  # (K, 2): of steps of directions and of offsets
+    acceptance: np.ndarray  # (K, 2): shares of moves accepted in the last step
+    temperature: float
+    searching: bool  # for the temperature
+
+
+class ConwayWalk(BaseSampler):
+    r"""Random walk on the Conway sphere: a Gibbs posterior of affine subspaces of unknown dimensions.
+
+    A cluster's subspace is a point s of `ConwaySphere`, rounded to the nearest projection P, so that its dimension d
+    needs no moves of its own. With an offset :math:`\beta` the affine subspace goes through
+    :math:`\theta = (I - P) \beta`. Row x loses
+
+    .. math:: g \, \|(I - P) (x - \beta)\|^2 + d,
+
+    g the precision of the residuals, and given labels the points and offsets of clusters have the density
+
+    .. math:: \exp\Bigl(-\psi \sum_i [g \|(I - P)(x_i - \beta)\|^2 + d]\Bigr) \, N(\beta; 0, \lambda I) \,
+        \frac{p(d)}{\rho(d)}
+
+    with respect to the surface area, the prior's location being 0. Here :math:`\rho(d)` is the probability that a
+    uniform point rounds to dimension d (`log_rank_probabilities`), without which the area itself would be a prior all
+    but certain of d near m / 2. A step makes `n_moves` Metropolis moves of every cluster: its point by a Gaussian step
+    and back on to the sphere, the eigenvalues of its point by turning pairs of them, and its offset; the cost does not
+    depend on the number of rows. Then centres and precisions along the subspaces, residual precisions and weights are
+    drawn from their conditionals under the normal likelihood, and labels with probabilities in proportion to
+    :math:`w_k e^{-\psi (g \|\cdot\|^2 + d)}`.
+
+    This is the sampler of [1]_, corrected: embedding, centre and radius of the sphere; points that stay on it; an
+    offset whose part across the subspace is that of the present one; the prior of the offset in its moves; weights;
+    labels that see the loss with which subspaces move; a loss without units. The moves of eigenvalues are new. They
+    leave the eigenvectors as they are, so that a dimension may change where rows allow no more than short steps.
+
+    .. warning::
+        The loss is no likelihood, so that this is *not* the posterior of the mixture, and updates by loss and by
+        likelihood together need not have a joint law at all. A direction belongs to the subspace where the variance
+        along it exceeds that of the residuals: whether one with as much noise as any other does is left to the prior
+        of dimensions, and dimensions are often too large. The walk is slow besides. Without rows it finds its way
+        among all dimensions in hundreds of moves, up to 30 features. With hundreds of rows about one move in a thousand
+        changes the dimension where there are 3 features, and one in ten thousand where there are 8. Prefer
+        `FrameGibbs`.
+
+    Parameters
+    ----------
+    temperature : float or "auto", default=0.5
+        The factor :math:`\psi` of the loss. With 1/2 the loss is that of the normal likelihood of residuals. "auto" is
+        the search of [1]_: in the first half of burn-in it falls by factors of ten until a tenth of the moves of steps
+        as long as the sphere's radius are accepted. That makes the walk move, but is not inference: it says nothing
+        about how much the rows should count.
+    n_moves : int, default=50
+        Moves of each cluster in a step, of each kind.
+
+    References
+    ----------
+    .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions",
+       arXiv preprint, 2014.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import ConwayWalk
+    >>> ConwayWalk(n_moves=100)
+    ConwayWalk(n_moves=100)
+    """
+
+    short_name = "conway"
+    requires = (SubspaceWalkModel,)
+    draws_parameters = True
+    _parameter_constraints: ClassVar[dict] = {
+        "temperature": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_moves": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, temperature: float | Literal["auto"] = 0.5, n_moves: int = 50) -> None:
+        self.temperature = temperature
+        self.n_moves = n_moves
+
+    def init(self, model: SubspaceWalkModel, key: np.uint64) -> State:
+        """The start whose subspaces make the rows most likely; points begin at their projections."""
+        if model.n_features > _MAX_FEATURES:
+            raise ValueError(
+                f"ConwayWalk takes at most {_MAX_FEATURES} features, not {model.n_features}: the law of the rank of a "
+                "random point would take minutes. Reduce the features, or take another sampler."
+            )
+        drawing = subkey(key, Purpose.INITIAL_LATENTS)
+        levels = [self._log_likelihood(model, position, drawing) for _, position in model.beginnings]
+        labels, position = model.beginnings[int(np.argmax(levels))]
+        K, m = position.centres.shape
+        directions = np.empty((K, m, m))
+        for k in range(K):
+            basis = position.bases[k, : position.dims[k]]
+            directions[k] = (basis.T @ basis - 0.5 * np.eye(m)) / (0.5 * math.sqrt(m))
+        searching = self.temperature == "auto"
+        temperature = _SEARCH_FROM if searching else float(self.temperature)
+        memory = Walk(directions, position.centres.copy(), np.zeros((K, 2)), np.zeros((K, 2)), temperature, searching)
+        return State(position, key, 0, -np.inf, latents=labels, memory=memory)
+
+    def step(self, model: SubspaceWalkModel, state: State) -> State:
+        """Move subspaces, draw the other parameters, then labels; ``log_density`` is log p(data | parameters)."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        before, walk = state.position, state.memory
+        moments = model.moments(state.latents, before.centres)
+        counts, means, scatters = moments.counts, moments.means, moments.scatters
+        K, m = means.shape
+        rows = counts, means, scatters, before.noise
+        variance = model.priors.centre_variance
+        log_ranks = model.priors.log_dimension - log_rank_probabilities(m)[: model.priors.log_dimension.shape[1]]
+        directions, offsets, frames = walk.directions.copy(), walk.offsets.copy(), np.empty((K, m, m))
+        settings = walk.temperature, np.exp(walk.log_scales), self.n_moves, subkey(key, Purpose.STEP)
+        dims, acceptance = walk_subspaces(directions, offsets, *rows, log_ranks, variance, *settings, frames)
+
+        capacity = log_ranks.shape[1] - 1
+        bases, ratios = np.zeros((K, capacity, m)), np.ones((K, capacity))
+        centres, squares = before.centres.copy(), np.empty(K)
+        priors = model.priors.ratio_shape, variance, subkey(key, Purpose.COMPONENTS)
+        draw_within(frames, dims, offsets, *rows, *priors, bases, ratios, centres, squares)
+        noise = model.draw_noise(counts, squares, subkey(key, Purpose.CONCENTRATION))
+        weights = model.draw_weights(counts, subkey(key, Purpose.STICKS))
+        position = before._replace(bases=bases, dims=dims, ratios=ratios, centres=centres, noise=noise, weights=weights)
+
+        loss = position._replace(ratios=np.zeros_like(ratios), noise=2.0 * walk.temperature * noise)
+        offsets_of_loss = np.log(weights) - walk.temperature * dims
+        labels, _ = model.draw_labels(loss, offsets_of_loss, subkey(key, Purpose.LABELS))
+        log_likelihood = self._log_likelihood(model, position, subkey(key, Purpose.LABELS))
+        walk = walk._replace(directions=directions, offsets=offsets, acceptance=acceptance)
+        walk = _tune(walk, counts, state.n_steps, model.n_adapting)
+        return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels, memory=walk)
+
+    def parameters(self, model: SubspaceWalkModel, state: State) -> Any:
+        """The parameters as drawn."""
+        return state.position
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: labels of clusters may change their meaning."""
+        return 1
+
+    @staticmethod
+    def _log_likelihood(model, position, key):
+        return model.draw_labels(position, position.log_offsets(), key)[1]
+
+
+def _tune(walk: Walk, counts: np.ndarray, n_steps: int, n_adapting: int) -> Walk:
+    """Towards a temperature, then towards lengths of steps, at which moves are accepted as often as they should be."""
+    if n_steps >= n_adapting:
+        return walk._replace(searching=False) if walk.searching else walk
+    if walk.searching:
+        held = counts > 0
+        rate = walk.acceptance[held, 0].mean() if held.any() else 1.0
+        colder = walk.temperature / 10.0
+        done = rate >= _SEARCHED or colder < _SEARCH_TO or 2 * (n_steps + 1) >= n_adapting
+        return walk._replace(searching=False) if done else walk._replace(temperature=colder)
+    gain = 2.0 * (1.0 + n_steps) ** -0.6  # Robbins and Monro's
+    log_scales = np.clip(walk.log_scales + gain * (walk.acceptance - _ACCEPTED), *_LOG_SCALES)
+    return walk._replace(log_scales=log_scales)

@@ -1,0 +1,73 @@
+"""Expectation-maximisation: latents are averaged over, not drawn."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+
+from ...models import ExpectationModel
+from ...random._keys import Purpose, subkey
+from ...utils._sklearn import Interval
+from .._base import BaseSampler, State
+
+
+class EM(BaseSampler):
+    r"""Expectation-maximisation: climbs to a mode of the parameters, the same way from the same beginning.
+
+    The sufficient statistics are replaced by their expectations given the data and the parameters of the last pass (E
+    step), and the parameters by their mode given these (M step):
+
+    .. math:: \eta \leftarrow \arg\max_\eta \bigl\{ \langle \bar T + T_0, \eta \rangle - (n + n_0) g(\eta) \bigr\},
+        \qquad \bar T = E[T(x, z) \mid x, \eta_{\mathrm{old}}].
+
+    No pass lowers the log likelihood plus the log prior in the natural parameters: they rise by at least as much as the
+    M step adds to what it maximises ([1]_). Where `ESCA` draws, this averages: it has no noise to leave a poor mode by.
+
+    A chain has converged when an M step added less than `tol`; the fit ends when all have.
+
+    Parameters
+    ----------
+    tol : float, default=1e-6
+        In nats per row.
+
+    References
+    ----------
+    .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm",
+       Journal of the Royal Statistical Society B 39, 1977.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import EM
+    >>> EM(tol=1e-8)
+    EM(tol=1e-08)
+    """
+
+    short_name = "em"
+    requires = (ExpectationModel,)
+    _parameter_constraints: ClassVar[dict] = {"tol": [Interval(Real, 0, None, closed="left")]}
+
+    def __init__(self, tol: float = 1e-6) -> None:
+        self.tol = tol
+
+    def init(self, model: ExpectationModel, key: np.uint64) -> State:
+        """The parameters that fit the latents to begin with."""
+        _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
+        return State(model.mode(statistics), key, 0, -np.inf, statistics=statistics, memory=np.inf)
+
+    def step(self, model: ExpectationModel, state: State) -> State:
+        """One E step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        statistics, log_likelihood = model.expect_latents(state.position)
+        position = model.mode(statistics)
+        gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
+        n_steps = state.n_steps + 1
+        return State(position, state.key, n_steps, log_likelihood, statistics=statistics, memory=gain / model.n_rows)
+
+    def has_converged(self, state: State) -> bool:
+        """Whether the last M step added less than `tol`."""
+        return state.memory < self.tol
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: the algorithm converges."""
+        return 1

@@ -1,0 +1,266 @@
+"""Samplers that sweep over all tokens, one discrete latent at a time."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...models import (
+    CollapsedModel,
+    CollapsedVariationalModel,
+    LatentModel,
+    PartiallyCollapsedModel,
+    RoundingModel,
+    StreamModel,
+)
+from ...random._keys import Purpose, subkey
+from ...utils._sklearn import Interval, StrOptions
+from .._base import BaseSampler, State
+
+
+class _ByCounter:
+    """A class attribute of ESCA that is another one on instances whose counters are approximate."""
+
+    def __init__(self, exact: Any, approximate: Any):
+        self.exact = exact
+        self.approximate = approximate
+
+    def __get__(self, sampler: ESCA | None, owner: type | None = None) -> Any:
+        return self.approximate if sampler is not None and sampler.counter == "approximate" else self.exact
+
+
+class ESCA(BaseSampler):
+    r"""Exponential stochastic cellular automaton: massively parallel stochastic EM.
+
+    Every latent is drawn at once given the parameters of the last pass (S step), and the parameters are set to their
+    mode given the statistics of all draws (M step). For latent Dirichlet allocation, token :math:`n` of document
+    :math:`m` takes topic :math:`k` with probability
+
+    .. math:: p(z_{mn} = k) \propto (D_{mk} + \alpha_k) \frac{W_{kv} + \beta_{kv}}{T_k + \sum_v \beta_{kv}},
+
+    where the counts are those of the previous pass, the token's own included ([1]_, eq. 20). Draws are exact.
+
+    A pass depends on the previous one only, so tokens are independent and the result is the same for any number of
+    workers. The stationary law is *not* the posterior: it concentrates near a mode of the posterior in the natural
+    parameters (prior exponents without the "-1"). The estimate is the average of the last `n_average` passes' counts,
+    smoothed by the prior.
+
+    Parameters
+    ----------
+    n_average : int, default=20
+        The statistics of this many last passes are averaged (at most those after burn-in). When a callback ends the
+        fit early, between half and one and a half times as many.
+    n_local_sweeps : int, default=10
+        Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
+    n_first_sweeps : int, default=100
+        First minibatch of a stream only: passes in which the parameters move too. Too few leave components alike, and
+        a stream takes long to tell them apart.
+    counter : {"exact", "approximate"}, default="exact"
+        With "approximate" the parameters of the next pass are fitted to counts rounded to Csuros' counters of eight
+        bits, right on average ([2]_); their totals stay exact, and the estimate is the average of exact counts. It is
+        here to tell what rounding would cost. It saves nothing: exact counts, packed with an escape for the few that
+        need more than a byte, take the same three bytes each. Not for streams, whose counts are fractions.
+
+    References
+    ----------
+    .. [1] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
+    .. [2] M. Csuros, "Approximate counting with a floating-point counter", COCOON 2010.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import ESCA
+    >>> ESCA(n_average=50)
+    ESCA(n_average=50)
+    """
+
+    short_name = "esca"
+    requires = _ByCounter((LatentModel,), (LatentModel, RoundingModel))
+    batching = _ByCounter("either", "full")
+    _parameter_constraints: ClassVar[dict] = {
+        "n_average": [Interval(Integral, 1, None, closed="left")],
+        "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "counter": [StrOptions({"exact", "approximate"})],
+    }
+
+    def __init__(
+        self,
+        n_average: int = 20,
+        n_local_sweeps: int = 10,
+        n_first_sweeps: int = 100,
+        counter: Literal["exact", "approximate"] = "exact",
+    ) -> None:
+        self.n_average = n_average
+        self.n_local_sweeps = n_local_sweeps
+        self.n_first_sweeps = n_first_sweeps
+        self.counter = counter
+
+    def init(self, model: LatentModel, key: np.uint64) -> State:
+        """Latents at random, and the parameters that fit them."""
+        latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
+        position = self._next_position(model, statistics, key, 0)
+        return State(position, key, log_density=-np.inf, statistics=statistics, latents=latents)
+
+    def step(self, model: LatentModel, state: State) -> State:
+        """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
+        position = self._next_position(model, statistics, state.key, state.n_steps + 1)
+        return _after(state, position, statistics, latents, log_likelihood)
+
+    def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
+        """The parameters that the next pass reads, from the statistics of all rows."""
+        if self.counter == "approximate":
+            statistics = model.approximate(statistics, subkey(key, Purpose.ROUNDING, n_steps))
+        return model.mode(statistics)
+
+    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> State:
+        """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
+        state = self.init(model, key)
+        for _ in range(self.n_first_sweeps):
+            state = self.step(model, state)
+        statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
+        return State(model.mode(statistics), key, 1, state.log_density, statistics=statistics)
+
+    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> State:
+        """Take up a stream after `n_steps` minibatches, from its statistics alone."""
+        return State(model.mode(statistics), key, n_steps, statistics=statistics)
+
+    def step_stream(self, model: StreamModel, state: State, rate: float, scale: float) -> State:
+        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
+        key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
+        new = model.impute_rows(state.position, self.n_local_sweeps, key)
+        statistics = model.blend(state.statistics, new, rate, scale)
+        return _after(state, model.mode(statistics), statistics, None, np.nan)
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last `n_average` passes, or all after burn-in if they are fewer."""
+        return min(self.n_average, n_kept_passes)
+
+
+class CollapsedGibbs(BaseSampler):
+    r"""Collapsed Gibbs sampling: each token in turn, given all others; the reference for exactness.
+
+    .. math:: p(z_{mn} = k \mid \text{rest}) \propto
+        (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}}
+
+    The chain's stationary law is the posterior of the topics of all tokens ([1]_; [2]_, eq. 13, whose parentheses
+    are misplaced). A pass is sequential: `n_jobs` runs chains beside each other, nothing else. The estimate is the
+    average of the counts of all passes after burn-in, smoothed by the prior.
+
+    References
+    ----------
+    .. [1] T. L. Griffiths and M. Steyvers, "Finding scientific topics", PNAS 101, 2004.
+    .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
+    """
+
+    short_name = "collapsed_gibbs"
+    requires = (CollapsedModel,)
+    log_density_name = "log_joint"
+    draws_parameters = True
+
+    def init(self, model: CollapsedModel, key: np.uint64) -> State:
+        """Topics at random."""
+        assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
+        return State(None, key, 0, -np.inf, statistics=model.collapsed_statistics(assignments), latents=assignments)
+
+    def step(self, model: CollapsedModel, state: State) -> State:
+        """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        log_joint = model.sweep_assignments(state.latents, key)
+        statistics = model.collapsed_statistics(state.latents)
+        return _after(state, None, statistics, state.latents, log_joint)
+
+    def parameters(self, model: CollapsedModel, state: State) -> Any:
+        """A draw of the parameters that were integrated out, given the assignments."""
+        return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
+
+
+class Gibbs(BaseSampler):
+    r"""Partially collapsed Gibbs sampling: parameters drawn, the rows' own integrated out; parallel and exact.
+
+    For latent Dirichlet allocation the topics are drawn from their Dirichlet law given all counts, and then, in each
+    document by itself, every token's topic in turn given the document's others:
+
+    .. math:: \phi_k \sim \mathrm{Dir}(\beta_k + W_k), \qquad
+        p(z_{mn} = k \mid \text{rest}) \propto (D_{mk}^{\neg mn} + \alpha_k) \, \phi_{kv}
+
+    ([1]_ with the proportions integrated out). Both are exact conditionals, so the stationary law is the posterior of
+    topics and assignments. Documents are independent given the topics: the result is the same for any number of
+    workers. It mixes more slowly than `CollapsedGibbs`, whose tokens see each other's counts at once. The
+    estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
+
+    References
+    ----------
+    .. [1] J. K. Pritchard, M. Stephens and P. Donnelly, "Inference of population structure using multilocus genotype
+       data", Genetics 155, 2000.
+    """
+
+    short_name = "gibbs"
+    requires = (PartiallyCollapsedModel,)
+    draws_parameters = True
+
+    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> State:
+        """Assignments at random, and parameters given them."""
+        latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
+        position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
+        return State(position, key, 0, -np.inf, statistics=statistics, latents=latents)
+
+    def step(self, model: PartiallyCollapsedModel, state: State) -> State:
+        """One scan of every row, then the parameters.
+
+        ``log_density`` is the sum over tokens of the log predictive probability of each given its row's others, at the
+        parameters before.
+        """
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
+        position = model.draw(statistics, subkey(state.key, Purpose.DRAW, state.n_steps + 1))
+        return _after(state, position, statistics, latents, log_likelihood)
+
+    def parameters(self, model: PartiallyCollapsedModel, state: State) -> Any:
+        """The parameters as drawn."""
+        return state.position
+
+
+class CVB0(BaseSampler):
+    r"""Zero-order collapsed variational Bayes: deterministic, one distribution over topics for each token.
+
+    .. math:: \gamma_{mnk} \propto
+        (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}},
+
+    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel from word counts frozen
+    during a pass; within a document each update is seen by the next. The estimate is the last pass's.
+
+    Memory: four bytes for each topic of each distinct word of each document.
+
+    References
+    ----------
+    .. [1] A. Asuncion, M. Welling, P. Smyth and Y. W. Teh, "On smoothing and inference for topic models", UAI 2009.
+    """
+
+    short_name = "cvb0"
+    requires = (CollapsedVariationalModel,)
+
+    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> State:
+        """Responsibilities at random."""
+        responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
+        statistics = model.expected_statistics(responsibilities)
+        return State(None, key, 0, -np.inf, statistics=statistics, latents=responsibilities)
+
+    def step(self, model: CollapsedVariationalModel, state: State) -> State:
+        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
+        responsibilities, log_likelihood = model.update_responsibilities(state.latents)
+        statistics = model.expected_statistics(responsibilities)
+        return _after(state, None, statistics, responsibilities, log_likelihood)
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: the algorithm converges."""
+        return 1
+
+
+def _after(state: State, position, statistics, latents, log_density) -> State:
+    return State(position, state.key, state.n_steps + 1, log_density, statistics=statistics, latents=latents)

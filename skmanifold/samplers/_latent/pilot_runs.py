@@ -1,0 +1,18 @@
+"""Short runs from several initial states, by which the best of them is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .._base import State
+
+
+def run_pilot(step: Callable[[State], State], state: State, n_steps: int) -> tuple[float, State]:
+    """The mean log density of the second half of some steps, and where they end."""
+    trace = []
+    for _ in range(n_steps):
+        state = step(state)
+        trace.append(state.log_density)
+    return float(np.mean(trace[n_steps // 2 :])), state

@@ -1,0 +1,120 @@
+"""Slice sampling of a Dirichlet-process mixture: no truncation, exact for any minibatch."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...models import StickBreakingModel
+from ...random._keys import Purpose, subkey
+from ...utils._sklearn import Interval
+from .._base import BaseSampler, State
+from . import stick_breaking
+
+
+class Slice(BaseSampler):
+    r"""Slice sampler of a Dirichlet-process mixture: exact, without truncation, by minibatches.
+
+    A row belongs to one of infinitely many components of weights :math:`\omega_j = v_j \prod_{l<j} (1 - v_l)`. Each
+    step is a scan of Gibbs sampling: with :math:`m_j` the rows of component j, of *all* rows,
+
+    .. math::
+
+        v_j &\sim \mathrm{Beta}(1 + m_j, \alpha + \textstyle\sum_{l>j} m_l), \quad j \le Z^* = \max_i z_i, \\
+        \alpha &\sim \mathrm{Ga}(a + Z^*, b - \textstyle\sum_{j \le Z^*} \log(1 - v_j)), \\
+        u_i &\sim U(0, \omega_{z_i}), \quad i \in S, \\
+        \theta_j &\sim p(\theta_j \mid \text{rows of } j), \\
+        P(z_i = j) &\propto 1(\omega_j > u_i) f(x_i \mid \theta_j), \quad i \in S,
+
+    with sticks from the prior until :math:`1 - \sum_{j \le k} \omega_j < \min_S u_i`, so that none that could hold a
+    row is missing ([1]_, [2]_, [3]_; the rule of [4]_, appendix D.2, has the sign reversed). S is a minibatch, or
+    all rows; since the counts are always those of all rows, each step leaves the posterior as it is whatever the
+    minibatch.
+
+    Labels of sticks mix slowly: a large component seldom finds its way past empty ones. So once a pass the labels are
+    drawn anew given the partition, exactly: they are a size-biased permutation of the weights. Before that,
+    `n_split_merge` Metropolis-Hastings moves propose to split a component in two or to merge two ([5]_, [6]_), which
+    single rows that move one by one do not achieve.
+
+    Parameters
+    ----------
+    n_split_merge : int, default=3
+        Split-merge moves a pass; each costs about as much as a visit of the rows of the components concerned.
+    n_restricted_scans : int, default=0
+        Scans of Gibbs sampling that prepare a proposed split ([5]_). With 0 its rows are dealt out one after the other
+        ([6]_).
+    redraw_order : bool, default=True
+        Whether labels are drawn anew given the partition once a pass. With False and ``n_split_merge=0`` it is the
+        sampler of [3]_.
+
+    References
+    ----------
+    .. [1] S. G. Walker, "Sampling the Dirichlet mixture model with slices", Communications in Statistics 36, 2007.
+    .. [2] O. Papaspiliopoulos, "A note on posterior sampling from Dirichlet mixture models", technical report, 2008.
+    .. [3] M. Kalli, J. E. Griffin and S. G. Walker, "Slice sampling mixture models", Statistics and Computing 21, 2011.
+    .. [4] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018.
+    .. [5] S. Jain and R. M. Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture
+       model", Journal of Computational and Graphical Statistics 13, 2004.
+    .. [6] D. B. Dahl, "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process
+       mixture models", technical report, 2005.
+    """
+
+    short_name = "slice"
+    requires = (StickBreakingModel,)
+    log_density_name = "log_joint"
+    draws_parameters = True
+    _parameter_constraints: ClassVar[dict] = {
+        "n_split_merge": [Interval(Integral, 0, None, closed="left")],
+        "n_restricted_scans": [Interval(Integral, 0, None, closed="left")],
+        "redraw_order": ["boolean"],
+    }
+
+    def __init__(self, n_split_merge: int = 3, n_restricted_scans: int = 0, redraw_order: bool = True) -> None:
+        self.n_split_merge = n_split_merge
+        self.n_restricted_scans = n_restricted_scans
+        self.redraw_order = redraw_order
+
+    def init(self, model: StickBreakingModel, key: np.uint64) -> State:
+        """Labels to begin with; the position is the concentration."""
+        labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
+        return State(model.init_concentration(), key, 0, -np.inf, statistics=model.count(labels), latents=labels)
+
+    def step(self, model: StickBreakingModel, state: State) -> State:
+        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        concentration, labels, counts = state.position, state.latents, state.statistics
+        if self.n_split_merge:
+            moves = self.n_split_merge, self.n_restricted_scans, subkey(key, Purpose.SPLIT_MERGE)
+            counts = model.split_merge(labels, counts, concentration, *moves)
+        if self.redraw_order or self.n_split_merge:
+            places = stick_breaking.redraw_order(counts.sizes, concentration, key)
+            labels, counts = places[labels], counts.with_labels(places)
+        for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
+            concentration, counts = self._scan(model, rows, labels, counts, concentration, subkey(key, Purpose.STEP, i))
+        log_joint = model.log_joint(counts, concentration)
+        return State(concentration, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
+
+    def parameters(self, model: StickBreakingModel, state: State) -> Any:
+        """Weights and components, drawn given the partition."""
+        return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last pass alone: labels mean something else in each."""
+        return 1
+
+    def _scan(self, model, rows, labels, counts, concentration, key):
+        """Everything once from its conditional, of labels those of `rows`: the concentration and the counts."""
+        slices, components_key = subkey(key, Purpose.SLICE), subkey(key, Purpose.COMPONENTS)
+        sticks = stick_breaking.draw_sticks(counts.sizes[: counts.n_used], concentration, key)
+        if model.concentration is None:
+            drawn = subkey(key, Purpose.CONCENTRATION)
+            concentration = stick_breaking.draw_concentration(sticks, model.concentration_prior, drawn)
+        least = model.least_slice(rows, labels, sticks.weights()[0], slices)
+        weight_of, _ = stick_breaking.lengthen_sticks(sticks, concentration, least, key).weights()
+        above = stick_breaking.order_above(weight_of, least)
+        components = model.draw_components(counts, above, components_key)
+        counts = model.sample_labels(rows, labels, counts, components, weight_of[above], above, weight_of, slices)
+        return concentration, counts

@@ -1,0 +1,107 @@
+"""Gibbs sampling of mixtures of affine subspaces, their dimensions included."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...models import SubspaceMixtureModel
+from ...random._keys import Purpose, subkey
+from ...utils._sklearn import Interval
+from .._base import BaseSampler, State
+from .pilot_runs import run_pilot
+
+
+class FrameGibbs(BaseSampler):
+    r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without proposals to tune.
+
+    Each step draws labels given subspaces, :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`, and then for each
+    subspace, with S the scatter of its n rows about its centre c, g the noise's precision and :math:`r_j` the ratio of
+    the precision along direction :math:`u_j` to g (1 across the subspace),
+
+    .. math::
+
+        u_j' c &\sim N\left(\frac{n g r_j \lambda \, u_j' \bar x}{1 + n g r_j \lambda},
+            \frac{\lambda}{1 + n g r_j \lambda}\right), \\
+        (u_i, u_j) &\leftarrow (u_i \cos t + u_j \sin t, \; u_j \cos t - u_i \sin t), \quad
+            2 t \sim \mathrm{vM}\left(\mathrm{atan2}(k_2, k_1), \sqrt{k_1^2 + k_2^2}\right), \\
+        k_1 &= -\tfrac{g}{4} (r_i - r_j)(u_i' S u_i - u_j' S u_j), \quad
+            k_2 = -\tfrac{g}{2} (r_i - r_j) \, u_i' S u_j, \\
+        \frac{P(u_j \text{ in})}{P(u_j \text{ out})} &= \frac{p(d + 1)}{p(d)} \frac{d + 1}{D - d}
+            \frac{a \int_0^1 r^{a + n/2 - 1} e^{-g r R_j / 2} dr}{e^{-g R_j / 2}}, \quad R_j = u_j' S u_j, \\
+        r_j &\sim \mathrm{Ga}(a + n/2, g R_j / 2) \text{ on } (0, 1), \\
+        g &\sim \mathrm{Ga}\left(a_g + \tfrac{n m}{2},
+            b_g + \tfrac12 \operatorname{tr} S - \tfrac12 \sum_j (1 - r_j) R_j\right),
+
+    the rotation of each pair of directions whose precisions differ, and each of D directions taken in or out with its
+    ratio integrated out ([1]_; its own moves are those of :class:`ConwayWalk`). The D directions are those of the
+    subspace and others at random across it: all m where m is at most 32, else enough that d may double. Since ratios
+    are below 1, what is a subspace and what is noise is identified. Once a step a direction is also proposed to be born
+    or to die, from a law fitted to what rows leave across the subspace (an angular central Gaussian law, [2]_), which
+    random directions would hardly find where there are many.
+
+    A component that loses all its rows follows its prior.
+
+    Parameters
+    ----------
+    n_sweeps : int, default=1
+        Scans of rotations and flips in a step; they do not go over the rows.
+    n_pilot : int, default=20
+        Steps from each of several initial partitions, before the one with the highest mean log likelihood in their
+        second half goes on. The dimensions are limited in these steps.
+
+    References
+    ----------
+    .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions", 2014.
+    .. [2] J. T. Kent, A. M. Ganeiber and K. V. Mardia, "A new unified approach for the simulation of a wide class of
+       directional distributions", Journal of Computational and Graphical Statistics 27, 2018.
+
+    Examples
+    --------
+    >>> from skmanifold.samplers import FrameGibbs
+    >>> FrameGibbs(n_pilot=50)
+    FrameGibbs(n_pilot=50)
+    """
+
+    short_name = "gibbs"
+    requires = (SubspaceMixtureModel,)
+    draws_parameters = True
+    _parameter_constraints: ClassVar[dict] = {
+        "n_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "n_pilot": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_sweeps: int = 1, n_pilot: int = 20) -> None:
+        self.n_sweeps = n_sweeps
+        self.n_pilot = n_pilot
+
+    def init(self, model: SubspaceMixtureModel, key: np.uint64) -> State:
+        """The best of the model's beginnings, after some steps from each if there are several."""
+        trial = model.start_model
+        begun = [
+            State(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, latents=labels)
+            for i, (labels, subspaces) in enumerate(trial.beginnings)
+        ]
+        if len(begun) == 1:
+            return begun[0]._replace(key=key)
+        tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
+        return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
+
+    def step(self, model: SubspaceMixtureModel, state: State) -> State:
+        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it."""
+        key = subkey(state.key, Purpose.SWEEP, state.n_steps)
+        before = state.position
+        labels, log_likelihood = model.draw_labels(before, before.log_offsets(), subkey(key, Purpose.LABELS))
+        position = model.draw_subspaces(before, labels, self.n_sweeps, subkey(key, Purpose.COMPONENTS))
+        return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels)
+
+    def parameters(self, model: SubspaceMixtureModel, state: State) -> Any:
+        """The subspaces as drawn."""
+        return state.position
+
+    def average_window(self, n_kept_passes: int) -> int:
+        """The last sweep alone: labels of components may change their meaning."""
+        return 1

@@ -1,0 +1,1 @@
+"""Checks that a sampler is a complete recipe."""

@@ -1,0 +1,326 @@
+"""Is a sampler a complete recipe? Its matrices, its drift and its real steps, against what it declares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import clone
+
+from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, check_compatible
+from ...numerics.batched_linalg import times
+from ...random._keys import Purpose, root_key, subkey
+from ...utils._protocol_check import offers
+from ...utils._typing import ArrayLike, RandomStateLike
+from .._density.base import ManifoldSampler
+from .._density.derivatives import divergence_of, positive_part
+from .._density.recipe import InvalidRecipeError, invalid_matrices, joint_state
+from .check_steps import check_gradient_noise, check_reflection, check_steps, check_trajectory, check_wall
+from .recipe_case import (
+    Case,
+    compare,
+    compare_mean,
+    compare_moment,
+    drift_terms,
+    fold,
+    gradient_at,
+    second_moment,
+    worst_entry,
+)
+
+_N_DRAWS = 2000  # of auxiliary variables, to integrate them out
+_FAR = 6.0  # added to the size of auxiliary variables of one point
+_FALSE_ALARMS = 1e-6  # probability that any Monte Carlo comparison of a right sampler fails
+
+
+def _line(words: str, missing: str = "") -> Any:
+    return field(metadata={"words": words, "missing": missing})
+
+
+@dataclass(frozen=True, repr=False)
+class RecipeReport:
+    """What `check_recipe` compared, and how far it was at worst; None where there was nothing to compare.
+
+    Residuals are relative to the terms that they are sums of. Scores are in standard errors, bias that is allowed for
+    included, and `threshold` is the largest that passes.
+    """
+
+    sampler: str
+    n_points: int
+    threshold: float
+    least_eigenvalue: float = _line("least eigenvalue of D")
+    symmetry: float = _line("largest entry of Q + Q'")
+    correction: float | None = _line("residual of the correction", "derived")
+    gradient: float | None = _line("residual of the target's gradient", "no log density")
+    estimate: float | None = _line("score of the estimated gradient", "exact")
+    marginal: float | None = _line("score of the energy's integral over auxiliary variables", "does not depend on x")
+    fokker_planck: float = _line("residual of the Fokker-Planck equation")
+    drift: float | None = _line("residual of the drift given", "none given")
+    step_mean: float = _line("score of the step's mean")
+    step_covariance: float = _line("score of the step's covariance")
+    trajectory: float | None = _line("score of the mean over many steps", "one step for all times")
+    gradient_noise: float | None = _line("score of the noisy gradient's step", "no gradient, or no room in D")
+    reflection: float | None = _line("momentum after a wall, 1 if reversed", "no wall or no momentum")
+    wall: float | None = _line("share of positions clipped at a wall", "no wall, or an exact process")
+
+    def __repr__(self) -> str:
+        lines = [f"RecipeReport: {self.sampler} passed at {self.n_points} points (scores up to {self.threshold:.2f})"]
+        for name, info in self.__dataclass_fields__.items():
+            if words := info.metadata.get("words"):
+                value = getattr(self, name)
+                lines.append(f"  {words}: {info.metadata['missing'] if value is None else format(value, '.2g')}")
+        return "\n".join(lines)
+
+
+def check_recipe(
+    sampler: ManifoldSampler,
+    target: HasGradient | HasCounts | HasLogNormalMean,
+    *,
+    points: ArrayLike | None = None,
+    n_points: int = 5,
+    n_chains: int = 4096,
+    tolerance: float = 1e-6,
+    random_state: RandomStateLike = 0,
+) -> RecipeReport:
+    r"""Check that a sampler leaves its target invariant, and that it moves as it declares.
+
+    In this order, at some points z = (position, auxiliary variables):
+
+    1. D is positive semi-definite and Q skew-symmetric;
+    2. a correction that is given is :math:`\Gamma_i = \sum_j \partial_j (D_{ij} + Q_{ij})`;
+    3. the target's gradient is that of its log density, and estimates of it have its mean and the covariance declared;
+    4. :math:`\int \exp(-K) da` over the auxiliary variables does not depend on x;
+    5. the drift f, given or derived, solves the stationary Fokker-Planck equation ([1]_, eq. 4),
+       :math:`\sum_i \partial_i (f_i p) = \sum_{ij} \partial_i \partial_j (D_{ij} p)` with :math:`p = \exp(-H)`, and
+       if given it is :math:`-(D + Q) \nabla H + \Gamma`;
+    6. real steps of the sampler from z have that drift for their mean and 2 D for their covariance, per unit of time;
+    7. many steps of the sampler, as many as make a trajectory, have that mean too: nothing happens every tenth step;
+    8. of noise in the gradient a sampler takes off what it adds if it has ``noise_covariance="model"``, and none
+       otherwise, and its inner steps each have a gradient of their own;
+    9. a step through a wall of the space turns the momentum round, and mirrors the position: chains that begin near
+       the wall, each elsewhere, do not end at the same place.
+
+    Steps are tried with much smaller step sizes than the sampler's own, from exact gradients (in 8., with normal noise
+    large enough to matter), without control variates. Three step sizes with the same keys tell the mean: noise that
+    enters as the square root of the step size cancels. (Noise from elsewhere than the keys would hide small errors.)
+    What is less than 0.2% of the terms of the drift, or 2% of the diffusion, passes; so does what only large step sizes
+    show: this is no test of the integrator. One of the random points has large auxiliary variables (6 and more), so
+    that a velocity that is capped below that is seen. Not seen are limits beyond all points, such as a gradient that is
+    clipped where it is larger than at any of them (give `points` there), what happens less often than every 128 steps,
+    and wrong walls that neither keep the momentum nor clip the position: compare the moments of a long run with known
+    ones.
+
+    Parameters
+    ----------
+    sampler : Recipe or BaseSampler
+        A sampler on a flat space or a positive orthant, with a method ``recipe(model)`` that declares D, Q and the
+        energy of z: ``State.position``, ``State.momentum`` and ``State.thermostat``, those that there are, flattened.
+    target : HasGradient
+        A density, best with a log density, whose coordinates are of the order of one.
+    points : array-like of shape (n_points, nz), optional
+        Points z. By default random points of the manifold (away from walls) with standard normal auxiliary variables,
+        those of the last point larger by 6.
+    n_points : int, default=5
+        How many random points.
+    n_chains : int, default=4096
+        How many chains make a real step from each point.
+    tolerance : float, default=1e-6
+        What residuals may be, relative to the terms that they are sums of.
+    random_state : None, int or RandomState, default=0
+        Of points and chains.
+
+    Returns
+    -------
+    RecipeReport
+        What was compared, and how far it was at worst.
+
+    Raises
+    ------
+    InvalidRecipeError
+        In one sentence: the first condition that fails, where and by how much.
+
+    References
+    ----------
+    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+
+    Examples
+    --------
+    >>> from skmanifold.manifolds import Euclidean
+    >>> from skmanifold.models import Density
+    >>> from skmanifold.samplers import SGLD, check_recipe
+    >>> target = Density(Euclidean(2), lambda x: -x, lambda x: -0.5 * (x * x).sum(axis=1), vectorized=True)
+    >>> report = check_recipe(SGLD(), target)
+    >>> report.fokker_planck < 1e-6
+    True
+    """
+    if not hasattr(sampler, "recipe"):
+        raise TypeError(f"{type(sampler).__name__} declares no recipe(model): nothing to check.")
+    check_compatible(sampler, target)
+    sampler = clone(sampler)
+    recipe = sampler.recipe(target)
+    recipe._validate_params()
+    key = root_key(random_state)
+    nz = target.manifold.size + recipe.n_auxiliary
+    positive = positive_part(target.manifold, nz)
+    z = _random_points(target.manifold, positive, n_points, key) if points is None else _given_points(points, positive)
+    keys = fold(np.arange(n_chains, dtype=np.uint64), subkey(key, Purpose.CHAIN))
+    threshold = float(-ndtri(_FALSE_ALARMS / 2 / (len(z) * 4 * (nz + nz**2))))
+    case = Case(type(sampler).__name__, sampler, recipe, target, z, positive, keys, tolerance, threshold)
+    diffusion, curl = recipe._matrices(z)
+    if wrong := invalid_matrices(diffusion, curl, z):
+        raise InvalidRecipeError(f"{case.name}'s {wrong}.")
+    length = joint_state(sampler.init(target, keys[:1])).shape[1]
+    if length != nz:
+        raise InvalidRecipeError(f"{case.name}'s recipe is of {nz} variables, but its state has {length}.")
+    return RecipeReport(
+        sampler=case.name,
+        n_points=len(z),
+        threshold=threshold,
+        least_eigenvalue=float(np.linalg.eigvalsh(diffusion).min()),
+        symmetry=float(np.abs(curl + curl.mT).max()),
+        correction=_check_correction(case),
+        gradient=_check_gradient(case),
+        estimate=_check_estimate(case),
+        marginal=_check_marginal(case),
+        fokker_planck=_check_fokker_planck(case),
+        drift=_check_drift(case),
+        **check_steps(case),
+        trajectory=check_trajectory(case),
+        gradient_noise=check_gradient_noise(case),
+        reflection=check_reflection(case),
+        wall=check_wall(case),
+    )
+
+
+def _random_points(manifold, positive: np.ndarray, n_points: int, key: np.uint64) -> np.ndarray:
+    rng = np.random.default_rng(int(key))
+    z = rng.standard_normal((n_points, len(positive)))
+    for point in z:
+        point[: manifold.size] = manifold.random_point(rng).reshape(-1)
+    far = z[-1, manifold.size :]
+    far += np.copysign(_FAR, far)
+    z[:, positive] += 0.1  # at a wall nothing is smooth
+    return z
+
+
+def _given_points(points: Any, positive: np.ndarray) -> np.ndarray:
+    z = np.array(points, dtype=np.float64)
+    if z.ndim != 2 or z.shape[1] != len(positive) or not len(z):
+        raise ValueError(f"points must be of shape (n_points, {len(positive)}); got {z.shape}.")
+    if not np.isfinite(z).all() or not (z[:, positive] > 0).all():
+        raise ValueError("points must be finite, and inside the space.")
+    return z
+
+
+def _check_correction(case: Case) -> float | None:
+    recipe, z = case.recipe, case.z
+    if recipe.correction is None and recipe.derivative == "central":
+        return None
+    right = recipe._derived_correction(z, case.positive, "central")
+    used = np.broadcast_to(recipe._correction_at(z, case.positive), right.shape)
+    terms = times(np.abs(sum(recipe._matrices(z))), 1 / case.scale(z))
+    what = "correction is not the divergence of D + Q"
+    return compare(case, used, right, terms, what, "sum_j d_j (D_ij + Q_ij)")
+
+
+def _check_gradient(case: Case) -> float | None:
+    target, size = case.target, case.target.manifold.size
+    if not offers(target, HasLogDensity):
+        return None
+    x, scale = case.z[:, :size].copy(), case.scale(case.z)[:, :size]
+
+    def value(points: np.ndarray) -> np.ndarray:
+        return np.repeat(target.log_density(points.reshape(-1, *target.manifold.shape))[:, None], size, axis=1)
+
+    right = divergence_of(value, x, case.positive[:size])
+    terms = (1 + 1e-3 * np.abs(value(x))) / scale  # rounding grows with log p
+    what = "target has a wrong gradient"
+    return compare(case, case.gradient(case.z), right, terms, what, "the derivative of its log density")
+
+
+def _check_estimate(case: Case) -> float | None:
+    """Estimates of the gradient from many keys: mean, and covariance where one is declared."""
+    target, size, worst = case.target, case.target.manifold.size, 0.0
+    true, declared = case.gradient(case.z), target.noise_covariance
+    for k, point in enumerate(case.z[:, :size]):
+        estimates = gradient_at(target, np.tile(point, (len(case.keys), 1)), fold(case.keys, k))
+        if declared is None and (estimates == estimates[0]).all() and np.allclose(estimates[0], true[k], rtol=1e-9):
+            return None
+        mean, error = estimates.mean(axis=0), estimates.std(axis=0) / np.sqrt(len(estimates))
+        allowed = case.tolerance * (np.abs(true[k]) + np.abs(mean) + 1)
+        what = "target has a biased estimate of its gradient: the mean of entry"
+        worst = max(worst, compare_mean(case, k, mean, error, true[k], allowed, what, "the gradient"))
+        if declared is not None:
+            right = np.asarray(declared) * np.eye(size) if np.ndim(declared) < 2 else declared
+            moment = second_moment(estimates - mean)
+            worst = max(worst, compare_moment(case, k, moment, right, "target's gradient noise", "noise_covariance"))
+    return worst
+
+
+def _check_marginal(case: Case) -> float | None:
+    """The gradient in x of log int exp(-K) da, by importance sampling from a Student law with 3 degrees of freedom."""
+    recipe, size, worst = case.recipe, case.target.manifold.size, None
+    if recipe.hamiltonian is None or not recipe.n_auxiliary:
+        return None
+    rng = np.random.default_rng(int(case.keys[1]))
+    a = rng.standard_normal((_N_DRAWS, recipe.n_auxiliary)) / np.sqrt(rng.chisquare(3, (_N_DRAWS, 1)) / 3)
+    log_proposal = -(3 + recipe.n_auxiliary) / 2 * np.log1p((a**2).sum(axis=1) / 3)
+
+    def energy(x: np.ndarray) -> np.ndarray:
+        return np.repeat(recipe._at("hamiltonian", (), np.hstack([x, a]))[:, None], size, axis=1)
+
+    for k, z in enumerate(case.z[:2]):
+        x = np.tile(z[:size], (_N_DRAWS, 1))
+        weight = -energy(x)[:, 0] - log_proposal
+        weight = np.exp(weight - weight.max())
+        weight /= weight.sum()
+        if (weight**2).sum() > 20 / _N_DRAWS:
+            continue  # nearly all of them miss the law of a
+        slopes = divergence_of(energy, x, case.positive[:size])
+        mean = weight @ slopes
+        error = np.sqrt(weight**2 @ (slopes - mean) ** 2)
+        allowed = 1e-3 * (weight @ np.abs(slopes)) + 1e-9
+        what = "energy changes the law of the position: -d log int exp(-K) da / dx of entry"
+        worst = max(worst or 0.0, compare_mean(case, k, mean, error, np.zeros(size), allowed, what, "what is due"))
+    return worst
+
+
+def _flux(case: Case, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The flux f - div D - D grad log p, of probability divided by p; grad log p; and the size of the flux's terms."""
+    recipe, score = case.recipe, case.score(z)
+    drift, diffusion = case.drift(z), recipe._matrices(z)[0]
+    spread = np.zeros_like(z)
+    if callable(recipe.diffusion):
+        spread = divergence_of(lambda points: recipe._matrices(points)[0], z, case.positive)
+    inward = times(diffusion, score)
+    return drift - spread - inward, score, np.abs(drift) + np.abs(spread) + np.abs(inward)
+
+
+def _check_fokker_planck(case: Case) -> float:
+    z = case.z
+    flux, score, terms = _flux(case, z)
+    divergence = divergence_of(lambda points: _flux(case, points)[0], z, case.positive).sum(axis=1)
+    size = (terms * (np.abs(score) + 1 / case.scale(z))).sum(axis=1)
+    residual = np.abs(divergence + (flux * score).sum(axis=1)) / np.maximum(size, np.finfo(float).tiny)
+    (k,) = worst_entry(residual)
+    if not residual[k] <= case.tolerance:
+        difference = case.drift(z)[k] - case.recipe._recipe_drift(z, case.gradient(z), case.positive)[k]
+        i = int(np.argmax(np.abs(difference)))
+        case.refuse(
+            f"drift does not leave the target invariant: its Fokker-Planck residual is {residual[k]:.2g} of its terms, "
+            f"where {case.tolerance:g} is rounding, and its entry {i} differs by {difference[i]:.4g} from "
+            "-(D + Q) grad H + Gamma",
+            k,
+        )
+    return float(residual[k])
+
+
+def _check_drift(case: Case) -> float | None:
+    if case.recipe.drift is None:
+        return None
+    z = case.z
+    right = case.recipe._recipe_drift(z, case.gradient(z), case.positive)
+    what = "drift leaves the target invariant with another curl than the one given"
+    return compare(case, case.drift(z), right, drift_terms(case, z), what, "-(D + Q) grad H + Gamma")

@@ -1,0 +1,240 @@
+"""Real steps of a sampler, from many chains at one point, against the drift and the diffusion that it declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ...models import HasGradient
+from ...random._keys import Purpose
+from ...random._variates import fill_normal
+from .._density.recipe import InvalidRecipeError, Recipe, format_point, joint_state
+from .recipe_case import (
+    COVARIANCE_BIAS,
+    Case,
+    compare_mean,
+    compare_moment,
+    drift_terms,
+    fold,
+    second_moment,
+    worst_entry,
+)
+
+_STEPS = np.array([1.0, 4.0, 16.0])  # relative step sizes whose displacements are combined so that, by order of h,
+_WEIGHTS = np.array([-4 / 3, 3 / 4, -1 / 24])  # the noise, h^(1/2), and the bias, h^2, cancel and h stays
+_LARGEST_TIME = 5e-4  # of a displacement, in units of the time in which the drift changes
+_DRIFT_BIAS = 2e-3  # what the extrapolation may leave, relative to the terms of the drift
+_N_INNER = 4  # steps over which gradient noise is followed
+_N_LONG = 128  # steps of a trajectory, in which nothing may happen now and then
+_N_LONG_CHAINS = 256
+_NEAR_WALL = (1e-5, 1e-1)  # where chains begin that a step of 1e-3 may carry through a wall
+_MOST_TIES = 3  # chains that may have the same coordinate after a step, by rounding
+
+
+class _TrueGradient:
+    """A target with gradients from all data, and with normal noise of a known covariance if there is one."""
+
+    def __init__(self, target: Any, covariance: np.ndarray | None = None):
+        self._target = target
+        self.manifold = target.manifold
+        self.noise_covariance = covariance
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
+        self._target.grad_log_density(position, None, out)
+        if keys is not None and self.noise_covariance is not None:
+            noise = np.empty((len(position), self.manifold.size))
+            fill_normal(keys, Purpose.GRADIENT_NOISE, noise)
+            out += (noise @ np.linalg.cholesky(self.noise_covariance).T).reshape(out.shape)
+
+
+def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
+    """How far steps of size h take all chains from one point z, ``(n_chains, nz)``."""
+    return _moved(keys, sampler, model, z, h, n_calls) - z
+
+
+def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
+    """Where steps of size h take all chains from a point z, ``(nz,)`` or one each, ``(n_chains, nz)``."""
+    manifold, n_chains = model.manifold, len(keys)
+    sampler = clone(sampler).set_params(step_size=h)
+    start = np.array(np.broadcast_to(z, (n_chains, z.shape[-1])))
+    state = sampler.init(model, keys, start[:, : manifold.size].reshape(n_chains, *manifold.shape))
+    rest = start[:, manifold.size :]
+    if state.thermostat is not None:
+        state, rest = state._replace(thermostat=rest[:, -1].copy()), rest[:, :-1]
+    if state.momentum is not None:
+        state = state._replace(momentum=rest.reshape(state.momentum.shape).copy())
+    for _ in range(n_calls):
+        state = sampler.step(model, state)
+    return joint_state(state)
+
+
+def _time_at(case: Case, k: int) -> float:
+    """A time short enough for the drift to stay what it is, and for all but one in 1e9 chains to stay off the walls."""
+    z, step = case.z[k], 1e-5 * case.scale(case.z[k])
+    aside = np.diag(step)
+    slopes = (case.drift(z + aside) - case.drift(z - aside)) / (2 * step[:, None])
+    time = _LARGEST_TIME / (1 + np.linalg.norm(slopes))
+    spread = np.diagonal(case.recipe._matrices(z[None])[0][0])
+    speed = np.abs(case.drift(z[None])[0])
+    for i in np.flatnonzero(case.positive):
+        time = min(time, z[i] ** 2 / (2e3 * spread[i] + 1e-300), z[i] / (64 * speed[i] + 1e-300))
+    return float(time)
+
+
+def _plain(sampler, **changes: Any):
+    """The sampler without what depends on how gradients are estimated."""
+    changes = {"noise_covariance": None, "control_variate": None, **changes}
+    return clone(sampler).set_params(**{k: v for k, v in changes.items() if k in sampler.get_params(deep=False)})
+
+
+def check_steps(case: Case) -> dict[str, float]:
+    n_inner = min(getattr(case.sampler, "n_steps", 1), _N_INNER)
+    sampler, model = _plain(case.sampler, n_steps=n_inner), _TrueGradient(case.target)
+    drift, terms = case.drift(case.z), drift_terms(case, case.z)
+    worst = {"step_mean": 0.0, "step_covariance": 0.0}
+    for k, z in enumerate(case.z):
+        time = _time_at(case, k)
+        keys = fold(case.keys, k)  # the same for all step sizes
+        moves = [_displacements(keys, sampler, model, z, step * time / n_inner) for step in _STEPS]
+        per_time = sum(weight / time * move for weight, move in zip(_WEIGHTS, moves, strict=True))
+        mean, error = per_time.mean(axis=0), per_time.std(axis=0) / np.sqrt(len(per_time))
+        allowed = _DRIFT_BIAS * (terms[k] + np.abs(drift[k])) + 1e-6 * (1 + terms[k].max())
+        what = "step does not move as declared: the mean, per unit of time, of entry"
+        score = compare_mean(case, k, mean, error, drift[k], allowed, what, "-(D + Q) grad H + Gamma")
+        worst["step_mean"] = max(worst["step_mean"], score)
+        first, second = (move - move.mean(axis=0) for move in moves[:2])
+        moment = second_moment(first / np.sqrt(time), second / np.sqrt(4 * time))
+        right = 2 * case.recipe._matrices(z[None])[0][0]
+        score = compare_moment(case, k, moment, right, "step", "2 D, per unit of time,")
+        worst["step_covariance"] = max(worst["step_covariance"], score)
+    return worst
+
+
+def check_trajectory(case: Case) -> float | None:
+    """As many steps as make a trajectory, within a time that is as short as that of one: what happens now and then."""
+    if type(case.sampler) is Recipe:
+        return None  # it has one step for all times, and its functions are slow
+    sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
+    n_steps = getattr(sampler, "n_steps", 1)
+    n_calls = max(2, _N_LONG // n_steps)
+    drift, terms = case.drift(case.z), drift_terms(case, case.z)
+    for k, z in enumerate(case.z[:2]):
+        time = _time_at(case, k)
+        keys = fold(case.keys[:_N_LONG_CHAINS], k)
+        moves = _displacements(keys, sampler, model, z, time / (n_steps * n_calls), n_calls)
+        mean, error = moves.mean(axis=0) / time, moves.std(axis=0) / np.sqrt(len(moves)) / time
+        allowed = 10 * _DRIFT_BIAS * (terms[k] + np.abs(drift[k])) + 1e-6 * (1 + terms[k].max())
+        what = (
+            f"trajectory of {n_steps * n_calls} steps does not move as declared: the mean, per unit of time, of entry"
+        )
+        worst = max(worst, compare_mean(case, k, mean, error, drift[k], allowed, what, "-(D + Q) grad H + Gamma"))
+    return worst
+
+
+def check_gradient_noise(case: Case) -> float | None:
+    """Steps from noisy gradients against steps from true ones: what the noise adds to their covariance."""
+    size, worst = case.target.manifold.size, None
+    if HasGradient not in case.sampler.requires:
+        return None
+    taken_off = getattr(case.sampler, "noise_covariance", None) is not None
+    n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no loop to be wrong
+    inner = {"n_steps": n_steps} if hasattr(case.sampler, "n_steps") else {}
+    sampler = _plain(case.sampler, **inner)
+    noisy_sampler = _plain(case.sampler, noise_covariance="model" if taken_off else None, **inner)
+    root = np.random.default_rng(int(case.keys[0])).standard_normal((size, size)) / np.sqrt(size)
+    shape = root @ root.T + 0.5 * np.eye(size)
+    for k, z in enumerate(case.z[:2]):
+        diffusion, curl = (matrices[0] for matrices in case.recipe._matrices(z[None]))
+        response = (diffusion + curl)[:, :size] @ shape @ (diffusion + curl)[:, :size].T
+        ratio = _largest_ratio(response, 2 * diffusion)
+        if ratio is None:
+            continue
+        h = _time_at(case, k) / n_steps
+        kick = response / (2 * ratio)  # per unit of time, if each step adds its own: half of what the diffusion makes
+        noisy = _TrueGradient(case.target, shape / (2 * ratio * h))
+        moments = []
+        for one, model in ((sampler, _TrueGradient(case.target)), (noisy_sampler, noisy)):
+            moves = _displacements(fold(case.keys, k), one, model, z, h, 1 if inner else n_steps)
+            moments.append(second_moment((moves - moves.mean(axis=0)) / np.sqrt(n_steps * h)))
+        before, after = moments
+        compare_moment(case, k, before, 2 * diffusion, "step", f"2 D, per unit of time over {n_steps} steps,")
+        excess, due = after[0] - before[0], np.zeros_like(kick) if taken_off else kick
+        allowed = COVARIANCE_BIAS * np.abs(2 * diffusion).max()
+        score = np.abs(excess - due) / (np.hypot(before[1], after[1]) + allowed / case.threshold)
+        i, j = worst_entry(score)
+        if not score[i, j] <= case.threshold:
+            times = (excess * kick).sum() / (kick * kick).sum()
+            case.refuse(
+                f"step does not account for gradient noise as declared: noise of covariance V adds {times:.2f} times "
+                f"h^2 (D + Q) V (D + Q)' to the covariance for each of {n_steps} steps, where "
+                f"{0 if taken_off else 1} is due",
+                k,
+            )
+        worst = max(worst or 0.0, float(score[i, j]))
+    return worst
+
+
+def _largest_ratio(small: np.ndarray, large: np.ndarray) -> float | None:
+    """The least number that takes `large`, multiplied by it, beyond `small`; None if there is none, or if it is 0."""
+    values, vectors = np.linalg.eigh(large)
+    positive = values > 1e-9 * max(values.max(), 0.0)
+    inside = vectors[:, positive]
+    if np.abs(small - inside @ (inside.T @ small)).max() > 1e-9 * np.abs(small).max():
+        return None
+    inside = inside / np.sqrt(values[positive])
+    ratio = float(np.linalg.eigvalsh(inside.T @ small @ inside).max(initial=0.0))
+    return ratio if ratio > 0 else None
+
+
+def check_reflection(case: Case) -> float | None:
+    """Next to each wall, with a momentum towards it, which a step should turn round."""
+    size = case.target.manifold.size
+    if not case.positive.any() or case.recipe.n_auxiliary < size:
+        return None
+    sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), None
+    h = min(1e-3, _time_at(case, 0))
+    for i in np.flatnonzero(case.positive):
+        z = case.z[0].copy()
+        z[size + i] = -20.0  # so much that one step's forces and noise are little beside it
+        for z[i] in 1e-2 * 0.5 ** np.arange(60):
+            if h * case.drift(z[None])[0, i] < -10 * z[i]:
+                break
+        else:
+            continue  # the momentum does not move this coordinate
+        after = _moved(case.keys[:16], sampler, model, z, h)[:, size + i] / -z[size + i]
+        if not after.mean() > 0.5:
+            raise InvalidRecipeError(
+                f"{case.name}'s step does not turn the momentum round at the wall: {z[size + i]:.4g}, which carries "
+                f"coordinate {i} through it, becomes {after.mean() * -z[size + i]:.4g}, at {format_point(z)}."
+            )
+        worst = float(after.mean()) if worst is None else min(worst, float(after.mean()))
+    return worst
+
+
+def check_wall(case: Case) -> float | None:
+    """Chains that begin close to each wall, each elsewhere: a step that clips them leaves many at the same place."""
+    size = case.target.manifold.size
+    if not case.positive.any() or HasGradient not in case.sampler.requires:
+        return None  # exact processes may come so near that all are rounded to zero
+    sampler, model = _plain(case.sampler, n_steps=1), _TrueGradient(case.target)
+    rng, n_chains = np.random.default_rng(int(case.keys[2])), len(case.keys)
+    low, high = np.log(_NEAR_WALL)
+    for i in np.flatnonzero(case.positive):
+        z = np.tile(case.z[0], (n_chains, 1))
+        z[:, i] = np.exp(rng.uniform(low, high, n_chains))
+        if case.recipe.n_auxiliary >= size:
+            z[:, size + i] = -20 * np.abs(rng.standard_normal(n_chains))
+        after = _moved(case.keys, sampler, model, z, 1e-3)[:, i]
+        values, numbers = np.unique(after, return_counts=True)
+        most = int(np.argmax(numbers))
+        if numbers[most] > _MOST_TIES:
+            raise InvalidRecipeError(
+                f"{case.name}'s step does not mirror the position at the wall: from different places near coordinate "
+                f"{i} = 0 it takes {numbers[most]} of {n_chains} chains to the same value {values[most]:.4g}."
+            )
+    return 0.0

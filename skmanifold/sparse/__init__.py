@@ -1,0 +1,1 @@
+"""Users' rows as the kernels read them: sparse counts and directions."""

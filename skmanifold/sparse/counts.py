@@ -1,0 +1,262 @@
+"""Counts as the kernels want them: a canonical CSR matrix, and whole numbers made of it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..random._keys import fold_in, uniform
+from ..utils._njit import njit
+from ..utils._validation import validate_data
+
+
+class Counts(NamedTuple):
+    """Counts in CSR order: row i holds ``indices[indptr[i]:indptr[i + 1]]``, sorted, counts positive.
+
+    Tokens are whole: what works token by token takes `whole_counts`. Inference takes fractions as they are.
+    """
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
+    n_features: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return int(self.counts.sum(dtype=np.int64))
+
+    def part(self, start: int, stop: int) -> Counts:
+        """The rows `start` to `stop`; shares the arrays of its entries."""
+        first, last = self.indptr[start], self.indptr[stop]
+        indptr = self.indptr[start : stop + 1] - first
+        return Counts(indptr, self.indices[first:last], self.counts[first:last], self.n_features)
+
+    def pair_start(self) -> np.ndarray:
+        """Where each pair's tokens begin, in CSR order, and the number of all: (nnz + 1,) int64, made anew."""
+        return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
+
+    def token_start(self) -> np.ndarray:
+        """Where each row's tokens begin, in CSR order, and the number of all: (n_rows + 1,) int64, made anew."""
+        return self.pair_start()[self.indptr]
+
+    def row_sums(self) -> np.ndarray:
+        """Sum of each row's counts, (n_rows,) int64; with fractions float64, whatever the other rows hold."""
+        if self.counts.dtype.kind == "f":
+            return sums_of_rows(self, self.counts)
+        return np.diff(self.token_start())
+
+
+class _Rows(Protocol):
+    """Rows of entries."""
+
+    @property
+    def indptr(self) -> np.ndarray:
+        """Where the entries of each row begin, and the number of all: (n_rows + 1,)."""
+        ...
+
+
+def sums_of_rows(rows: _Rows, values: np.ndarray) -> np.ndarray:
+    """Sums of a value for each entry over the entries of each row.
+
+    Parameters
+    ----------
+    rows : Counts or LinearRows
+        Rows of entries.
+    values : ndarray of shape (nnz,)
+        A value for each entry, row after row.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_rows,)
+    """
+    n_rows = len(rows.indptr) - 1
+    return np.bincount(np.repeat(np.arange(n_rows), np.diff(rows.indptr)), weights=values, minlength=n_rows)
+
+
+def no_rows(n_features: int) -> Counts:
+    """Counts of no rows."""
+    return Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), n_features)
+
+
+_INT32_MAX = np.iinfo(np.int32).max
+MAX_TOKENS = _INT32_MAX  # in memory: how often a topic takes a word is counted in 32 bits
+MAX_ROW_TOKENS = 100_000_000  # each has a label of two bytes, and those of one row are drawn by one task
+_MOST_MOVED = 0.05  # of the sum of counts, by rounding, without a warning
+USE_COUNTS_OF_WORDS = "pass counts of words (CountVectorizer), or use SphericalAdmixture for tf-idf"
+COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
+
+
+def canonical_csr(X) -> sp.csr_array:
+    """A CSR array with int32 indices sorted within rows, no duplicates and no explicit zeros.
+
+    Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
+    its arrays.
+    """
+    csr = sp.csr_array(X)  # anew: scipy's flags of what is sorted and unique outlive changes of the arrays
+    if csr.shape[1] > _INT32_MAX:
+        raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
+    if csr.data.dtype not in COUNT_TYPES:
+        csr = csr.astype(np.float64)
+    if not (csr.has_canonical_format and csr.data.all()):
+        csr = csr.astype(np.float64, copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        if np.isinf(csr.data).any():
+            raise ValueError("X has entries for the same row and column that add up to more than a float64 holds.")
+    if csr.indices.dtype != np.int32:
+        csr.indices = csr.indices.astype(np.int32)
+        csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
+    return csr
+
+
+def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
+    """A user's dense or sparse X of non-negative numbers as a canonical CSR."""
+    refuse_texts(estimator, X)
+    csr = canonical_csr(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES))
+    check_signs(csr, estimator)
+    return csr
+
+
+def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountVectorizer") -> None:
+    """Refuse X whose first row has words: documents are to be made numbers first."""
+    if isinstance(X, str):
+        X = [X]
+    if hasattr(X, "iloc"):
+        first = X.iloc[:1]
+    else:
+        holds_objects = isinstance(X, np.ndarray) and X.ndim and X.dtype.kind in "OU"
+        first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
+    if any(isinstance(cell, str) and not _is_number(cell) for cell in np.array(first, dtype=object).flat):
+        raise ValueError(
+            f"X has strings, but {type(estimator).__name__} takes {wanted}: put {vectorizer} before it in a pipeline."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_signs(csr: sp.csr_array, estimator) -> None:
+    """Refuse negative entries."""
+    if csr.data.size and csr.data.min() < 0:
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+
+
+def as_counts(csr: sp.csr_array) -> Counts:
+    """Counts as a canonical CSR of non-negative values has them: int32 if all are whole, else float64."""
+    if csr.data.size and csr.data.max() > _INT32_MAX:
+        raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
+    counts = csr.data.astype(np.int32, copy=False)
+    if csr.data.dtype == np.float64 and (counts != csr.data).any():
+        counts = csr.data
+    return Counts(csr.indptr.astype(np.int64), _writeable(csr.indices), _writeable(counts), csr.shape[1])
+
+
+def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Counts:
+    """Whole numbers from a canonical CSR of non-negative values, by keyed stochastic rounding.
+
+    A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x): right on average, and a whole number
+    stays as it is. The draw belongs to (key, row, column), the first row here being `first_row` of all.
+    """
+    exact = as_counts(csr)
+    if exact.counts.dtype != np.float64:
+        return exact
+    indptr, indices, data, n_features = exact
+    counts = np.empty(len(data), np.int32)
+    _round_rows(indptr, indices, data, key, first_row, counts)
+    keep = counts > 0
+    return Counts(np.concatenate(([0], np.cumsum(keep)))[indptr], indices[keep], counts[keep], n_features)
+
+
+def moved_by_rounding(csr: sp.csr_array) -> float:
+    """What `whole_counts` is expected to take away, and to add elsewhere: of a value with the fraction f, f (1 - f)."""
+    if csr.data.dtype != np.float64:
+        return 0.0
+    fractions = csr.data - np.floor(csr.data)
+    return float((fractions * (1.0 - fractions)).sum())
+
+
+def warn_of_fractions(moved: float, total: float, cure: str, *, stacklevel: int) -> None:
+    """Warn if rounding moves more than a twentieth of the sum of X; `cure` ends the sentence."""
+    if moved > _MOST_MOVED * total:
+        warnings.warn(
+            f"X has fractional counts, which fit rounds at random: this moves {moved / total:.0%} of their sum; "
+            f"{cure}.",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def counts_to_fit(csr: sp.csr_array, key: np.uint64, cure: str, *, stacklevel: int) -> Counts:
+    """`whole_counts`, with a warning if they are far from those of X."""
+    warn_of_fractions(moved_by_rounding(csr), float(csr.data.sum()), cure, stacklevel=stacklevel + 1)
+    return whole_counts(csr, key)
+
+
+def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0) -> None:
+    """`check_token_start` of counts, whose rows are summed only if they could have too many."""
+    if counts.counts.size * int(np.ceil(counts.counts.max(initial=0))) > most_per_row:
+        lengths = np.ceil(counts.row_sums()).astype(np.int64)
+        token_start = np.concatenate(([0], np.cumsum(lengths)))
+        check_token_start(token_start, most_per_row=most_per_row, first_row=first_row)
+
+
+def check_token_start(
+    token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
+) -> None:
+    """Refuse more tokens, of all rows or of one, than what works token by token can hold.
+
+    Parameters
+    ----------
+    token_start : ndarray of shape (n_rows + 1,)
+        Where each row's tokens begin, and the number of all.
+    most, most_per_row : int
+        Limits.
+    first_row : int
+        Number of the first of these rows in all of X.
+
+    Raises
+    ------
+    ValueError
+        If there are more.
+    """
+    lengths = np.diff(token_start)
+    longest = int(lengths.max(initial=0))
+    if longest > most_per_row:
+        raise ValueError(
+            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that "
+            "one row may have: divide the counts by a constant, or split the row."
+        )
+    total = int(token_start[-1] - token_start[0])
+    if total > most:
+        raise ValueError(
+            f"X has {total} tokens, more than the {most} that may be in memory at once: divide the counts by a "
+            "constant, or pass the rows in parts."
+        )
+
+
+def _writeable(array):
+    """The array, or a copy of a read-only one: kernels would be compiled once more for it."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+
+
+@njit(cache=True, nogil=True)
+def _round_rows(indptr, indices, data, key, first_row, out):
+    for row in range(len(indptr) - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        key_of_row = fold_in(key, first_row + row)
+        for j in range(start, stop):
+            whole = np.floor(data[j])
+            out[j] = np.int32(whole) + (1 if uniform(key_of_row, indices[j]) < data[j] - whole else 0)

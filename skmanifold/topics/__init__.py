@@ -1,0 +1,1 @@
+"""Topics as the kernels read them, and the proportions of documents given topics."""

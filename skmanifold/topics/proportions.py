@@ -1,0 +1,223 @@
+"""Topic proportions of new documents for fixed topics: a deterministic fixed point, one document at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..sparse.counts import Counts
+from ..utils._njit import njit
+from ..utils._threads import Workers, split_range
+from ..utils._typing import ArrayLike
+from .topic_word import TopicWord
+
+_BLOCK_ROWS = 128
+_PROGRESS = 0.98  # an extrapolation must shrink the squared residual to this share of the least one so far
+
+
+def infer_proportions(
+    topics: TopicWord,
+    counts: Counts,
+    doc_topic_prior: np.ndarray,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    workers: Workers | None = None,
+) -> np.ndarray:
+    r"""Topic proportions of documents given the topics.
+
+    Solves, document by document, for the expected topic counts
+
+    .. math:: D_k = \sum_v c_v \frac{(D_k + \alpha_k) \, \phi_{kv}}{\sum_l (D_l + \alpha_l) \, \phi_{lv}},
+              \qquad \theta_k = \frac{D_k + \alpha_k}{n + \sum_l \alpha_l}.
+
+    This is EM for the mode of :math:`\theta` under a Dirichlet(:math:`\alpha + 1`) prior, equivalently the mode under
+    Dirichlet(:math:`\alpha`) in softmax coordinates. The objective
+    :math:`\sum_v c_v \log \sum_k \theta_k \phi_{kv} + \sum_k \alpha_k \log \theta_k` is strictly concave, so the
+    solution is unique. Pairs of EM steps are extrapolated by the third scheme of [1]_; an extrapolated point whose
+    residual is not smaller than every residual before it is replaced by the EM step, so that the iteration
+    converges where EM does. There is no randomness, and a row's result does not depend on the other rows.
+
+    Parameters
+    ----------
+    topics : TopicWord
+        The topics, K of them over V words.
+    counts : Counts
+        Documents, with V columns. Fractions are weights :math:`c_v`, taken as they are.
+    doc_topic_prior : ndarray of shape (K,)
+        The prior's parameters :math:`\alpha`; positive.
+    max_iter : int, default=1000
+        Most EM steps per document. Each costs the entries of the document's words in `topics`, plus K.
+    tol : float, default=1e-7
+        A document is done when an EM step changes no proportion by more than this.
+    workers : Workers, optional
+        Threads to run blocks of documents in; None is the calling thread. The result is the same bit for bit.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, K), float64
+        Proportions; every row sums to 1. Words that no topic can make tell nothing and are passed over; a document
+        without other words gets the prior's mean.
+
+    Raises
+    ------
+    ValueError
+        If the number of words or topics differs between the arguments, if the prior is not positive and finite, or
+        if `max_iter` or `tol` is not positive.
+
+    References
+    ----------
+    .. [1] Varadhan, R. and Roland, C. (2008). Simple and globally convergent methods for accelerating the convergence
+       of any EM algorithm. Scandinavian Journal of Statistics 35, 335-353; scheme SqS3.
+    """
+    prior = check_doc_topic_prior(doc_topic_prior, topics.n_components)
+    if counts.n_features != topics.n_features:
+        raise ValueError(f"The counts have {counts.n_features} columns, the topics {topics.n_features} words.")
+    if max_iter < 1 or not tol > 0:
+        raise ValueError(f"max_iter and tol must be positive; got max_iter={max_iter} and tol={tol}.")
+    out = np.empty((counts.n_rows, topics.n_components))
+    values = counts.counts.astype(np.float64)
+    arrays = (
+        counts.indptr,
+        counts.indices,
+        values,
+        *(np.require(array, requirements=["C", "W"]) for array in topics),
+        prior,
+    )
+    (workers or Workers(1)).run(
+        _infer_rows,
+        [(start, stop, *arrays, max_iter, tol, out) for start, stop in split_range(counts.n_rows, _BLOCK_ROWS)],
+    )
+    return out
+
+
+def check_doc_topic_prior(doc_topic_prior: ArrayLike, n_components: int) -> np.ndarray:
+    """The prior of the proportions as a fresh float64 array of shape (n_components,), positive and finite."""
+    prior = np.array(doc_topic_prior, dtype=np.float64)
+    if prior.shape != (n_components,):
+        raise ValueError(f"doc_topic_prior must have shape ({n_components},), one entry a topic; got {prior.shape}.")
+    if not np.all((prior > 0) & np.isfinite(prior)):
+        raise ValueError("doc_topic_prior must be positive and finite.")
+    return prior
+
+
+@njit(cache=True, nogil=True)
+def _infer_rows(
+    first,
+    last,
+    indptr,
+    indices,
+    counts,
+    word_indptr,
+    word_topics,
+    word_weights,
+    base,
+    inverse,
+    prior,
+    max_iter,
+    tol,
+    out,
+):
+    n_components = len(prior)
+    words = (word_indptr, word_topics, word_weights, base, inverse)
+    start_point = np.empty(n_components)
+    once = np.empty(n_components)
+    twice = np.empty(n_components)
+    prior_sum = prior.sum()
+    for row in range(first, last):
+        document = (indices[indptr[row] : indptr[row + 1]], counts[indptr[row] : indptr[row + 1]])
+        n_tokens = 0.0
+        for j in range(len(document[0])):
+            v = document[0][j]
+            if word_indptr[v + 1] > word_indptr[v] or base[v] > 0.0:
+                n_tokens += document[1][j]
+        total = n_tokens + prior_sum
+        if n_tokens == 0.0:
+            for k in range(n_components):
+                out[row, k] = prior[k] / total
+            continue
+        for k in range(n_components):
+            start_point[k] = prior[k] + n_tokens / n_components
+        _solve_row(document, words, prior, total, max_iter, tol * total, start_point, once, twice)
+        for k in range(n_components):
+            out[row, k] = twice[k] / total
+
+
+@njit(cache=True, nogil=True)
+def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice):
+    """Fixed point of the EM step on counts plus prior, from `point`, to absolute accuracy `tol`; left in `twice`."""
+    least = np.inf
+    extrapolated = False
+    n_steps = 0
+    while True:
+        _step_em(document, words, prior, point, once)
+        residual, change = _compare(point, once)
+        n_steps += 1
+        if extrapolated and not residual < _PROGRESS * least:
+            if n_steps >= max_iter:
+                return
+            point[:] = twice
+            extrapolated = False
+            continue
+        least = min(least, residual)
+        if change < tol or n_steps >= max_iter:
+            twice[:] = once
+            return
+        _step_em(document, words, prior, once, twice)
+        n_steps += 1
+        _, change = _compare(once, twice)
+        if change < tol or n_steps >= max_iter:
+            return
+        curvature = 0.0
+        for k in range(len(point)):
+            curvature += ((twice[k] - once[k]) - (once[k] - point[k])) ** 2
+        extrapolated = curvature > 0.0 and residual > curvature
+        if not extrapolated:  # a step of one or less is no more than EM
+            point[:] = twice
+            continue
+        step = np.sqrt(residual / curvature)
+        new_sum = 0.0
+        for k in range(len(point)):
+            first = once[k] - point[k]
+            second = (twice[k] - once[k]) - first
+            point[k] = max(prior[k], point[k] + step * (2.0 * first + step * second))
+            new_sum += point[k]
+        scale = total / new_sum
+        for k in range(len(point)):
+            point[k] *= scale
+
+
+@njit(cache=True, nogil=True)
+def _step_em(document, words, prior, point, out):
+    """One EM step: expected topic counts given `point` (any positive multiple of it), plus the prior."""
+    indices, counts = document
+    word_indptr, word_topics, word_weights, base, inverse = words
+    smooth = 0.0
+    for k in range(len(point)):
+        smooth += point[k] * inverse[k]
+        out[k] = 0.0
+    from_base = 0.0
+    for j in range(len(indices)):
+        v = indices[j]
+        start, stop = word_indptr[v], word_indptr[v + 1]
+        probability = base[v] * smooth
+        for i in range(start, stop):
+            probability += word_weights[i] * point[word_topics[i]]
+        if probability > 0.0:
+            ratio = counts[j] / probability
+            from_base += ratio * base[v]
+            for i in range(start, stop):
+                out[word_topics[i]] += ratio * word_weights[i]
+    for k in range(len(point)):
+        out[k] = prior[k] + point[k] * (out[k] + from_base * inverse[k])
+
+
+@njit(cache=True, nogil=True)
+def _compare(old, new):
+    """Squared length and largest entry of the difference."""
+    squared = 0.0
+    largest = 0.0
+    for k in range(len(old)):
+        change = new[k] - old[k]
+        squared += change * change
+        largest = max(largest, abs(change))
+    return squared, largest

@@ -1,0 +1,169 @@
+"""The topic-word matrix as the kernels read it: word by word, sparse over topics, plus a rank-one smoothing part."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..utils._conditions import Array, Pointer, Sizes, index, repeats
+from ..utils._declared import holds
+from ..utils._threads import split_range
+from ..utils._typing import ArrayLike
+
+_MAX_COMPONENTS = np.iinfo(np.uint16).max
+_TOLERANCE = 1e-3  # of sums of float32
+_CHUNK_CELLS = 1 << 20  # cells of the dense matrix converted at a time
+
+
+def _agree(topics: TopicWord, sizes: Sizes) -> str | None:
+    if repeats(topics.indptr, topics.topics, topics.n_components):
+        return "has a topic twice in the list of a word"
+    sums = np.bincount(topics.topics, topics.weights, minlength=topics.n_components)
+    if not np.allclose(sums + topics.base.sum() * topics.inverse, 1.0, rtol=0.0, atol=_TOLERANCE):
+        return "has topics whose words' probabilities do not sum to one"
+    return None
+
+
+@holds(
+    _agree,
+    indptr=Pointer("n_features", "n_entries"),
+    topics=index("n_entries", below="n_components", dtype="uint16"),
+    weights=Array("float32", ("n_entries",), low=0),
+    base=Array("float64", ("n_features",), low=0),
+    inverse=Array("float64", ("n_components",), above=0),
+)
+class TopicWord(NamedTuple):
+    r"""Topics word by word: :math:`p(v \mid k) = \text{weights}_{vk} + \text{base}_v \, \text{inverse}_k`.
+
+    The counts stay sparse and the smoothing prior is a product of two vectors, so the matrix needs memory for its
+    non-zero counts only. For counts :math:`W_{kv}` with sums :math:`T_k` and a prior :math:`\beta_v`, the weights are
+    :math:`W_{kv} / (T_k + \sum_u \beta_u)`, `base` is :math:`\beta` and `inverse` is
+    :math:`1 / (T_k + \sum_u \beta_u)`.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_features + 1,), int64
+        Word v has the entries ``indptr[v]`` to ``indptr[v + 1]``.
+    topics : ndarray of shape (nnz,), uint16
+        Topic of each entry; each at most once within a word.
+    weights : ndarray of shape (nnz,), float32
+        Probability that the entry adds to the smoothing part; positive.
+    base : ndarray of shape (n_features,), float64
+        The word's share of the smoothing prior.
+    inverse : ndarray of shape (n_components,), float64
+        One over the topic's normaliser.
+    """
+
+    indptr: np.ndarray
+    topics: np.ndarray
+    weights: np.ndarray
+    base: np.ndarray
+    inverse: np.ndarray
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics K."""
+        return len(self.inverse)
+
+    @property
+    def n_features(self) -> int:
+        """Number of words V."""
+        return len(self.base)
+
+    def words(self, start: int, stop: int, dtype: DTypeLike = np.float64) -> np.ndarray:
+        """The dense columns `start` to `stop`, of shape (n_components, stop - start)."""
+        out = np.multiply.outer(self.inverse, self.base[start:stop]).astype(dtype, copy=False)
+        entries = slice(self.indptr[start], self.indptr[stop])
+        columns = np.repeat(np.arange(stop - start), np.diff(self.indptr[start : stop + 1]))
+        out[self.topics[entries], columns] += self.weights[entries]
+        return out
+
+    def toarray(self, dtype: DTypeLike = np.float32) -> np.ndarray:
+        """The dense matrix, of shape (n_components, n_features); its rows sum to 1."""
+        out = np.empty((self.n_components, self.n_features), dtype=dtype)
+        for start, stop in _word_chunks(*out.shape):
+            out[:, start:stop] = self.words(start, stop)
+        return out
+
+
+def topic_word_from_array(components: ArrayLike) -> TopicWord:
+    """The sparse form of a dense topic-word matrix, ours or another library's.
+
+    Every row is divided by its sum, in float64, and stored as float32; what is then exactly zero is dropped.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Non-negative weights of the words in each topic: probabilities, counts or pseudo-counts.
+
+    Returns
+    -------
+    TopicWord
+        With ``base`` all zero and ``inverse`` all one.
+
+    Raises
+    ------
+    ValueError
+        If `components` is not a non-empty matrix of finite, non-negative numbers with a positive sum in every row, or
+        has more than 65535 rows.
+
+    Examples
+    --------
+    >>> from skmanifold.topics.topic_word import topic_word_from_array
+    >>> topic_word = topic_word_from_array([[3, 1, 0], [0, 2, 2]])
+    >>> topic_word.topics.tolist(), topic_word.weights.tolist()
+    ([0, 0, 1, 1], [0.75, 0.25, 0.5, 0.5])
+    """
+    components = np.asarray(components)
+    if components.ndim != 2 or 0 in components.shape or components.dtype.kind not in "biuf":
+        raise ValueError(
+            "The topic-word matrix must be a dense, non-empty numeric array of shape (n_components, n_features); "
+            f"got shape {components.shape} and dtype {components.dtype}."
+        )
+    n_components, n_features = components.shape
+    if n_components > _MAX_COMPONENTS:
+        raise ValueError(f"The topic-word matrix has {n_components} rows; at most {_MAX_COMPONENTS} are supported.")
+    chunks = _word_chunks(n_components, n_features)
+    sums = np.zeros(n_components)
+    for start, stop in chunks:
+        block = components[:, start:stop]
+        low, high = block.min(), block.max()
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError("The topic-word matrix must be finite; it has NaN or infinite entries.")
+        if low < 0:
+            raise ValueError(f"The topic-word matrix must be non-negative; its smallest entry is {low:.6g}.")
+        with np.errstate(over="ignore"):  # told below
+            sums += block.sum(axis=1, dtype=np.float64)
+    if not np.all((sums > 0) & np.isfinite(sums)):
+        row = int(np.argmin((sums > 0) & np.isfinite(sums)))
+        raise ValueError(f"Every row of the topic-word matrix must have a positive, finite sum; row {row} has not.")
+
+    n_entries = np.zeros(n_features, dtype=np.int64)
+    for start, stop in chunks:
+        n_entries[start:stop] = np.count_nonzero(_normalise_words(components, sums, start, stop), axis=1)
+    indptr = np.concatenate(([0], np.cumsum(n_entries)))
+    topics = np.empty(indptr[-1], dtype=np.uint16)
+    weights = np.empty(indptr[-1], dtype=np.float32)
+    for start, stop in chunks:
+        block = _normalise_words(components, sums, start, stop)
+        rows, columns = np.nonzero(block)
+        entries = slice(indptr[start], indptr[stop])
+        topics[entries] = columns
+        weights[entries] = block[rows, columns]
+    return TopicWord(indptr, topics, weights, np.zeros(n_features), np.ones(n_components))
+
+
+def as_topic_word(topic_word: ArrayLike | TopicWord) -> TopicWord:
+    """`topic_word` itself if it is a TopicWord, else what :func:`topic_word_from_array` makes of it."""
+    return topic_word if isinstance(topic_word, TopicWord) else topic_word_from_array(topic_word)
+
+
+def _normalise_words(components, sums, start, stop):
+    """Columns `start` to `stop` as probabilities in float32, of shape (stop - start, n_components)."""
+    return (components[:, start:stop] / sums[:, np.newaxis]).T.astype(np.float32, order="C")
+
+
+def _word_chunks(n_components, n_features):
+    return split_range(n_features, max(1, _CHUNK_CELLS // n_components))

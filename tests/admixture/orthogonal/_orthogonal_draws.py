@@ -1,0 +1,34 @@
+"""Draws of the orthogonal spherical admixture, that several test files share."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from skmanifold.admixture._orthogonal.model import OrthogonalModel
+from skmanifold.sparse.directions import as_directions
+
+from ..spherical._spherical_draws import ONE, draw_around, unit
+
+
+def draw_frames(n, n_components, n_features, rng):
+    """Uniform topics (n, K, V)."""
+    frames, triangles = np.linalg.qr(rng.standard_normal((n, n_features, n_components)))
+    return np.swapaxes(frames * np.sign(np.einsum("nkk->nk", triangles))[:, None, :], 1, 2)
+
+
+def draw_prior(n, n_components, n_features, n_documents, alpha, kappa, rng):
+    """Topics (n, K, V), proportions (n, D, K) and documents (n, D, V)."""
+    topics = draw_frames(n, n_components, n_features, rng)
+    theta = rng.dirichlet(np.full(n_components, alpha), (n, n_documents))
+    return topics, theta, draw_around(unit(theta @ topics), kappa, rng)
+
+
+def make_model(documents, n_components, *, alpha=0.5, kappa=10.0, radius=1.0, kind=OrthogonalModel, workers=ONE):
+    rows = as_directions(sp.csr_array(documents))
+    noise = np.zeros(n_components)  # nothing is compensated
+    return kind(rows, np.full(n_components, alpha), kappa, np.array([radius]), noise, workers)
+
+
+def planted(n=300, V=40, K=3, seed=0, alpha=0.5, kappa=200.0):
+    """Documents about mixtures of K orthonormal topics, and the topics."""
+    topics, _, documents = draw_prior(1, K, V, n, alpha, kappa, np.random.default_rng(seed))
+    return documents[0], topics[0]

@@ -1,0 +1,54 @@
+"""Draws of the spherical admixture model, and its posterior given documents, that several test files share."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.distributions import VonMisesFisher
+from skmanifold.random._keys import root_key
+from skmanifold.sparse.directions import as_directions
+from skmanifold.utils._threads import Workers
+
+KEY = root_key(2016)
+ONE = Workers(1)
+CONCENTRATIONS = Concentrations(10.0, 5.0, 5.0)
+MEAN = np.array([0.0, 0.0, 0.6, 0.8])
+
+
+def unit(X):
+    return X / np.linalg.norm(X, axis=-1, keepdims=True)
+
+
+def draw_around(means, concentration, rng):
+    """One von Mises-Fisher draw about each of the means, (..., V)."""
+    flat = means.reshape(-1, means.shape[-1])
+    axis = np.eye(flat.shape[1])[0]
+    draws = VonMisesFisher(axis, concentration).sample(len(flat), rng)
+    sign = np.where(flat[:, :1] < 0, 1.0, -1.0)  # of the reflection that takes the axis to -sign * mean
+    normal = flat - sign * axis
+    draws -= 2 * normal * (draws * normal).sum(axis=1, keepdims=True) / (normal**2).sum(axis=1, keepdims=True)
+    return (sign * draws).reshape(means.shape)
+
+
+def draw_prior(n, n_components, n_documents, alpha, concentrations, mean, rng):
+    """Topics (n, K, V), proportions (n, D, K) and documents (n, D, V)."""
+    kappa, sigma, kappa_0 = concentrations
+    centres = VonMisesFisher(mean, kappa_0).sample(n, rng)
+    topics = draw_around(np.repeat(centres[:, None], n_components, axis=1), sigma, rng)
+    theta = rng.dirichlet(alpha, (n, n_documents))
+    return topics, theta, draw_around(unit(theta @ topics), kappa, rng)
+
+
+def make_model(documents, alpha, concentrations=CONCENTRATIONS, radii=1.0, mean=MEAN, kind=SphericalModel, workers=ONE):
+    rows = as_directions(sp.csr_array(documents))
+    radii = np.full(len(alpha), radii) if np.ndim(radii) == 0 else np.array(radii)
+    noise = np.zeros(len(alpha))  # nothing is compensated
+    return kind(rows, np.array(alpha, float), mean, concentrations, radii, noise, workers, len(rows.directed))
+
+
+def generate(n_features, n_components, n_documents, concentrations, alpha, seed):
+    rng = np.random.default_rng(seed)
+    mean = unit(np.ones(n_features))
+    alpha = np.full(n_components, alpha)
+    topics, _, documents = draw_prior(1, n_components, n_documents, alpha, concentrations, mean, rng)
+    return mean, topics[0], documents[0]

@@ -1,0 +1,468 @@
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from scipy.special import gammaln, polygamma, psi
+
+from skmanifold.admixture._spherical.variational import MeanFieldSAM, Pull, RowFactors, SphereFactors
+from skmanifold.admixture._spherical.variational_kernels import _tetragamma
+from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
+from skmanifold.models import MeanFieldModel
+from skmanifold.random._keys import root_key
+from skmanifold.samplers._base import State
+from skmanifold.samplers._latent.mean_field import MeanField, StochasticMeanField
+from skmanifold.sparse.directions import as_directions
+from skmanifold.utils._threads import Workers
+
+KEY = root_key(2010)
+ONE = Workers(1)
+
+
+def unit(X, axis=-1):
+    return X / np.linalg.norm(X, axis=axis, keepdims=True)
+
+
+def make_rows(n_rows, n_features, seed=0, density=0.4):
+    """Sparse directions of either sign, a few of them without entries."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n_rows, n_features)) < density, rng.normal(0.4, 1.0, (n_rows, n_features)), 0.0)
+    X[1::7] = 0.0
+    return X
+
+
+def make_model(X, n_components, *, prior=1.3, concentrations=(60.0, 30.0, 40.0), workers=ONE, **options):
+    X = sp.csr_array(X)
+    prior = np.full(n_components, prior) + 0.1 * np.arange(n_components)
+    mean = unit(np.ones(X.shape[1]) + 0.3 * np.arange(X.shape[1]) / X.shape[1])
+    return MeanFieldSAM(as_directions(X), prior, mean, *concentrations, workers, **options)
+
+
+def make_factors(model, n_components, seed=1):
+    """Factors that are nobody's optimum."""
+    rng = np.random.default_rng(seed)
+    n_features = model.directions.n_features
+    topics = rng.normal(0.3, 1.0, (n_features, n_components))
+    topics *= rng.uniform(20.0, 80.0, n_components) / np.linalg.norm(topics, axis=0)
+    mean = 50.0 * unit(rng.normal(0.5, 1.0, n_features))
+    factors = SphereFactors(topics, np.linalg.norm(topics, axis=0), mean, 50.0)
+    shapes = rng.uniform(0.3, 9.0, (model.n_samples, n_components))
+    return factors, model.see(factors, RowFactors(shapes, None, None))
+
+
+def slow_objective(model, X, factors, shapes):
+    """The objective by its formula, in dense arrays."""
+    V, K = factors.topics.shape
+    kappa, sigma, kappa_0 = model.document_concentration, model.topic_concentration, model.mean_concentration
+    X = unit(X[np.any(X != 0, axis=1)])
+    xi = np.linalg.norm(factors.topics, axis=0)
+    e = factors.topics / xi * bessel_ratio(V, xi)
+    length = np.linalg.norm(factors.mean)
+    mean = factors.mean / length * bessel_ratio(V, length)
+
+    def entropy(concentration):
+        return -log_vmf_normalizer(V, concentration) - concentration * bessel_ratio(V, concentration)
+
+    B = e.T @ e
+    np.fill_diagonal(B, 1.0)
+    value = len(X) * log_vmf_normalizer(V, kappa)
+    for v, a in zip(X, shapes, strict=True):
+        total, prior = a.sum(), model.doc_topic_prior
+        second = (np.outer(a, a) + np.diag(a)) / (total * (total + 1))
+        value += kappa * (e @ a / total) @ v / np.sqrt((second * B).sum())
+        value -= gammaln(total) - gammaln(a).sum() - gammaln(prior.sum()) + gammaln(prior).sum()
+        value -= (a - prior) @ (psi(a) - psi(total))
+    value += K * log_vmf_normalizer(V, sigma) + sigma * (e.T @ mean).sum() + entropy(xi).sum()
+    return value + log_vmf_normalizer(V, kappa_0) + kappa_0 * mean @ model.mean_direction + entropy(length)
+
+
+@pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (11, 4)])
+def test_the_objective_is_the_formula(n_features, n_components):
+    X = make_rows(9, n_features)
+    model = make_model(X, n_components)
+    factors, rows = make_factors(model, n_components)
+    expected = slow_objective(model, X, factors, rows.shapes)
+    assert model.objective(factors, rows, 1.0) == pytest.approx(expected, rel=1e-12)
+    rows, pull = model.fit_rows(rows, 3, 1e-9)
+    expected = slow_objective(model, X, factors, rows.shapes)
+    assert pull.objective + model.topic_objective(factors) == pytest.approx(expected, rel=1e-12)
+
+
+def force(model, factors, rows):
+    """F_k of the docstring: the gradient but for the entropies in the topics' expectations, from the rows' sums."""
+    pull = model.fit_rows(rows, 0, 0.0)[1]
+    documents = pull.weighted - (factors.topics * factors.gains()) @ pull.coupling
+    return model.document_concentration * documents + model.topic_concentration * factors.expected_mean()[:, None]
+
+
+def test_gradients_in_topics_agree_with_differences():
+    X, K, V = make_rows(12, 8), 3, 8
+    model = make_model(X, K)
+    factors, rows = make_factors(model, K)
+    F = force(model, factors, rows)
+    xi, directions = factors.concentrations, factors.directions()
+
+    def objective(topics):
+        return slow_objective(model, X, factors._replace(topics=topics), rows.shapes)
+
+    for k in range(K):
+        direction = directions[k]
+        tangent = np.eye(V) - np.outer(direction, direction)
+        slopes = bessel_ratio(V, xi[k]) * tangent @ F[:, k]
+        expected = np.empty(V)
+        for v in range(V):
+            values = []
+            for h in (1e-4, -1e-4):
+                topics = factors.topics.copy()
+                topics[:, k] = xi[k] * unit(direction + h * tangent[v])
+                values.append(objective(topics))
+            expected[v] = (values[0] - values[1]) / 2e-4
+        np.testing.assert_allclose(slopes, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+        slope = bessel_ratio_derivative(V, xi[k]) * (F[:, k] @ direction - xi[k])
+        values = []
+        for h in (1e-3, -1e-3):
+            topics = factors.topics.copy()
+            topics[:, k] = (xi[k] + h) * direction
+            values.append(objective(topics))
+        assert slope == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize("prior", [0.05, 1.3, 12.0])
+def test_documents_end_where_differences_vanish(prior):
+    """At the top the gradient in the logarithms of a is zero, and from nearby one Newton step gets there."""
+    X, K = make_rows(20, 11, density=0.7), 4
+    model = make_model(X, K, prior=prior, concentrations=(900.0, 300.0, 40.0))
+    factors, start = make_factors(model, K)
+    rows, _ = model.fit_rows(start, 200, 1e-13)
+
+    def objective(shapes):
+        return slow_objective(model, X, factors, shapes)
+
+    logs = np.log(rows.shapes)
+    for d in range(model.n_samples):
+        for k in range(K):
+            step = np.zeros_like(logs)
+            step[d, k] = 1e-4
+            gradient = (objective(np.exp(logs + step)) - objective(np.exp(logs - step))) / 2e-4
+            assert abs(gradient) < 1e-4
+    # Newton's convergence is quadratic: an error in the curvature would leave more than its square.
+    near, _ = model.fit_rows(rows._replace(shapes=np.exp(logs + 1e-3)), 1, 0.0)
+    assert np.abs(np.log(near.shapes) - logs).max() < 3e-5
+
+
+def test_the_curvature_of_the_digamma_function():
+    for x in (1e-6, 0.3, 1.0, 4.7, 9.99, 10.0, 37.0, 1e5):
+        assert _tetragamma(x) == pytest.approx(polygamma(2, x), rel=3e-14)
+
+
+def test_a_document_step_never_lowers_and_starts_from_what_it_is_given():
+    X = make_rows(40, 11)
+    model = make_model(X, 4, prior=0.1, concentrations=(3000.0, 300.0, 40.0))
+    factors, rows = make_factors(model, 4)
+    value = model.objective(factors, rows, 1.0)
+    for _ in range(30):
+        rows, _ = model.fit_rows(rows, 1, 0.0)
+        new = model.objective(factors, rows, 1.0)
+        assert new >= value - 1e-9
+        value = new
+    again, _ = model.fit_rows(rows, 20, 1e-6)
+    assert model.objective(factors, again, 1.0) == pytest.approx(value, abs=1e-2)
+
+
+def test_the_mean_is_the_best_for_given_topics():
+    X, K = make_rows(12, 8), 3
+    model = make_model(X, K)
+    factors, rows = model.init_factors(KEY)
+    best = model.objective(factors, rows, 1.0)
+    changes = np.vstack((np.random.default_rng(0).normal(size=(20, 8)), factors.mean, -factors.mean))
+    for change in 0.05 * np.linalg.norm(factors.mean) * unit(changes):
+        mean = factors.mean + change
+        other = factors._replace(mean=mean, mean_concentration=np.linalg.norm(mean))
+        assert model.objective(other, rows, 1.0) < best
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_topics_solve_their_equation(rate):
+    X, K = make_rows(30, 11), 4
+    model = make_model(X, K)
+    factors, rows = make_factors(model, K)
+    pull = model.fit_rows(rows, 0, 0.0)[1]
+    moved = model.move_topics(factors, pull, rate, 2.0)
+    documents = pull.weighted - (moved.topics * moved.gains()) @ pull.coupling
+    F = 2.0 * model.document_concentration * documents
+    F += model.topic_concentration * factors.expected_mean()[:, None]
+    wanted = (1 - rate) * factors.topics + rate * F
+    np.testing.assert_allclose(moved.topics, wanted, atol=1e-3 * np.abs(wanted).max())
+    np.testing.assert_allclose(moved.concentrations, np.linalg.norm(moved.topics, axis=0), rtol=1e-12)
+
+
+def test_a_short_step_is_the_natural_gradient():
+    X, K = make_rows(30, 11), 4
+    model = make_model(X, K)
+    factors, rows = make_factors(model, K)
+    pull = model.fit_rows(rows, 0, 0.0)[1]
+    moved = model.move_topics(factors, pull, 1e-5, 1.0)
+    wanted = force(model, factors, rows) - factors.topics
+    np.testing.assert_allclose((moved.topics - factors.topics) / 1e-5, wanted, atol=1e-3 * np.abs(wanted).max())
+
+
+def run(sampler, model, n_passes):
+    state = sampler.init(model, KEY)
+    trace = [state.log_density]
+    for _ in range(n_passes):
+        state = sampler.step(model, state)
+        trace.append(state.log_density)
+    return state, np.array(trace)
+
+
+@pytest.mark.parametrize("concentrations", [(60.0, 30.0, 40.0), (4000.0, 900.0, 40.0), (3.0, 0.5, 0.0)])
+@pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (25, 6)])
+def test_the_objective_never_falls_and_converges_to_a_stationary_point(n_features, n_components, concentrations):
+    X = make_rows(50, n_features, density=0.6)
+    model = make_model(X, n_components, concentrations=concentrations)
+    state, trace = run(MeanField(5, 1e-10), model, 400)
+    assert np.all(np.diff(trace) >= -1e-10 * np.abs(trace[1:]))
+    assert state.log_density == pytest.approx(slow_objective(model, X, state.position, state.latents.shapes), rel=1e-9)
+    F = force(model, state.position, state.latents)
+    assert np.abs(F - state.position.topics).max() < 2e-2 * state.position.concentrations.max()
+    np.testing.assert_allclose(np.linalg.norm(state.statistics, axis=1), 1.0, rtol=1e-12)
+    assert state.statistics.shape == (n_components, n_features)
+
+
+class Overshooting:
+    """One number, whose objective is -(x - 1)^2; a whole step goes from x to x + 10 (1 - x)."""
+
+    scale = 1.0
+
+    class Factors(NamedTuple):
+        x: float
+
+        def directions(self):
+            return np.ones((1, 1))
+
+    def fit_rows(self, rows, n_steps, tol):
+        return rows, Pull(None, None, 0.0)
+
+    def move_topics(self, factors, pull, rate, scale):
+        return self.Factors(factors.x + rate * 10.0 * (1.0 - factors.x))
+
+    def see(self, factors, rows):
+        return rows
+
+    def topic_objective(self, factors):
+        return -((factors.x - 1.0) ** 2)
+
+    def objective(self, factors, rows, scale):
+        return self.topic_objective(factors)
+
+
+def test_a_step_that_would_lower_the_objective_is_cut():
+    model, sampler = Overshooting(), MeanField()
+    state = sampler.step(model, State(model.Factors(0.0), KEY))
+    assert (state.position.x, state.log_density, state.memory) == (1.25, -0.0625, 0.5)  # at 1/8; then 1/2 is tried
+    model.move_topics = lambda factors, pull, rate, scale: model.Factors(factors.x + rate)
+    stuck = sampler.step(model, state)
+    assert (stuck.position.x, stuck.log_density) == (1.25, -0.0625)
+    assert 0.0 < stuck.memory < 0.02
+
+
+def test_one_topic_is_the_posterior_of_a_von_mises_fisher_law():
+    """With one topic the cosine is linear in it, and eta = kappa * (sum of v) + sigma E mu."""
+    X = make_rows(30, 9)
+    model = make_model(X, 1)
+    state, _ = run(MeanField(), model, 60)
+    total = unit(X[np.any(X != 0, axis=1)]).sum(axis=0)
+    wanted = model.document_concentration * total + model.topic_concentration * state.position.expected_mean()
+    np.testing.assert_allclose(state.position.topics[:, 0], wanted, rtol=1e-9)
+    np.testing.assert_allclose(state.latents.shapes / state.latents.shapes.sum(axis=1, keepdims=True), 1.0)
+
+
+@pytest.mark.parametrize(("length", "within"), [(60.0, 0.003), (3000.0, 0.001)])
+def test_the_cosine_that_stands_in_is_near_the_expected_one(length, within):
+    """The expectation over the factors by simulation; the cosine of the means alone is farther from it."""
+    V, K, n = 60, 4, 20_000
+    rng = np.random.default_rng(0)
+    X = make_rows(12, V)
+    model = make_model(X, K)
+    topics = rng.normal(0.5, 1.0, (V, K))
+    topics *= length / np.linalg.norm(topics, axis=0)
+    factors = SphereFactors(topics, np.full(K, length), np.ones(V), np.sqrt(V))
+    rows = model.see(factors, RowFactors(rng.uniform(1.0, 8.0, (model.n_samples, K)), None, None))
+    beta = np.stack([VonMisesFisher(direction, length).sample(n, rng) for direction in factors.directions()])
+    means = factors.directions() * bessel_ratio(V, length)
+    errors = []
+    for d, v in enumerate(unit(X[np.any(X != 0, axis=1)])):
+        mixed = np.einsum("nk,knv->nv", rng.dirichlet(rows.shapes[d], n), beta)
+        expected = np.mean(unit(mixed) @ v)
+        one = RowFactors(rows.shapes[d : d + 1], rows.projections[d : d + 1], rows.overlaps)
+        stand_in = model.batch(np.array([d])).alignment(factors, one).document
+        errors.append((stand_in - expected, unit(rows.shapes[d] @ means) @ v - expected))
+    close, plain = np.abs(errors).max(axis=0)
+    assert close < within
+    assert plain > 3.0 * close
+
+
+def simulate(n_rows, n_features, n_components, seed, kappa=3000.0):
+    rng = np.random.default_rng(seed)
+    mean = unit(np.ones(n_features))
+    topics = VonMisesFisher(mean, 20.0).sample(n_components, rng)
+    theta = rng.dirichlet(np.full(n_components, 0.4), n_rows)
+    X = np.stack([VonMisesFisher(v, kappa).sample(random_state=rng) for v in unit(theta @ topics)])
+    return X, topics, theta, mean
+
+
+def matched(found, topics):
+    cosines = found @ topics.T
+    return cosines[linear_sum_assignment(-cosines)]
+
+
+def planted_model(**options):
+    X, topics, theta, mean = simulate(600, 60, 4, 0)
+    return MeanFieldSAM(as_directions(X), np.full(4, 0.4), mean, 3000.0, 20.0, 100.0, ONE, **options), topics, theta
+
+
+def test_planted_topics_are_found():
+    model, topics, _ = planted_model()
+    state, trace = run(MeanField(), model, 60)
+    assert matched(state.statistics, topics).min() > 0.995
+    # How well documents fit is what a vMF law of this concentration says.
+    assert model.alignment(state.position, state.latents).document == pytest.approx(bessel_ratio(60, 3000.0), abs=1e-3)
+    assert trace[-1] > trace[0]
+
+
+def test_planted_topics_are_found_by_minibatches():
+    model, topics, _ = planted_model(batch_size=50)
+    state, trace = run(StochasticMeanField(), model, 40)
+    assert matched(state.statistics, topics).min() > 0.99
+    best = run(MeanField(), planted_model()[0], 60)[1]
+    assert trace[-1] > best[-1] - 0.05 * (best[-1] - best[0])
+
+
+def test_alignment_is_of_unit_vectors_in_expectation():
+    X, K = make_rows(12, 8), 3
+    model = make_model(X, K)
+    factors, rows = make_factors(model, K)
+    alignment = model.alignment(factors, rows)
+    e = factors.directions() * bessel_ratio(8, factors.concentrations)[:, None]
+    mean = bessel_ratio(8, 50.0) * unit(factors.mean)
+    assert alignment.topic == pytest.approx(np.mean(e @ mean), rel=1e-12)
+    assert alignment.mean == pytest.approx(mean @ model.mean_direction, rel=1e-12)
+    # The objective's slopes in the concentrations say the same.
+    for name, count, wanted, dim in [
+        ("document", model.n_samples, alignment.document, 8),
+        ("topic", K, alignment.topic, 8),
+    ]:
+        values = []
+        for h in (1e-4, -1e-4):
+            other = make_model(X, K)
+            setattr(other, f"{name}_concentration", getattr(model, f"{name}_concentration") + h)
+            values.append(other.objective(factors, rows, 1.0))
+        slope = (values[0] - values[1]) / 2e-4
+        at = getattr(model, f"{name}_concentration")
+        assert slope == pytest.approx(count * (wanted - bessel_ratio(dim, at)), rel=1e-5, abs=1e-5)
+
+
+def test_all_rows_at_once_with_rate_one_is_the_batch_step():
+    model = make_model(make_rows(60, 15), 4)
+    batch, _ = run(MeanField(3), model, 4)
+    # offset 1 and decay 0 keep rho = 1
+    stochastic, _ = run(StochasticMeanField(3, learning_decay=0.0, learning_offset=1.0), model, 4)
+    np.testing.assert_array_equal(batch.position.topics, stochastic.position.topics)
+    assert batch.log_density == stochastic.log_density
+    other, _ = run(StochasticMeanField(3), model, 4)
+    assert np.abs(other.position.topics - batch.position.topics).max() > 1e-3
+
+
+@pytest.mark.parametrize("sampler", [MeanField(), StochasticMeanField()])
+def test_the_same_bytes_for_any_number_of_threads(sampler, monkeypatch):
+    for name, size in [("_ROWS_OF_TASK", 8), ("_CELLS_OF_TASK", 256), ("_WORK_OF_TASK", 256)]:
+        monkeypatch.setattr(f"skmanifold.admixture._spherical.variational.{name}", size)
+    X = make_rows(200, 40)
+    with Workers(3) as three:
+        states = [run(sampler, make_model(X, 5, workers=workers, batch_size=64), 4)[0] for workers in (ONE, three)]
+    assert states[0].position.topics.tobytes() == states[1].position.topics.tobytes()
+    assert states[0].log_density == states[1].log_density
+
+
+@pytest.mark.parametrize("sampler", [MeanField(), StochasticMeanField()])
+def test_rows_without_entries_say_nothing(sampler):
+    X = make_rows(60, 12)
+    model, full = make_model(X, 3, batch_size=20), make_model(X[np.any(X != 0, axis=1)], 3, batch_size=20)
+    assert model.n_samples < len(X)
+    np.testing.assert_array_equal(model.rows, np.flatnonzero(np.any(X != 0, axis=1)))
+    assert run(sampler, model, 3)[0].position.topics.tobytes() == run(sampler, full, 3)[0].position.topics.tobytes()
+
+
+def test_a_reflection_of_the_data_reflects_the_topics():
+    """Nothing depends on the sign of entries: axes turned over, the fit turns over."""
+    rng = np.random.default_rng(3)
+    X, signs = make_rows(60, 12), rng.choice([-1.0, 1.0], 12)
+    one, other = make_model(X, 3), make_model(X * signs, 3)
+    other.mean_direction = other.mean_direction * signs
+    factors, rows = one.init_factors(KEY)
+    turned = factors._replace(topics=factors.topics * signs[:, None], mean=factors.mean * signs)
+    turned_rows = other.see(turned, rows)
+    for _ in range(5):
+        rows, pull = one.fit_rows(rows, 3, 1e-6)
+        turned_rows, turned_pull = other.fit_rows(turned_rows, 3, 1e-6)
+        factors = one.move_topics(factors, pull, 1.0, 1.0)
+        turned = other.move_topics(turned, turned_pull, 1.0, 1.0)
+        rows, turned_rows = one.see(factors, rows), other.see(turned, turned_rows)
+    np.testing.assert_allclose(turned.topics, factors.topics * signs[:, None], rtol=1e-8, atol=1e-8)
+
+
+def test_a_minibatch_may_have_fewer_rows_than_topics():
+    sampler = StochasticMeanField()
+    state = sampler.init(make_model(make_rows(30, 12), 5), KEY)
+    batch = make_model(make_rows(3, 12, density=0.9), 5, total_samples=30)
+    state = sampler.step_stream(batch, sampler.resume_stream(batch, state.position, KEY, 1), 0.3, batch.scale)
+    assert np.all(np.isfinite(state.statistics))
+    assert np.isfinite(state.log_density)
+
+
+def test_minibatches_are_a_partition_and_their_model_the_rows():
+    X = make_rows(50, 12)
+    model = make_model(X, 3, batch_size=8, total_samples=500)
+    batches = model.choose_batches(KEY)
+    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(model.n_samples))
+    assert not np.array_equal(batches[0], np.arange(8))
+    batch = model.batch(batches[1])
+    alone = make_model(X[model.rows[batches[1]]], 3)
+    for got, wanted in zip(batch.directions[:3], alone.directions[:3], strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
+    assert batch.scale == 500 / len(batches[1])
+
+
+def test_minibatches_of_a_partition_pull_as_all_rows_do():
+    model = make_model(make_rows(50, 12), 3, batch_size=8)
+    _, rows = make_factors(model, 3)
+    _, whole = model.fit_rows(rows, 2, 1e-9)
+    parts = [model.batch(chosen).fit_rows(rows.take(chosen), 2, 1e-9)[1] for chosen in model.choose_batches(KEY)]
+    for name in ("weighted", "coupling", "objective"):
+        total = sum(getattr(part, name) for part in parts)
+        np.testing.assert_allclose(total, getattr(whole, name), rtol=1e-11, atol=1e-12)
+
+
+def test_a_stream_finds_planted_topics():
+    sampler = StochasticMeanField()
+    model, topics, _ = planted_model(batch_size=100)
+    state = None
+    for n, chosen in enumerate([*model.choose_batches(KEY)] * 12):
+        batch = model.batch(chosen)
+        if state is None:
+            state = sampler.init_stream(batch, KEY, 600 / len(chosen))
+        else:
+            resumed = sampler.resume_stream(batch, state.position, KEY, n)
+            state = sampler.step_stream(batch, resumed, (10 + n) ** -0.7, 600 / len(chosen))
+    assert matched(state.statistics, topics).min() > 0.98
+
+
+def test_it_is_a_model_of_its_protocol_and_reproducible():
+    model = make_model(make_rows(40, 12), 3)
+    assert isinstance(model, MeanFieldModel)
+    first, second = (run(MeanField(), model, 3)[0] for _ in range(2))
+    assert first.position.topics.tobytes() == second.position.topics.tobytes()
+    other = MeanField().init(model, root_key(1))
+    assert np.abs(other.position.topics - MeanField().init(model, KEY).position.topics).max() > 1e-3

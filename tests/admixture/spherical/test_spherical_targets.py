@@ -1,0 +1,366 @@
+"""Gradients and log densities of a spherical admixture's topics: differences, slow formulas, means over minibatches."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import gammaln
+
+from skmanifold.admixture._spherical.model import Concentrations, ProportionChains, SphericalModel
+from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, hear_draws, move_chains
+from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
+from skmanifold.random._keys import root_key, subkey
+from skmanifold.sparse.directions import as_directions
+from skmanifold.utils._threads import Workers
+
+KEY = root_key(2016)
+ONE = Workers(1)
+K, V = 3, 7
+RADII = np.array([0.5, 3.0, 20.0])
+CONCENTRATIONS = Concentrations(40.0, 15.0, 8.0)
+ALPHA = np.array([0.7, 1.5, 3.0])
+
+
+def unit(X):
+    return X / np.linalg.norm(X, axis=-1, keepdims=True)
+
+
+def make_rows(n_rows, n_features=V, seed=0):
+    """Sparse rows with entries of either sign; every third has none."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n_rows, n_features)) < 0.6, rng.normal(0.3, 1.0, (n_rows, n_features)), 0.0)
+    X[:, 0] += 0.1
+    X[1::3] = 0.0
+    return X
+
+
+def make_model(X, *, alpha=ALPHA, concentrations=CONCENTRATIONS, radii=RADII, workers=ONE, total_samples=None):
+    rows = as_directions(sp.csr_array(X))
+    mean = unit(np.linspace(1.0, -0.4, X.shape[1]))
+    n = len(rows.directed) if total_samples is None else total_samples
+    return SphericalModel(
+        rows, np.array(alpha), mean, concentrations, np.array(radii), np.zeros(len(alpha)), workers, n
+    )
+
+
+def make_topics(n, n_features=V, seed=1):
+    return unit(np.random.default_rng(seed).normal(0.3, 1.0, (n, n_features)))
+
+
+def make_draws(n_rows, n_draws, seed=2, alpha=ALPHA):
+    return np.random.default_rng(seed).dirichlet(alpha, (n_rows, n_draws))
+
+
+def slow_log_density(model, X, topics, draws):
+    """The joint density of documents, proportions and topics, the topics' mean integrated out; a mean over draws."""
+    kappa, sigma, kappa_0 = model.concentrations
+    n_features, alpha = X.shape[1], model.alpha
+    documents = unit(X[np.any(X != 0, axis=1)])
+    natural = kappa_0 * model.mean_direction + sigma * topics.sum(axis=0)
+    value = log_vmf_normalizer(n_features, kappa_0) + len(topics) * log_vmf_normalizer(n_features, sigma)
+    value -= log_vmf_normalizer(n_features, np.linalg.norm(natural))
+    for v, thetas in zip(documents, draws, strict=True):
+        of_document = 0.0
+        for theta in thetas:
+            cosine = v @ unit(theta @ topics)
+            dirichlet = gammaln(alpha.sum()) - gammaln(alpha).sum() + (alpha - 1) @ np.log(theta)
+            of_document += dirichlet + log_vmf_normalizer(n_features, kappa) + kappa * cosine
+        value += model.total_samples / len(documents) * of_document / len(thetas)
+    return value
+
+
+def log_density_of(target, topics):
+    return target.log_density((topics * target.model.radii[:, None])[None])[0]
+
+
+def gradient_of(target, topics, keys=None):
+    position = (topics * target.model.radii[:, None])[None]
+    out = np.empty_like(position)
+    target.grad_log_density(position, keys, out)
+    return out[0]
+
+
+def tangent(topics, gradient):
+    return gradient - topics * (topics * gradient).sum(axis=1, keepdims=True)
+
+
+def slopes_by_differences(target, topics):
+    """Tangent gradient in the position, by central differences with Richardson's extrapolation."""
+    slopes = np.zeros_like(topics)
+    for k in range(len(topics)):
+        basis = np.linalg.svd(topics[k][None])[2][1:]
+        for direction in basis:
+            estimates = []
+            for h in (4e-4, 2e-4):
+                values = []
+                for sign in (1, -1):
+                    moved = topics.copy()
+                    moved[k] = np.cos(h) * topics[k] + sign * np.sin(h) * direction
+                    values.append(log_density_of(target, moved))
+                estimates.append((values[0] - values[1]) / (2 * h * target.model.radii[k]))
+            slopes[k] += (4 * estimates[1] - estimates[0]) / 3 * direction
+    return slopes
+
+
+def documents_part(model, X, topics, draws, term):
+    """Sum over documents of the mean over draws of ``theta_k term(v, mean direction, length)``, times kappa."""
+    out = np.zeros_like(topics)
+    documents = unit(X[np.any(X != 0, axis=1)])
+    for v, thetas in zip(documents, draws, strict=True):
+        for theta in thetas:
+            mixture = theta @ topics
+            length = np.linalg.norm(mixture)
+            out += np.outer(theta, term(v, mixture / length, length)) / len(thetas)
+    return model.concentrations.document * model.total_samples / len(documents) * out
+
+
+def prior_part(model, topics, ratio=bessel_ratio):
+    _, sigma, kappa_0 = model.concentrations
+    natural = kappa_0 * model.mean_direction + sigma * topics.sum(axis=0)
+    length = np.linalg.norm(natural)
+    return np.tile(sigma * ratio(topics.shape[1], length) * natural / length, (len(topics), 1))
+
+
+def agree(gradient, slopes, rtol=1e-6):
+    return np.allclose(gradient, slopes, rtol=0, atol=rtol * np.abs(slopes).max(axis=1, keepdims=True))
+
+
+# --- given proportions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total_samples", [None, 1000])
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_the_log_density_is_that_of_the_joint_law(n_draws, total_samples):
+    X = make_rows(11)
+    model = make_model(X, total_samples=total_samples)
+    draws = make_draws(len(model.directed), n_draws)
+    target = ConditionalSAM(model, draws)
+    topics = [make_topics(K, seed=seed) for seed in range(6)]
+    fast = np.array([log_density_of(target, of) for of in topics])
+    slow = np.array([slow_log_density(model, X, of, draws) for of in topics])
+    np.testing.assert_allclose(fast - fast[0], slow - slow[0], rtol=1e-9, atol=1e-9 * np.ptp(slow))
+
+
+@pytest.mark.parametrize("total_samples", [None, 1000])
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_the_gradient_is_the_slope_of_the_log_density(n_draws, total_samples):
+    X, topics = make_rows(11), make_topics(K)
+    model = make_model(X, total_samples=total_samples)
+    target = ConditionalSAM(model, make_draws(len(model.directed), n_draws))
+    assert agree(tangent(topics, gradient_of(target, topics)), slopes_by_differences(target, topics))
+
+
+def test_wrong_gradients_are_not_the_slope():
+    X, topics = make_rows(11), make_topics(K)
+    model = make_model(X)
+    draws = make_draws(len(model.directed), 2)
+    slopes = slopes_by_differences(ConditionalSAM(model, draws), topics)
+
+    def gradient(term, prior):
+        return tangent(topics, (documents_part(model, X, topics, draws, term) + prior) / RADII[:, None])
+
+    def right(v, mean, length):
+        return (v - mean * (mean @ v)) / length
+
+    def as_printed(v, mean, length):  # v'mean where its gradient should be
+        return np.full(V, v @ mean)
+
+    def not_projected(v, mean, length):
+        return v / length
+
+    def of_a_unit_mixture(v, mean, length):
+        return v - mean * (mean @ v)
+
+    prior = prior_part(model, topics)
+    assert agree(gradient(right, prior), slopes)
+    for term in (as_printed, not_projected, of_a_unit_mixture):
+        assert not agree(gradient(term, prior), slopes, 1e-2)
+    for wrong in (0 * prior, prior_part(model, topics, lambda dim, length: 1.0), 1.1 * prior):
+        assert not agree(gradient(right, wrong), slopes, 1e-4)
+    assert not agree(gradient(right, prior) * RADII[:, None], slopes, 1e-2)
+
+
+def test_a_prior_that_cancels_out_has_no_gradient():
+    topics = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    model = make_model(np.eye(2), alpha=[1.0, 1.0], radii=[1.0, 1.0], concentrations=Concentrations(4.0, 5.0, 1e-300))
+    prior = model.prior(np.ascontiguousarray(topics.T))
+    np.testing.assert_allclose(prior.gradient, 0, atol=1e-290)
+    assert np.isfinite(prior.log_density)
+
+
+# --- minibatches -----------------------------------------------------------------------------------------
+
+
+class GivenRows(MinibatchSAM):
+    """The minibatch is what it is told; proportions follow from the key and where chains stood before."""
+
+    rows = None
+
+    def _rows(self, keys):
+        return self.rows
+
+    def _estimate(self, *args):
+        stood = self.chains
+        self.chains = copied(stood)
+        super()._estimate(*args)
+        self.chains = stood
+
+
+def copied(chains):
+    return ProportionChains(*(array.copy() for array in chains))
+
+
+def wandered(model, n_references=0):
+    """Chains that are nowhere special."""
+    chains = model.init_chains(n_references)
+    rng = np.random.default_rng(5)
+    chains.points[:] = np.sqrt(rng.dirichlet(model.alpha, len(chains.points)))
+    return chains
+
+
+STEP_KEYS = np.array([20160711], np.uint64)
+
+
+def test_the_mean_over_all_minibatches_is_the_full_gradient():
+    X, topics = make_rows(7), make_topics(K)
+    model = make_model(X)
+    target = GivenRows(model, wandered(model), KEY, 2, 3, False)
+    target.rows = model.directed
+    assert len(target.rows) == 5
+    full = gradient_of(target, topics, STEP_KEYS)
+    word_topic, gram = model.turn(topics * RADII[:, None])
+    draws = np.empty((5, 3, K))
+    move_chains(
+        model, copied(target.chains), model.directed, STEP_KEYS[0], word_topic, gram, 3, adapts=False, draws=draws
+    )
+    np.testing.assert_allclose(gradient_of(ConditionalSAM(model, draws), topics), full, rtol=1e-12)
+    each = []
+    for pair in combinations(model.directed, 2):
+        target.rows = np.array(pair)
+        each.append(gradient_of(target, topics, STEP_KEYS))
+    assert len(each) == 10
+    np.testing.assert_allclose(np.mean(each, axis=0), full, rtol=1e-11, atol=1e-11 * np.abs(full).max())
+    assert np.std(each, axis=0).min() > 1e-3 * np.abs(full).max(axis=1).min()
+
+
+def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
+    model, topics = make_model(make_rows(7)), make_topics(K)
+    target = GivenRows(model, wandered(model), KEY, 2, 3, False)
+    position = (topics * model.radii[:, None])[None]
+    gradients, estimates, out = [], [], np.empty_like(position)
+    for pair in combinations(model.directed, 2):
+        target.rows, target.chains = np.array(pair), wandered(model)
+        deviations = target.grad_with_deviations(position, STEP_KEYS, out).reshape(2, -1)
+        target.chains = wandered(model)
+        np.testing.assert_allclose(out.ravel(), gradient_of(target, topics, STEP_KEYS).ravel(), rtol=1e-12)
+        gradients.append(out.ravel().copy())
+        estimates.append(deviations.T @ deviations)
+    expected = np.cov(np.transpose(gradients), ddof=0)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), expected, rtol=1e-8, atol=1e-10 * expected.max())
+
+
+def test_the_noise_of_a_stream_is_that_of_all_its_documents():
+    X, topics = make_rows(7), make_topics(K)
+    model, all_of_them = make_model(X, total_samples=50), make_model(X)
+    position, out = (topics * model.radii[:, None])[None], np.empty((1, K, V))
+    deviations = MinibatchSAM(model, model.init_chains(0), KEY, None, 3, False).grad_with_deviations(
+        position, STEP_KEYS, out
+    )
+    assert np.abs(deviations).max() > 0
+    exact = MinibatchSAM(all_of_them, model.init_chains(0), KEY, None, 3, False)
+    assert not exact.grad_with_deviations(position, STEP_KEYS, out).any()
+
+
+def test_differences_to_an_anchor_have_the_same_mean_and_less_noise():
+    X = make_rows(7)
+    model = make_model(X, radii=[2.0, 3.0, 5.0], alpha=10 * ALPHA)  # such proportions are nearly known
+    n = model.rows.n_rows
+    target = GivenRows(model, wandered(model, n), KEY, 2, 20, False)
+    anchor = make_topics(K)
+    near = unit(anchor + 0.03 * np.random.default_rng(3).standard_normal(anchor.shape))
+    positions = [(topics * model.radii[:, None])[None] for topics in (anchor, near)]
+    at_anchor, out = np.empty((2, *positions[0].shape))
+    target.grad_log_density(positions[0], None, at_anchor)
+    # the anchor's gradient is exact for the proportions that it keeps
+    references = target.chains.reference[model.directed][:, None]
+    np.testing.assert_allclose(at_anchor[0], gradient_of(ConditionalSAM(model, references), anchor), rtol=1e-12)
+    np.testing.assert_allclose(references.sum(axis=-1), 1)
+    target.rows = model.directed
+    full = gradient_of(target, near, STEP_KEYS)
+    plain, reduced = [], []
+    for pair in combinations(model.directed, 2):
+        target.rows = np.array(pair)
+        target.grad_difference(positions[0], positions[1], STEP_KEYS, out)
+        reduced.append(out[0] + at_anchor[0])
+        plain.append(gradient_of(target, near, STEP_KEYS))
+    np.testing.assert_allclose(np.mean(reduced, axis=0), full, rtol=1e-10, atol=1e-10 * np.abs(full).max())
+    assert np.var(reduced, axis=0).sum() < 0.1 * np.var(plain, axis=0).sum()
+    target.chains.reference[:] = make_draws(n, 1)[:, 0]  # any proportions do, if both ends have the same
+    at_other = gradient_of(ConditionalSAM(model, target.chains.reference[model.directed][:, None]), anchor)
+    reduced = []
+    for pair in combinations(model.directed, 2):
+        target.rows = np.array(pair)
+        target.grad_difference(positions[0], positions[1], STEP_KEYS, out)
+        reduced.append(out[0].copy())
+    np.testing.assert_allclose(np.mean(reduced, axis=0) + at_other, full, rtol=1e-10, atol=1e-10 * np.abs(full).max())
+    assert not np.allclose(np.mean(reduced, axis=0) + at_anchor[0], full, rtol=1e-3)
+
+
+def test_the_same_key_is_the_same_minibatch():
+    X, topics = make_rows(40), make_topics(K)
+    model = make_model(X)
+    target = MinibatchSAM(model, wandered(model, 40), KEY, 4, 2, False)
+    chosen = target._rows(STEP_KEYS)
+    assert len(chosen) == len(set(chosen)) == 4
+    assert set(chosen) <= set(model.directed)
+    others = [target._rows(np.array([subkey(KEY, t)], np.uint64)) for t in range(20)]
+    assert len({tuple(sorted(rows)) for rows in others}) > 15
+    stood = copied(target.chains)
+    first = gradient_of(target, topics, STEP_KEYS)
+    moved = copied(target.chains)
+    still = np.setdiff1d(np.arange(40), chosen)
+    np.testing.assert_array_equal(moved.points[still], stood.points[still])
+    assert np.any(moved.points[chosen] != stood.points[chosen], axis=1).mean() >= 0.5
+    for before, now in zip(stood, target.chains, strict=True):
+        now[:] = before
+    np.testing.assert_array_equal(gradient_of(target, topics, STEP_KEYS), first)
+    for now, then in zip(target.chains, moved, strict=True):
+        np.testing.assert_array_equal(now, then)
+    # the difference's minibatch is that of the gradient
+    target.grad_log_density((topics * RADII[:, None])[None], None, np.empty((1, K, V)))
+    for before, now in zip(stood[:2], target.chains[:2], strict=True):
+        now[:] = before
+    position, out = (topics * RADII[:, None])[None], np.empty((1, K, V))
+    target.grad_difference(position, position, STEP_KEYS, out)
+    word_topic, gram = model.turn(position[0])
+    heard = hear_draws(model, target.chains.reference[chosen][:, None], chosen, word_topic, gram)
+    at_anchor = np.empty((K, V))
+    model.fill_gradient(chosen, heard, word_topic, model.prior(word_topic), at_anchor)
+    np.testing.assert_allclose(out[0] + at_anchor, first, rtol=1e-11, atol=1e-11 * np.abs(first).max())
+
+
+def test_the_prior_is_not_scaled_with_the_documents():
+    X, topics = make_rows(7), make_topics(K)
+    gradients = []
+    for total in (5, 50, 500):
+        model = make_model(X, total_samples=total)
+        target = MinibatchSAM(model, wandered(model), KEY, None, 2, False)
+        gradients.append(gradient_of(target, topics, STEP_KEYS))
+    documents = (gradients[1] - gradients[0]) / 45
+    np.testing.assert_allclose(gradients[2] - gradients[1], 450 * documents, rtol=1e-9)
+    prior = prior_part(model, topics) / RADII[:, None]
+    np.testing.assert_allclose(gradients[0] - 5 * documents, prior, rtol=1e-9, atol=1e-9 * np.abs(gradients[0]).max())
+
+
+def test_gradients_do_not_depend_on_threads():
+    X, topics = make_rows(300, 20_000), make_topics(K, 20_000)
+    gradients = []
+    for jobs in (1, 2):
+        with Workers(jobs) as workers:
+            model = make_model(X, workers=workers)
+            target = MinibatchSAM(model, wandered(model), KEY, 150, 2, True)
+            gradients.append(gradient_of(target, topics, STEP_KEYS))
+            gradients.append(target.chains.points)
+    np.testing.assert_array_equal(gradients[0], gradients[2])
+    np.testing.assert_array_equal(gradients[1], gradients[3])

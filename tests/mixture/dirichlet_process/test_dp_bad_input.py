@@ -1,0 +1,412 @@
+"""Bad input: each works as documented, or raises one clear sentence before any work is done."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import DPCategoricalMixture
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
+from skmanifold.samplers import ESCA, HMC, SCIR, BaseSampler, Slice
+
+from ..exponential_family._mixtures import EMISSIONS, SAMPLERS, data_of, learned, make, small_fit, small_table
+
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
+each_emission = pytest.mark.parametrize("emission", EMISSIONS)
+
+COUNTS = np.array([[3.0, 1, 0, 2], [0, 2, 2, 0], [1, 0, 0, 4]])
+CODES = np.array([[0.0, 1, 2, 0], [1, 1, np.nan, 1], [0, 0, 1, 0]])
+DATA = {"multinomial": COUNTS, "categorical": CODES}
+SHORT = {"max_iter": 4, "burn_in": 1, "thin": 1}
+
+
+@pytest.fixture
+def _no_sampler_begins(monkeypatch):
+    for sampler in (*DPCategoricalMixture._samplers.values(), StochasticSlice):
+        monkeypatch.setattr(sampler, "step", lambda *args: pytest.fail("the sampler began"))
+
+
+before_any_work = pytest.mark.usefixtures("_no_sampler_begins")
+
+
+def refuse(message, mixture, X=None, error=ValueError, methods=("fit", "fit_predict", "partial_fit")):
+    """Each method raises one sentence, and leaves no trace of a fit."""
+    X = DATA.get(mixture.emission, COUNTS) if X is None else X
+    for method in methods:
+        fresh = clone(mixture)
+        if not hasattr(fresh, method):
+            continue
+        with pytest.raises(error, match=message) as refusal:
+            getattr(fresh, method)(X)
+        if "scikit-learn" not in str(refusal.value):  # its advice on missing values is long
+            sentence = re.sub(r" Got .* instead\.$", "", str(refusal.value))
+            assert re.findall(r"\.(?=\s|$)", sentence) in ([], ["."])
+            assert "\n" not in sentence
+        assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
+
+
+# Data
+
+
+@before_any_work
+@each_sampler
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_matrix, pd.DataFrame])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (-1.0, "Negative values in data passed to DPCategoricalMixture"),
+        (np.nan, "Input X contains NaN"),
+        (np.inf, "Input X contains infinity"),
+        (1e12, r"X has a count of 1e\+12; at most 2147483647 are supported"),
+    ],
+)
+def test_a_count_that_is_none_is_refused(sampler, kind, value, message):
+    bad = COUNTS.copy()
+    bad[1, 2] = value
+    refuse(message, make("multinomial", sampler, **SHORT), kind(bad))
+
+
+@before_any_work
+@each_sampler
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories count from 0"),
+        (0.5, r"Column 2 of X has 0\.5, but codes of categories are whole numbers"),
+        (np.inf, "Column 2 of X has inf, but codes of categories are whole numbers"),
+        (1e12, r"Column 2 of X has the code 1e\+12|Column 2 of X has the code 1000000000000"),
+    ],
+)
+def test_a_code_that_is_none_is_refused(sampler, kind, value, message):
+    bad = CODES.copy()
+    bad[1, 2] = value
+    refuse(message, make("categorical", sampler, **SHORT), kind(bad))
+
+
+@before_any_work
+@pytest.mark.parametrize(
+    ("emission", "X", "error", "message"),
+    [
+        ("categorical", np.array([["a", "b"], ["b", "b"]]), ValueError, "Column 0 of X has strings.* OrdinalEncoder"),
+        ("categorical", pd.DataFrame({"w": [0, 1], "u": ["0", "1"]}), ValueError, "Column 'u' of X has strings"),
+        ("categorical", sp.csr_array(COUNTS), TypeError, "Sparse X was passed for emission='categorical'"),
+        (
+            "multinomial",
+            np.array([["a", "b"], ["b", "b"]]),
+            ValueError,
+            "X has strings, .* put CountVectorizer",
+        ),
+        ("multinomial", np.ones(4), ValueError, "Expected 2D array, got 1D array"),
+        ("categorical", np.ones(4), ValueError, "Expected 2D array, got 1D array"),
+        ("multinomial", np.ones((0, 4)), ValueError, r"Found array with 0 sample\(s\)"),
+        ("categorical", np.ones((0, 4)), ValueError, r"Found array with 0 sample\(s\)"),
+        ("multinomial", np.ones((4, 0)), ValueError, r"Found array with 0 feature\(s\)"),
+        ("categorical", np.ones((4, 0)), ValueError, r"Found array with 0 feature\(s\)"),
+    ],
+    ids=str,
+)
+def test_what_is_no_table_of_numbers_is_refused(emission, X, error, message):
+    with pytest.raises(error, match=message):
+        make(emission).fit(X)
+
+
+METHODS = ("predict", "predict_proba", "score_samples", "score", "co_clustering")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("emission", "value", "message"),
+    [
+        ("multinomial", -1, "Negative values"),
+        ("multinomial", np.nan, "NaN"),
+        ("multinomial", 1e12, r"a count of 1e\+12"),
+        ("categorical", -1, "Negative values"),
+        ("categorical", 1.5, r"Column 1 of X has 1\.5"),
+        ("categorical", 3, r"Column 1 of X has the code 3.*, but 3 was its number of categories when fitted"),
+    ],
+)
+def test_bad_rows_are_refused_after_fit_too_and_the_fit_stays(method, emission, value, message):
+    mixture = small_fit(emission)
+    bad = (data_of(emission).toarray() if emission == "multinomial" else data_of(emission).copy())[:5]
+    bad[3, 1] = value
+    before = learned(mixture)
+    with pytest.raises(ValueError, match=message):
+        getattr(mixture, method)(bad)
+    assert learned(mixture) == before
+
+
+def test_unknown_codes_are_missing_where_they_are_ignored():
+    mixture = make("categorical", handle_unknown="ignore").fit(small_table())
+    unknown, gap = np.array([[0, 3, 1, 99, 2.0]]), np.array([[0, np.nan, 1, np.nan, 2]])
+    for method in ("predict", "predict_proba", "score_samples"):
+        np.testing.assert_array_equal(getattr(mixture, method)(unknown), getattr(mixture, method)(gap))
+    with pytest.raises(ValueError, match=r"Column 3 of X has 0\.5"):
+        mixture.predict([[0, 3, 1, 0.5, 2]])
+
+
+def test_room_for_categories_is_made_by_min_categories():
+    plain, roomy = (make("categorical", min_categories=m).fit(small_table()) for m in (None, [3, 5, 1, 3, 3]))
+    assert plain.n_categories_.tolist() == [3] * 5
+    assert roomy.n_categories_.tolist() == [3, 5, 3, 3, 3]
+    assert roomy.components_[1].shape == (roomy.n_components_, 5)
+    assert np.isfinite(roomy.score([[0, 4, 0, 0, 0]]))
+    assert np.exp(roomy.score_samples([[np.nan, c, *[np.nan] * 3] for c in range(5)])).sum() == pytest.approx(1)
+
+
+# Small and odd data work
+
+
+@pytest.mark.filterwarnings("ignore:Each column of X holds a few small whole numbers:UserWarning")  # a single one
+@each_sampler
+@pytest.mark.parametrize(
+    ("emission", "X"),
+    [
+        ("multinomial", np.zeros((3, 4))),
+        ("multinomial", [[5]]),
+        ("multinomial", np.ones((1, 4))),
+        ("multinomial", np.tile([[3], [0]], (4, 1))),
+        ("multinomial", sp.csr_array((3, 4))),
+        ("multinomial", np.array([[70_000.0, 300, 0], [0, 300, 2_000_000_000]])),
+        ("categorical", np.zeros((4, 3))),
+        ("categorical", [[2]]),
+        ("categorical", [[0, 1, np.nan]]),
+        ("categorical", np.full((3, 2), np.nan)),
+        ("categorical", np.c_[CODES, np.full(3, np.nan)]),
+        ("categorical", np.array([[True, False], [False, False]])),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "x".join(map(str, np.shape(value))),
+)
+def test_small_and_odd_tables_work(emission, X, sampler):
+    mixture = make(emission, sampler, **SHORT).fit(X)
+    assert mixture.labels_.max() + 1 == mixture.n_components_
+    np.testing.assert_allclose(mixture.predict_proba(X).sum(axis=1), 1)
+    assert np.all(np.isfinite(mixture.score_samples(X)))
+    assert np.all(mixture.score_samples(X) < 1e-12)
+    assert np.all(np.isfinite(mixture.co_clustering(X)))
+    if emission == "multinomial" and np.ptp(np.shape(X)) < 2:
+        return  # billions of tokens are not drawn one by one, but a sample is
+    assert mixture.sample(4)[0].shape == (4, mixture.n_features_in_)
+
+
+@pytest.mark.filterwarnings("ignore:SGRLD does not draw from the posterior:UserWarning")
+@each_emission
+@pytest.mark.parametrize("sampler", ["slice", "scir", "sgrld"])  # SGRHMC stops where a category is at zero
+@pytest.mark.parametrize("category_prior", [1e-12, 1e-3, 1e6])
+@pytest.mark.parametrize("concentration", [1e-12, 100.0])
+def test_extreme_priors_work(emission, sampler, category_prior, concentration):
+    priors = {"category_prior": category_prior, "concentration": concentration}
+    mixture = make(emission, sampler, **priors).fit(data_of(emission))
+    assert np.isfinite(mixture.score(data_of(emission)))
+    assert np.all(np.isfinite(mixture.weights_))
+    assert mixture.sample(5)[0].shape[0] == 5
+
+
+# Parameters
+
+
+@before_any_work
+@each_sampler
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("init", [0, 1], r"init must be 'auto', a number of clusters or 3 labels .*; got an array of shape \(2,\)"),
+        ("init", [[0, 1, 2]], r"init must be .*; got an array of shape \(1, 3\)"),
+        ("init", [0.0, 1.0, 1.0], "init must be .* of shape .* and type float64"),
+        ("init", [0, -1, 1], "init must be .* labels that are whole numbers from 0"),
+        ("init", ["a", "b", "c"], "init must be .* labels that are whole numbers from 0"),
+        ("init", 0, "The 'init' parameter of DPCategoricalMixture must be"),
+        ("init", "random", "The 'init' parameter of DPCategoricalMixture must be"),
+        ("concentration", 0.0, "The 'concentration' parameter of DPCategoricalMixture must be"),
+        ("concentration", np.inf, "The 'concentration' parameter of DPCategoricalMixture must be"),
+        ("concentration_prior", (1.0,), "concentration_prior must be two positive numbers"),
+        ("concentration_prior", (1.0, 0.0), "concentration_prior must be two positive numbers"),
+        ("concentration_prior", (1.0, -2.0), "concentration_prior must be two positive numbers"),
+        ("concentration_prior", (np.nan, 1.0), "concentration_prior must be two positive numbers"),
+        ("concentration_prior", (1.0, np.inf), "concentration_prior must be two positive numbers"),
+        ("concentration_prior", ["a", "b"], "concentration_prior must be two positive numbers"),
+        ("concentration_prior", 1.0, "The 'concentration_prior' parameter of DPCategoricalMixture must be"),
+        ("category_prior", 0.0, "The 'category_prior' parameter of DPCategoricalMixture must be"),
+        ("category_prior", np.nan, "The 'category_prior' parameter of DPCategoricalMixture must be"),
+        ("batch_size", 0, "The 'batch_size' parameter of DPCategoricalMixture must be"),
+        ("handle_unknown", "use", "The 'handle_unknown' parameter of DPCategoricalMixture must be"),
+        ("n_jobs", 0, "n_jobs == 0 .* has no meaning"),
+    ],
+)
+def test_a_bad_parameter_is_refused(sampler, name, value, message):
+    refuse(message, make("categorical", sampler, **{**SHORT, name: value}))
+
+
+@before_any_work
+def test_an_unknown_emission_is_refused():
+    refuse("The 'emission' parameter of DPCategoricalMixture must be a str among", make("gaussian"))
+
+
+@before_any_work
+@pytest.mark.parametrize("min_categories", [[1, 2], [1, 2, 3, 0], [1.0, 2, 3, 4], [[2] * 4]])
+def test_bad_min_categories_are_refused(min_categories):
+    message = "min_categories must be None, an int of at least 1 or an array of 4 of them"
+    refuse(message, make("categorical", min_categories=min_categories))
+
+
+@before_any_work
+@pytest.mark.parametrize("burn_in", [4, 5])
+def test_burn_in_of_all_passes_is_refused(burn_in):
+    message = rf"burn_in={burn_in} leaves none of the max_iter=4 passes over the data\."
+    refuse(message, make("multinomial", max_iter=4, burn_in=burn_in), methods=["fit"])
+
+
+class NoSampler:
+    def init(self, model, key): ...
+    def step(self, model, state): ...
+
+
+@before_any_work
+@pytest.mark.parametrize(
+    ("sampler", "error", "message"),
+    [
+        ("slide", ValueError, r"The 'sampler' parameter .*(?=.*'slice')(?=.*'scir')(?=.*'sgrld').* Got 'slide' inst"),
+        (None, ValueError, r"The 'sampler' parameter .*'slice'.* Got None instead"),
+        (Slice, TypeError, r"must be an instance or a name, not the class Slice: write Slice\(\)\."),
+        (
+            NoSampler(),
+            TypeError,
+            r"sampler must be a name \('slice', .*\) or an instance of a subclass of .*BaseSampler",
+        ),
+        (Slice(-1), ValueError, r"The 'n_split_merge' parameter of Slice must be an int in the range \[0, inf\)"),
+        (SCIR(step_size=-1.0), ValueError, r"The 'step_size' parameter of SCIR must be"),
+        (
+            ESCA(),
+            ValueError,
+            r"ESCA needs a LatentModel, which DPModel does not offer; samplers that would work: Slice",
+        ),
+        (HMC(), ValueError, r"HMC needs a density that stays, and the counts of a mixture change at every step\."),
+        (BaseSampler(), TypeError, r"BaseSampler does not say how to begin: define init\(model, key\)\."),
+    ],
+    ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
+)
+@each_emission
+def test_what_is_no_sampler_of_a_mixture_is_refused(sampler, error, message, emission):
+    refuse(message, make(emission, sampler, **SHORT), error=error)
+
+
+@before_any_work
+@pytest.mark.parametrize(
+    ("sampler", "weights_sampler", "message"),
+    [
+        ("slice", "scir", r"Slice draws the weights itself: weights_sampler must be None, not 'scir'\."),
+        (Slice(), SCIR(), r"Slice draws the weights itself: weights_sampler must be None, not SCIR\(\)\."),
+        ("scir", "slice", r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
+        ("scir", 0.5, r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
+        ("scir", SCIR(-0.1), r"The 'step_size' parameter of SCIR must be"),
+    ],
+)
+def test_a_bad_sampler_of_the_weights_is_refused(sampler, weights_sampler, message):
+    refuse(message, make("categorical", sampler, weights_sampler=weights_sampler, **SHORT))
+
+
+@pytest.mark.parametrize("weights_sampler", [Slice(), HMC(), ESCA()], ids=str)
+def test_a_sampler_that_moves_no_sticks_is_refused(weights_sampler):
+    """Before its first pass, and in a sentence that names it."""
+    name = type(weights_sampler).__name__
+    refuse(name, make("categorical", "scir", weights_sampler=weights_sampler, **SHORT))
+
+
+@each_emission
+def test_partial_fit_is_there_only_for_samplers_that_take_minibatches(emission):
+    mixture = make(emission)
+    assert not hasattr(mixture, "partial_fit")
+    assert hasattr(mixture.set_params(sampler="scir"), "partial_fit")
+    with pytest.raises(AttributeError) as refusal:
+        make(emission, Slice()).partial_fit(data_of(emission))
+    assert "partial_fit needs a sampler that takes minibatches ('scir', 'sgrld'" in str(refusal.value.__cause__)
+
+
+# Widths
+
+
+@each_emission
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_another_width_raises_and_leaves_the_fit_untouched(emission, method, change):
+    mixture = small_fit(emission)
+    width = mixture.n_features_in_
+    before, attributes = learned(mixture), dict(vars(mixture))
+    with pytest.raises(
+        ValueError, match=f"X has {width + change} features, but DPCategoricalMixture is expecting {width}"
+    ):
+        getattr(mixture, method)(np.ones((2, width + change)))
+    assert learned(mixture) == before
+    assert all(vars(mixture)[name] is attributes[name] for name in attributes)
+
+
+@each_emission
+def test_a_bad_refit_raises_and_leaves_the_fit_untouched(emission):
+    mixture = make(emission)
+    mixture.__dict__.update(vars(small_fit(emission)))
+    before = learned(mixture)
+    with pytest.raises(ValueError, match="Negative values"):
+        mixture.fit(-np.ones((2, 7)))
+    assert learned(mixture) == before
+    assert mixture.n_features_in_ == data_of(emission).shape[1]
+
+
+def test_a_fit_may_be_followed_by_one_of_the_other_emission():
+    mixture = make("multinomial").fit(COUNTS)
+    mixture.set_params(emission="categorical").fit(small_table())
+    assert learned(mixture) == learned(small_fit("categorical"))
+    mixture.set_params(emission="multinomial").fit(COUNTS)
+    assert isinstance(mixture.components_, np.ndarray)
+    assert not hasattr(mixture, "n_categories_")
+
+
+# Sampling, and before fit
+
+
+@each_emission
+@pytest.mark.parametrize("n_samples", [0, -1])
+def test_a_number_of_rows_that_is_none_is_refused(emission, n_samples):
+    with pytest.raises(ValueError, match="n_samples"):
+        small_fit(emission).sample(n_samples)
+
+
+def test_co_clustering_says_what_to_do_without_draws():
+    mixture = make("categorical", thin=100).fit(small_table())
+    assert mixture.n_components_posterior_.sum() in (0, 1)
+    with pytest.raises(ValueError, match=r"No draws of the rows' labels were kept: pass X\."):
+        mixture.co_clustering()
+    np.testing.assert_array_equal(np.diag(mixture.co_clustering(small_table())), 1)
+
+
+def test_a_matrix_of_pairs_beyond_the_memory_limit_is_refused(monkeypatch):
+    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.inference._MAX_DENSE_BYTES", 8 * 59**2)
+    with pytest.raises(ValueError, match="co_clustering of 60 rows would take"):
+        small_fit("categorical").co_clustering(small_table())
+    assert small_fit("categorical").co_clustering(small_table()[:59]).shape == (59, 59)
+
+
+@each_emission
+@pytest.mark.parametrize("method", METHODS)
+def test_an_unfitted_estimator_raises(emission, method):
+    with pytest.raises(NotFittedError, match="This DPCategoricalMixture instance is not fitted yet"):
+        getattr(make(emission), method)(data_of(emission))
+    with pytest.raises(NotFittedError):
+        make(emission).sample()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["components_", "weights_", "posterior_", "n_components_posterior_", "labels_", "n_components_", "n_categories_"],
+)
+def test_an_unfitted_estimator_has_no_results(name):
+    assert not hasattr(make("categorical"), name)
+
+
+@pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
+def test_langevin_samplers_say_where_they_are_wrong(sampler):
+    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
+        make("categorical", sampler, category_prior=0.4).fit(data_of("categorical"))

@@ -1,0 +1,161 @@
+import itertools
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, summarize
+from scipy.special import digamma, logsumexp, polygamma
+
+from skmanifold.mixture._dirichlet_process.gamma_target import (
+    GammaBlocks,
+    begin_blocks,
+    check_mover,
+    log_proportions,
+    log_rows,
+    step_blocks,
+    with_rows,
+    with_sums_of,
+)
+from skmanifold.models import IncompatibleError
+from skmanifold.samplers import GMC, SCIR, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, SVRG
+
+START = np.array([0, 2, 5])
+COUNTS = np.array([[3.0, 0.5, 0.0, 7.0, 1.25], [0.0, 0.0, 0.0, 0.0, 0.0], [10.0, 0.0, 2.0, 0.0, 300.0]])
+MOVERS = [SCIR(0.3), SGRLD(0.01), SGRHMC(0.01), SGLD(0.01), SGHMC(0.01), SGNHT(0.01)]
+KEY = np.uint64(12)
+
+
+def target(n_rows=3, prior=0.7):
+    return GammaBlocks(np.full(5, prior), np.resize(COUNTS, (n_rows, 5)), START)
+
+
+def empty(n_rows, prior=0.7):
+    return GammaBlocks(np.full(5, prior), np.zeros((n_rows, 5)), START)
+
+
+def column_sums(log_theta):
+    return np.stack([logsumexp(log_theta[:, a:b], axis=1) for a, b in itertools.pairwise(START)], axis=1)
+
+
+def test_the_gradient_is_that_of_the_log_density():
+    blocks = target()
+    theta = np.random.default_rng(0).gamma(2.0, size=(2, 3, 5))
+    gradient, slope = np.empty_like(theta), np.empty_like(theta)
+    blocks.grad_log_density(theta, None, gradient)
+    for place in np.ndindex(3, 5):
+        step = np.zeros((3, 5))
+        step[place] = 1e-6
+        slope[(..., *place)] = (blocks.log_density(theta + step) - blocks.log_density(theta - step)) / 2e-6
+    np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-6)
+
+
+def test_the_sum_of_a_column_has_the_gamma_law_of_the_prior_whatever_the_counts():
+    # along rays of fixed proportions the density is that of the sum, times s^(d - 1) for the change of variables
+    blocks, s = target(), np.array([0.5, 2.0])
+    proportions = np.full((3, 5), 0.5)
+    theta = np.stack([proportions * s[0], proportions * s[1]])
+    change = np.diff(blocks.log_density(theta))[0] + 3 * (1 + 2) * np.log(s[1] / s[0])
+    sums = s[:, None] * np.array([1.0, 1.5])
+    shapes = 0.7 * np.array([2, 3])
+    expected = 3 * np.diff(((shapes - 1) * np.log(sums) - sums).sum(axis=1))[0]
+    assert change == pytest.approx(expected, rel=1e-12)
+
+
+def test_expected_counts_are_prior_and_counts():
+    out = np.empty((1, 3, 5))
+    target().expected_counts(np.ones((1, 3, 5)), None, out)
+    np.testing.assert_array_equal(out[0], COUNTS + 0.7)
+
+
+def test_rows_begin_at_draws_given_the_counts():
+    n = 9000
+    state = begin_blocks(SCIR(), target(n), KEY)
+    logs = log_proportions(state, START)
+    assert logs.shape == (5, n)
+    sums = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1).repeat([2, 3], axis=1)
+    for row in range(3):
+        exact = digamma(COUNTS[row] + 0.7) - digamma(sums[row])
+        assert_agrees(summarize(logs[:, row::3].T), exact)
+
+
+def test_rows_of_tiny_gammas_keep_their_logarithms():
+    state = begin_blocks(SCIR(0.5), empty(50, prior=1e-4), KEY)
+    for _ in range(3):
+        state = step_blocks(SCIR(0.5), empty(50, prior=1e-4), state)
+    logs = log_proportions(state, START)
+    assert np.isfinite(logs).all()
+    assert logs.min() < -1000
+    np.testing.assert_allclose(np.exp(logs[:2]).sum(axis=0), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(logs[2:]).sum(axis=0), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sampler", MOVERS, ids=lambda sampler: sampler.short_name)
+def test_rows_that_are_dropped_and_born_leave_the_others_alone(sampler):
+    state = begin_blocks(sampler, target(), KEY)
+    for _ in range(4):
+        state = step_blocks(sampler, target(), state)
+    shorter = with_rows(sampler, empty(2), state, log_proportions(state, START), KEY)
+    born = np.random.default_rng(1).dirichlet(np.ones(5), size=4).T
+    born[:2] /= born[:2].sum(axis=0)
+    born[2:] /= born[2:].sum(axis=0)
+    longer = with_rows(sampler, empty(4), shorter, np.log(born), np.uint64(3))
+    assert shorter.position.shape == (1, 2, 5)
+    assert longer.position.shape == (1, 4, 5)
+    for name in ("position", "momentum", "latents"):
+        before, after = getattr(state, name), getattr(longer, name)
+        assert (before is None) == (after is None)
+        if before is not None:
+            np.testing.assert_array_equal(before[:, :2], after[:, :2])
+    if state.momentum is not None:
+        assert np.ptp(longer.momentum[0, 2:]) > 0
+    if state.thermostat is not None:
+        np.testing.assert_array_equal(state.thermostat, longer.thermostat)
+    assert (longer.n_steps, longer.key) == (4, state.key)
+    np.testing.assert_allclose(np.exp(log_proportions(longer, START)[:, 2:]), born[:, 2:], rtol=1e-12)
+    after = step_blocks(sampler, target(4), longer)
+    assert np.isfinite(log_rows(after)).all()
+
+
+def test_the_sums_of_rows_that_are_born_have_the_law_of_the_prior():
+    n = 4000
+    state = begin_blocks(SCIR(), target(1), KEY)
+    logs = np.log(np.repeat([[0.5], [0.5], [1 / 3], [1 / 3], [1 / 3]], n + 1, axis=1))
+    sums = column_sums(log_rows(with_rows(SCIR(), empty(n + 1), state, logs, KEY)))[1:]
+    shapes = 0.7 * np.array([2, 3])
+    assert_agrees(summarize(np.exp(sums)), shapes)
+    assert_agrees(summarize((sums - digamma(shapes)) ** 2), polygamma(1, shapes))
+
+
+def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
+    n = 3000
+    state = begin_blocks(SCIR(), empty(n), KEY)
+    before = log_proportions(state, START)
+    after = with_sums_of(target(n), state, np.uint64(5))
+    np.testing.assert_allclose(log_proportions(after, START), before, atol=1e-11)
+    np.testing.assert_array_equal(after.position, np.exp(after.latents))
+    shapes = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1)
+    for row in range(3):
+        assert_agrees(summarize(np.exp(column_sums(log_rows(after))[row::3])), shapes[row])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "reason"),
+    [
+        (GMC(), "a density that stays"),
+        (SGRLD(control_variate=SVRG()), "gradients of all rows"),
+        (SGHMC(control_variate=SVRG()), "gradients of all rows"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_samplers_that_need_a_target_that_stays_are_refused(sampler, reason):
+    with pytest.raises(IncompatibleError, match=reason):
+        check_mover(sampler, target())
+
+
+def test_covariances_of_minibatches_are_refused():
+    with pytest.raises(IncompatibleError, match="fisher"):
+        begin_blocks(SGRHMC(noise_covariance="fisher"), target(), KEY)
+
+
+def test_settings_are_validated():
+    with pytest.raises(ValueError, match="step_size"):
+        check_mover(SCIR(step_size=-1.0), target())

@@ -1,0 +1,246 @@
+"""Gibbs sampling of mixtures of exponential families: parameters, labels and rows from their joint law.
+
+Chains begin at draws from it, made by numpy, and rows are drawn anew after every step (Geweke, 2004): what a right
+sampler does leaves all prior expectations as they were. Wrong variants go through the same checks, and fail.
+"""
+
+import numpy as np
+import pytest
+import scipy.stats as st
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy.special import digamma
+
+from skmanifold.emissions._bernoulli import BernoulliFamily
+from skmanifold.emissions._gaussian import DenseRows
+from skmanifold.emissions._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
+from skmanifold.emissions._linear import LinearRows
+from skmanifold.emissions._multinomial import MultinomialFamily
+from skmanifold.emissions._poisson import PoissonFamily
+from skmanifold.mixture._exponential_family.kernels import fill_shares
+from skmanifold.mixture._exponential_family.model import FamilyModel, Position
+from skmanifold.random._keys import root_key, subkey
+from skmanifold.samplers import Gibbs
+from skmanifold.samplers._base import State
+from skmanifold.utils._threads import Workers
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),  # interpreted 64-bit keys
+    pytest.mark.skipif(not hasattr(fill_shares, "py_func"), reason="chains of kernels that are compiled"),
+]
+K, M, N_ROWS, ALPHA = 2, 2, 6, 1.4
+ORIGIN = np.array([0.3, -0.2])
+FULL = NormalPrior(np.array([1.0, -1.0]), 0.7, np.array([[2.0, 0.5], [0.5, 1.0]]), 5.0)
+DIAGONAL = NormalPrior(np.array([1.0, -1.0]), 0.7, np.array([2.0, 1.0]), 6.0)
+SPHERICAL = DIAGONAL._replace(covariance=np.array([2.0]))
+N_TOKENS = 3
+
+
+def sparse(table, n_missing_columns=0, missing=None):
+    """Rows as kernels read them."""
+    wide = np.hstack([table, missing]) if n_missing_columns else table
+    filled = wide > 0
+    indptr = np.concatenate(([0], np.cumsum(filled.sum(axis=1)))).astype(np.int64)
+    indices = np.nonzero(filled)[1].astype(np.int32)
+    return LinearRows(indptr, indices, wide[filled].astype(np.int32), table.shape[1], None)
+
+
+class BernoulliCase:
+    """Every row has its second cell missing with probability 0.3, for all we know."""
+
+    family = BernoulliFamily(np.array([0.8, 1.5]), np.array([1.2, 0.6]), K)
+
+    def parameters(self, rng):
+        p = rng.beta(self.family.ones, self.family.zeros, (K, M)).T
+        return self.family._parameters(np.log(p), np.log1p(-p))
+
+    def rows(self, parameters, labels, rng):
+        table = (rng.random((N_ROWS, M)) < parameters.means.T[labels]).astype(int)
+        missing = np.zeros((N_ROWS, M), int)
+        missing[:, 1] = rng.random(N_ROWS) < 0.3
+        return sparse(table * (1 - missing), M, missing)
+
+    def statistics(self, parameters):
+        p = parameters.means.T
+        return np.concatenate([p, p**2, np.log(p)], axis=1)
+
+    def expectations(self):
+        law = st.beta(self.family.ones, self.family.zeros)
+        logs = digamma(self.family.ones) - digamma(self.family.ones + self.family.zeros)
+        return np.concatenate([law.mean(), law.moment(2), logs])
+
+
+class PoissonCase:
+    family = PoissonFamily(np.array([0.8, 2.5]), np.array([0.5, 1.1]), K)
+
+    def parameters(self, rng):
+        return self.family._parameters(np.log(rng.gamma(self.family.shape, 1.0 / self.family.rate, (K, M))).T)
+
+    def rows(self, parameters, labels, rng):
+        missing = np.zeros((N_ROWS, M), int)
+        missing[:, 1] = rng.random(N_ROWS) < 0.3
+        return sparse(rng.poisson(parameters.means.T[labels]) * (1 - missing), M, missing)
+
+    def statistics(self, parameters):
+        rates = parameters.means.T
+        return np.concatenate([rates, rates**2, np.log(rates)], axis=1)
+
+    def expectations(self):
+        law = st.gamma(self.family.shape, scale=1.0 / self.family.rate)
+        logs = digamma(self.family.shape) - np.log(self.family.rate)
+        return np.concatenate([law.mean(), law.moment(2), logs])
+
+
+class MultinomialCase:
+    family = MultinomialFamily(np.array([0.8, 2.5, 0.4]), K)
+
+    def parameters(self, rng):
+        return self.family._parameters(np.log(rng.dirichlet(self.family.prior, K)).T)
+
+    def rows(self, parameters, labels, rng):
+        return sparse(np.array([rng.multinomial(N_TOKENS, parameters.means[:, k]) for k in labels]))
+
+    def statistics(self, parameters):
+        phi = parameters.means.T
+        return np.concatenate([phi, phi**2], axis=1)
+
+    def expectations(self):
+        prior = self.family.prior
+        law = st.beta(prior, prior.sum() - prior)
+        return np.concatenate([law.mean(), law.moment(2)])
+
+
+class FullCase:
+    family = FullFamily(FULL, K, ORIGIN)
+
+    def parameters(self, rng):
+        covariances = st.invwishart.rvs(FULL.degrees, FULL.covariance, K, random_state=rng)
+        noise = np.einsum("kab,kb->ka", np.linalg.cholesky(covariances), rng.standard_normal((K, M)))
+        return self.family._parameters(FULL.mean + noise / np.sqrt(FULL.mean_precision) - ORIGIN, covariances)
+
+    def rows(self, parameters, labels, rng):
+        roots = np.linalg.cholesky(parameters.covariances)[labels]
+        return DenseRows(parameters.means[labels] + np.einsum("iab,ib->ia", roots, rng.standard_normal((N_ROWS, M))))
+
+    def statistics(self, parameters):
+        precisions = np.linalg.inv(parameters.covariances)
+        gaps = parameters.means - FULL.mean
+        spread = np.einsum("ka,kab,kb->k", gaps, precisions, gaps)[:, None]
+        return np.concatenate([parameters.means, precisions.reshape(K, -1), spread], axis=1)
+
+    def expectations(self):
+        precision = FULL.degrees * np.linalg.inv(FULL.covariance)
+        return np.array([*FULL.mean, *precision.ravel(), M / FULL.mean_precision])
+
+
+class DiagonalCase:
+    family = DiagonalFamily(DIAGONAL, K, ORIGIN, False)
+
+    def parameters(self, rng):
+        prior = self.family.prior
+        shape = (K, len(prior.covariance))
+        variances = 0.5 * prior.covariance / rng.gamma(0.5 * prior.degrees, 1.0, shape)
+        noise = rng.standard_normal((K, M)) * np.sqrt(variances / prior.mean_precision)
+        return self.family._parameters(prior.mean + noise - ORIGIN, variances)
+
+    def rows(self, parameters, labels, rng):
+        noise = rng.standard_normal((N_ROWS, M))
+        return DenseRows(parameters.means[labels] + noise * np.sqrt(parameters.covariances[labels]))
+
+    def statistics(self, parameters):
+        gaps = (parameters.means - self.family.prior.mean) ** 2 / parameters.covariances
+        return np.concatenate([parameters.means, 1.0 / parameters.covariances, gaps], axis=1)
+
+    def expectations(self):
+        prior = self.family.prior
+        precisions = np.broadcast_to(prior.degrees / prior.covariance, M)
+        return np.array([*prior.mean, *precisions, *np.full(M, 1.0 / prior.mean_precision)])
+
+
+class SphericalCase(DiagonalCase):
+    family = DiagonalFamily(SPHERICAL, K, ORIGIN, True)
+
+
+CASES = [BernoulliCase(), PoissonCase(), MultinomialCase(), FullCase(), DiagonalCase(), SphericalCase()]
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case).__name__)
+
+
+def statistics(case, position, labels):
+    """Of weights, parameters and labels, and of some pairs of them."""
+    of_components = case.statistics(position.parameters)
+    columns = []
+    for k, weight in enumerate(position.weights):
+        of_labels = np.mean(labels == k)
+        columns += [weight, weight**2, of_labels, *of_components[k], *(weight * of_components[k])]
+        columns += [*(of_labels * of_components[k])]
+    return np.array([*columns, labels[0] == labels[1]], float)
+
+
+def expectations(case):
+    square = (ALPHA + 1.0) / (2.0 * (2.0 * ALPHA + 1.0))
+    of_components = case.expectations()
+    columns = [0.5, square, 0.5, *of_components, *(0.5 * of_components), *(0.5 * of_components)]
+    return np.array([*columns, *columns, 2.0 * square])
+
+
+def joint_draw(case, rng):
+    position = Position(rng.dirichlet(np.full(K, ALPHA)), case.parameters(rng))
+    labels = rng.choice(K, N_ROWS, p=position.weights).astype(np.int32)
+    return position, labels, case.rows(position.parameters, labels, rng)
+
+
+def joint_estimate(case, kind=FamilyModel, n_chains=80, n_steps=12):
+    """Of `statistics` along chains that begin at draws from the joint law."""
+    sampler, root, means = Gibbs(), root_key(0), []
+    for chain in range(n_chains):
+        rng = np.random.default_rng(chain)
+        position, labels, rows = joint_draw(case, rng)
+        model = kind(rows, 0, ALPHA, case.family, labels, Workers(1))
+        state, total = State(position, subkey(root, chain), 0, -np.inf, latents=labels), 0.0
+        for _ in range(n_steps):
+            state = sampler.step(model, state)
+            model.rows = case.rows(state.position.parameters, state.latents, rng)
+            total = total + statistics(case, state.position, state.latents)
+        means.append(total / n_steps)
+    return summarize(means)
+
+
+@EACH
+def test_draws_from_the_joint_law_have_its_expectations(case):
+    rng = np.random.default_rng(5)
+    assert_agrees(summarize([statistics(case, *joint_draw(case, rng)[:2]) for _ in range(800)]), expectations(case))
+
+
+@EACH
+def test_steps_leave_the_joint_law_alone(case):
+    assert_agrees(joint_estimate(case), expectations(case))
+
+
+class CountsARowTooMany(FamilyModel):
+    """As if each component had one row of ones more."""
+
+    def draw(self, statistics, key):
+        return super().draw(statistics.map(lambda array: array + 1), key)
+
+
+class ForgetsTheWeights(FamilyModel):
+    """Labels as if all components weighed the same."""
+
+    def sample_rows(self, position, latents, key):
+        return super().sample_rows(position._replace(weights=np.full(K, 1.0 / K)), latents, key)
+
+
+class TakesTheMode(FamilyModel):
+    """The mode in place of a draw."""
+
+    def draw(self, statistics, key):
+        return self.mode(statistics)
+
+
+@EACH
+def test_wrong_counts_are_told(case):
+    assert_disagrees(joint_estimate(case, CountsARowTooMany), expectations(case))
+
+
+@pytest.mark.parametrize("wrong", [ForgetsTheWeights, TakesTheMode])
+def test_wrong_weights_and_parameters_are_told(wrong):
+    assert_disagrees(joint_estimate(BernoulliCase(), wrong), expectations(BernoulliCase()))

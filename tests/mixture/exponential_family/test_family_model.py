@@ -1,0 +1,271 @@
+"""Models of mixtures of exponential families: the same bytes for every cut, climbs of EM, the numbers of the paper."""
+
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from emissions._cases import EMISSIONS, KEY, read
+from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
+from scipy.special import logsumexp
+from scipy.stats import beta
+
+from skmanifold.emissions import Gaussian
+from skmanifold.mixture._exponential_family.initial_labels import start_labels
+from skmanifold.mixture._exponential_family.model import FamilyModel, fill_log_terms
+from skmanifold.numerics.block_sums import BLOCK_ROWS
+from skmanifold.random._keys import subkey
+from skmanifold.samplers import EM, ESCA, Gibbs
+from skmanifold.utils._threads import Workers
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+ALL = pytest.mark.parametrize("name", EMISSIONS)
+N_CUT = 5000
+
+
+def make_X(name, n, K=3, m=4, seed=0):
+    """Rows of K kinds."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, K, n)
+    if name in ("gaussian", "diag", "spherical"):
+        return rng.normal(0.0, 3.0, (K, m))[z] + rng.standard_normal((n, m))
+    if name == "bernoulli":
+        X = (rng.random((n, m)) < rng.beta(0.5, 0.5, (K, m))[z]).astype(float)
+    else:
+        X = rng.poisson(rng.gamma(1.0, 3.0, (K, m))[z]).astype(float)
+    if name != "multinomial":
+        X[rng.random((n, m)) < 0.1] = np.nan
+    return X
+
+
+def cut_rows(rows, first, stop):
+    if hasattr(rows, "values"):
+        return rows._replace(values=rows.values[first:stop])
+    base = None if rows.log_base is None else rows.log_base[first:stop]
+    cells = slice(rows.indptr[first], rows.indptr[stop])
+    indptr = rows.indptr[first : stop + 1] - rows.indptr[first]
+    return rows._replace(indptr=indptr, indices=rows.indices[cells], counts=rows.counts[cells], log_base=base)
+
+
+def make_model(name, n=600, K=3, emission=None, workers=None, **options):
+    emission = emission or EMISSIONS[name]
+    X = make_X(name, n, **options)
+    rows = read(emission, X)
+    family = emission.bind(rows, K)
+
+    def start(key):
+        return start_labels(family, rows, "k-means++", key)
+
+    return FamilyModel(rows, 0, 0.5, family, start, workers or Workers(1))
+
+
+def as_bytes(thing):
+    if isinstance(thing, np.ndarray):
+        return thing.tobytes()
+    if isinstance(thing, float):
+        return thing.hex()
+    return [as_bytes(part) for part in (thing.total() if hasattr(thing, "total") else thing)]
+
+
+# --- the same bytes --------------------------------------------------------------------------------------
+
+
+@ALL
+def test_threads_do_not_change_a_byte(name):
+    results = []
+    for n_workers in (1, 3):
+        with Workers(n_workers) as workers:
+            model = make_model(name, 20_000, workers=workers)
+            assert len(model._tasks) > 3
+            labels = (np.arange(20_000) % 3).astype(np.int32)
+            position = model.mode(model.count(labels))
+            results.append(as_bytes([model.sample_latents(position, None, KEY), model.expect_latents(position)]))
+    assert results[0] == results[1]
+
+
+@ALL
+@pytest.mark.parametrize("cuts", [[1024], [3072], [1024, 4096], [2048, 3072, 4096]])
+def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, cuts):
+    model = make_model(name, N_CUT)
+    position = model.mode(model.count((np.arange(N_CUT) % 3).astype(np.int32)))
+    labels, statistics, log_likelihood = model.sample_latents(position, None, KEY)
+    expected, same = model.expect_latents(position)
+    assert same == log_likelihood
+    edges = [0, *cuts, N_CUT]
+    parts = [
+        FamilyModel(cut_rows(model.rows, a, b), a, 0.5, model.family, labels[a:b], Workers(1))
+        for a, b in pairwise(edges)
+    ]
+    drawn = [part.sample_latents(position, None, KEY) for part in parts]
+    np.testing.assert_array_equal(np.concatenate([of_part[0] for of_part in drawn]), labels)
+    assert as_bytes(reduce(FamilyModel.merge, [of_part[1] for of_part in drawn])) == as_bytes(statistics)
+    assert sum(of_part[2] for of_part in drawn) == log_likelihood
+    soft = [part.expect_latents(position) for part in parts]
+    assert as_bytes(reduce(FamilyModel.merge, [of_part[0] for of_part in soft])) == as_bytes(expected)
+    assert sum(of_part[1] for of_part in soft) == log_likelihood
+    counted = reduce(FamilyModel.merge, [part.init_latents(KEY)[1] for part in parts])
+    assert as_bytes(counted) == as_bytes(statistics)
+
+
+def test_parts_begin_where_blocks_do():
+    model = make_model("poisson", 100)
+    with pytest.raises(ValueError, match=f"first_row must be a multiple of {BLOCK_ROWS}; got 100"):
+        FamilyModel(model.rows, 100, 0.5, model.family, model.start, Workers(1))
+
+
+@ALL
+def test_steps_write_into_no_array_that_they_read(name):
+    model = make_model(name)
+    for sampler in (ESCA(), EM(), Gibbs()):
+        state = sampler.init(model, KEY)
+        before = as_bytes([state.statistics, state.position.weights, list(state.position.parameters)])
+        sampler.step(model, state)
+        assert as_bytes([state.statistics, state.position.weights, list(state.position.parameters)]) == before
+
+
+# --- what is drawn and expected --------------------------------------------------------------------------
+
+
+@ALL
+def test_shares_labels_and_log_likelihood_are_those_of_bayes_rule(name):
+    model = make_model(name, 1500)
+    position = model.mode(model.count((np.arange(1500) % 3).astype(np.int32)))
+    terms = np.empty((1500, 3))
+    fill_log_terms(model.family, model.rows, 0, 1500, position, terms)
+    log_density = logsumexp(terms, axis=1)
+    shares = np.exp(terms - log_density[:, None])
+    base = 0.0 if model.rows.log_base is None else model.rows.log_base.sum()
+    statistics, log_likelihood = model.expect_latents(position)
+    assert log_likelihood == pytest.approx(log_density.sum() + base, abs=1e-2)
+    np.testing.assert_allclose(statistics.total()[0], shares.sum(axis=0), rtol=1e-9)
+    draws = np.array([model.sample_latents(position, None, subkey(KEY, i))[0] for i in range(200)])
+    for k in range(3):
+        assert_agrees(summarize((draws == k).mean(axis=1)), shares[:, k].mean())
+        weighted = (draws == k) @ (shares[:, 0] - shares[:, 0].mean())
+        assert_agrees(summarize(weighted), shares[:, k] @ (shares[:, 0] - shares[:, 0].mean()))
+
+
+def test_weights_are_the_mode_and_draws_of_their_dirichlet_law():
+    model = make_model("multinomial", 10)
+    statistics = model.count(np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1], np.int32))
+    shapes = np.array([7.5, 3.5, 0.5])
+    np.testing.assert_allclose(model.mode(statistics).weights, shapes / 11.5)
+    drawn = np.array([model.draw(statistics, subkey(KEY, i)).weights for i in range(3000)])
+    np.testing.assert_allclose(drawn.sum(axis=1), 1.0)
+    law = beta(shapes, 11.5 - shapes)
+    assert_agrees(summarize(drawn), law.mean())
+    assert_agrees(summarize(drawn**2), law.moment(2))
+
+
+def test_rows_that_are_too_far_away_for_any_density_spoil_nothing():
+    model = make_model("gaussian", 50)
+    position = model.mode(model.init_latents(KEY)[1])
+    model.rows.values[7] = 1e200
+    labels, _, log_likelihood = model.sample_latents(position, None, KEY)
+    assert log_likelihood == -np.inf
+    assert set(labels) <= {0, 1, 2}
+
+
+# --- EM --------------------------------------------------------------------------------------------------
+
+
+def climb(model, n_steps=25):
+    sampler = EM()
+    state = sampler.init(model, KEY)
+    objective, of_rows, gains = [], [], []
+    for _ in range(n_steps):
+        position = state.position
+        state = sampler.step(model, state)
+        of_rows.append(state.log_density)
+        objective.append(state.log_density + model.log_prior(position))
+        gains.append(state.memory * model.n_rows)
+    return np.array(objective), np.array(of_rows), np.array(gains)
+
+
+@ALL
+def test_em_never_falls_and_gains_at_least_what_the_m_step_adds(name):
+    model = make_model(name, 300, m=2)
+    model.start = (np.arange(300) % 3).astype(np.int32)
+    objective, _, gains = climb(model)
+    rises = np.diff(objective)
+    rounding = 300 * 2.0**-16
+    assert objective[-1] - objective[0] > 1.0
+    assert rises.min() > -rounding
+    assert (rises - gains[:-1]).min() > -rounding
+    assert gains.min() > -1e-9
+
+
+def test_log_likelihood_alone_may_fall_where_the_prior_is_strong():
+    """So the test above is about the right objective."""
+    emission = Gaussian(covariance_prior=300.0, mean_precision_prior=30.0)
+    model = make_model("gaussian", 300, m=2, emission=emission)
+    objective, of_rows, _ = climb(model)
+    assert np.diff(objective).min() > -300 * 2.0**-16
+    assert np.diff(of_rows).min() < -1.0
+
+
+def test_em_stops_where_nothing_is_gained_any_more():
+    model = make_model("poisson")
+    model.start = (np.arange(600) % 3).astype(np.int32)
+    sampler = EM(tol=1e-5)
+    state = sampler.init(model, KEY)
+    assert not sampler.has_converged(state)
+    while not sampler.has_converged(state):
+        state = sampler.step(model, state)
+    assert 1 < state.n_steps < 200
+    after = sampler.step(model, state)
+    assert 0 <= (after.log_density - state.log_density) / 600 < 1e-4
+
+
+# --- the paper's numbers ---------------------------------------------------------------------------------
+
+LIKELIHOOD = Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=3)
+
+
+def anchor_model():
+    """300 rows of N(-2, 1) and 200 of N(2, 0.7); maximum likelihood."""
+    first, second = np.random.default_rng(1), np.random.default_rng(2)
+    x = np.sort(np.concatenate([first.normal(-2.0, 1.0, 300), second.normal(2.0, 0.7, 200)]))[:, None]
+    rows = read(LIKELIHOOD, x)
+    return FamilyModel(rows, 0, 1e-12, LIKELIHOOD.bind(rows, 2), (x[:, 0] > 0).astype(np.int32), Workers(1))
+
+
+def figures(position):
+    means, variances = position.parameters.means[:, 0], position.parameters.covariances[:, 0, 0]
+    return np.array([position.weights[0], *means, *np.sqrt(variances)])
+
+
+def test_em_ends_at_the_maximum_of_the_likelihood():
+    model, sampler = anchor_model(), EM()
+    state = sampler.init(model, KEY)
+    for _ in range(200):
+        state = sampler.step(model, state)
+    np.testing.assert_allclose(figures(state.position), [0.593307, -2.132927, 1.971126, 0.880064, 0.695354], atol=1e-6)
+    assert state.log_density == pytest.approx(-927.893087, abs=1e-3)
+
+
+def test_stochastic_em_has_the_mean_and_the_spread_of_its_stationary_law():
+    model, sampler, chains = anchor_model(), ESCA(), []
+    for chain in range(12):
+        state, seen = sampler.init(model, subkey(KEY, chain)), []
+        for step in range(300):
+            state = sampler.step(model, state)
+            if step >= 50:
+                seen.append(figures(state.position))
+        chains.append(seen)
+    chains = np.array(chains)
+    mean = [0.593204, -2.133358, 1.970722, 0.879396, 0.695549]
+    spread = np.array([0.0033, 0.0129, 0.0145, 0.0156, 0.0170])
+    assert_agrees(summarize(chains.mean(axis=1)), mean, bias=0.05 * spread)
+    np.testing.assert_allclose(chains.reshape(-1, 5).std(axis=0), spread, rtol=0.15)
+    assert_disagrees(summarize(chains.mean(axis=1)), [0.6, -2.0, 2.0, 1.0, 0.7], bias=0.05 * spread)
+
+
+def test_anchor_can_tell_a_wrong_mode():
+    """A covariance about the old means would be another number."""
+    model = anchor_model()
+    state = EM().init(model, KEY)
+    for _ in range(100):
+        state = EM().step(model, state)
+    wrong = figures(state.position) * np.array([1, 1, 1, np.sqrt(297 / 296), 1])
+    assert_disagrees(Estimate(wrong, np.zeros(5)), [0.593307, -2.132927, 1.971126, 0.880064, 0.695354], bias=1e-6)

@@ -1,0 +1,347 @@
+"""Kernels of mixtures of affine subspaces, each against the exact law that it leaves alone.
+
+Laws of two or three directions are integrated by quadrature over all frames, those of many by the law of one squared
+coordinate of a point on a sphere. Wrong variants, one change of the source apart, go through the same checks and fail.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy import stats
+from scipy.special import comb, log_softmax, logsumexp
+
+from skmanifold.mixture._subspace import birth_death_kernels as births
+from skmanifold.mixture._subspace import frame_kernels as frames
+
+from ._subspace_references import (
+    all_frames,
+    altered,
+    compiled,
+    exact_of_subspace,
+    gains,
+    keys_of,
+    of_subspace,
+    scatter_of,
+    walk,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+
+
+# --- plane rotations -------------------------------------------------------------------------------------
+
+SCATTER = scatter_of(np.random.default_rng(0).standard_normal((8, 3)))
+PRECISIONS = np.array([0.18, 1.2, 0.6])
+
+
+def rotation_squares(rotate):
+    """E[O^2] of frames, rows by precision."""
+    n_steps, rows = 300, []
+    for chain in range(60):
+        R, Q, total = SCATTER.copy(), np.eye(3), 0.0
+        for t, key in enumerate(keys_of(10 + n_steps, 6, chain)):
+            rotate(R, Q, PRECISIONS, key)
+            if t >= 10:
+                total = total + Q**2
+        rows.append(total / n_steps)
+    return summarize(rows)
+
+
+@cache
+def exact_squares():
+    turned, weights = all_frames(3)
+    logs = -0.5 * np.einsum("j,nja,ab,njb->n", PRECISIONS, turned, SCATTER, turned)
+    mass = weights * np.exp(logs - logs.max())
+    return np.einsum("n,nja->ja", mass, turned**2) / mass.sum()
+
+
+@compiled
+def test_rotations_leave_the_law_of_frames_alone():
+    assert_agrees(rotation_squares(frames.rotate_planes), exact_squares())
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("k1 = -0.25", "k1 = 0.25"),
+        ("k2 = -0.5", "k2 = 0.5"),
+        ("k2 = -0.5", "k2 = -0.25"),
+        ("angle = 0.5 *", "angle = 1.0 *"),
+    ],
+)
+def test_rotations_by_a_wrong_angle_are_seen(right, wrong):
+    assert_disagrees(rotation_squares(altered(frames.rotate_planes, right, wrong)), exact_squares())
+
+
+def test_frames_stay_orthonormal_and_their_scatters_true():
+    R, Q = SCATTER.copy(), np.eye(3)
+    for key in keys_of(300, 7):
+        frames.rotate_planes(R, Q, PRECISIONS, key)
+    np.testing.assert_allclose(Q @ Q.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(R, Q @ SCATTER @ Q.T, atol=1e-11)
+
+
+def test_frames_are_completed_uniformly_across_the_basis():
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((5, 2)))[0].T.copy()
+    drawn = np.array([frames.complete_frame(basis, 4, key) for key in keys_of(4000, 8)])
+    np.testing.assert_array_equal(drawn[:, :2], np.broadcast_to(basis, (len(drawn), 2, 5)))
+    np.testing.assert_allclose(drawn @ drawn.mT, np.broadcast_to(np.eye(4), (len(drawn), 4, 4)), atol=1e-12)
+    projections = drawn[:, 2:].mT @ drawn[:, 2:]
+    assert_agrees(summarize(projections), (np.eye(5) - basis.T @ basis) * 2 / 3, bias=1e-12)
+
+
+# --- flips of given directions ---------------------------------------------------------------------------
+
+FLIPPED = {"n": 6, "noise": 1.3, "shape": 0.8}
+DIAGONAL = np.array([3.0, 9.0, 14.0])
+
+
+def flip_estimate(flip, log_dimension, start=(False, False, False), n_chains=60, n_steps=250):
+    """Of patterns, 4 a + 2 b + c of directions a, b, c, and of the ratios of directions within."""
+    R, rows = np.diag(DIAGONAL), []
+    for chain in range(n_chains):
+        inside, ratios, total = np.array(start), np.ones(3), 0.0
+        for t, key in enumerate(keys_of(10 + n_steps, 9, chain)):
+            flip(R, inside, ratios, FLIPPED["n"], FLIPPED["noise"], log_dimension, FLIPPED["shape"], key)
+            if t >= 10:
+                total = total + np.concatenate([np.arange(8) == inside @ [4, 2, 1], ratios * inside])
+        rows.append(total / n_steps)
+    return summarize(rows)
+
+
+def exact_flips(log_dimension):
+    log_gains, means = gains(FLIPPED["n"], DIAGONAL, FLIPPED["noise"], FLIPPED["shape"])
+    patterns = np.array(list(np.ndindex(2, 2, 2)))
+    d = patterns.sum(axis=1)
+    priors = np.concatenate([log_dimension, np.full(4 - len(log_dimension), -np.inf)])
+    mass = np.exp(log_softmax(priors[d] - np.log(comb(3, d)) + patterns @ log_gains))
+    return np.concatenate([mass, mass @ (patterns * means)])
+
+
+DIMENSIONS = {
+    "all": np.log([0.4, 0.3, 0.2, 0.1]),
+    "at most 2": np.log([0.2, 0.5, 0.3]),
+    "1 or 2": np.array([-np.inf, np.log(0.6), np.log(0.4), -np.inf]),
+}
+
+
+@compiled
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_flips_have_the_law_of_all_patterns(name):
+    start = (False, name == "1 or 2", False)
+    estimate, exact = flip_estimate(frames.flip_directions, DIMENSIONS[name], start), exact_flips(DIMENSIONS[name])
+    assert np.all(estimate.mean[:8][exact[:8] == 0.0] == 0.0)  # impossible dimensions are never visited
+    assert_agrees(estimate, exact)
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("odds += math.log((others + 1.0) / (D - others))", "pass"),
+        ("shape + 0.5 * n, 0.5", "shape + 0.5 * (n - 1), 0.5"),
+        ("log_gain(n,", "log_gain(n + 1,"),
+    ],
+)
+def test_flips_of_wrong_odds_are_seen(right, wrong):
+    flip = altered(frames.flip_directions, right, wrong)
+    assert_disagrees(flip_estimate(flip, DIMENSIONS["all"]), exact_flips(DIMENSIONS["all"]))
+
+
+@pytest.mark.parametrize("d", [0, 1, 2, 3])
+def test_flips_keep_a_dimension_that_is_given(d):
+    inside, ratios = np.arange(3) < d, np.ones(3)
+    log_dimension = np.where(np.arange(4) == d, 0.0, -np.inf)
+    for key in keys_of(20, 10):
+        frames.flip_directions(np.diag(DIAGONAL), inside, ratios, 6, 1.3, log_dimension, 0.8, key)
+        np.testing.assert_array_equal(inside, np.arange(3) < d)
+
+
+# --- births, deaths, and all of one subspace -------------------------------------------------------------
+
+OF_ROWS = {"n": 8, "noise": 0.9, "shape": 0.9}
+ROWS = {  # with squared singular values 22, 12 and 6
+    m: np.linalg.qr(np.random.default_rng(m).standard_normal((8, m)))[0]
+    * np.sqrt([22.0, 12.0, 6.0][:m])
+    @ np.linalg.qr(np.random.default_rng(m + 2).standard_normal((m, m)))[0]
+    for m in (2, 3)
+}
+P_DIMENSION = {2: np.log([0.35, 0.4, 0.25]), 3: np.log([0.3, 0.3, 0.25, 0.15])}
+
+
+def births_alone(Y, log_dimension, kernel=None):
+    kernel = kernel or births.give_birth_or_take
+    n, noise, shape = OF_ROWS.values()
+    return lambda basis, ratios, key: kernel(Y, basis, ratios, n, noise, log_dimension, shape, key)
+
+
+def all_moves(Y, log_dimension, kernel=None, n_sweeps=1):
+    kernel = kernel or frames.move_frame
+    n, noise, shape = OF_ROWS.values()
+    return lambda basis, ratios, key: kernel(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key)
+
+
+def subspace_estimate(transition, m, **options):
+    return walk(transition, m, lambda basis, ratios: of_subspace(basis, ratios, m), **options)
+
+
+@compiled
+@pytest.mark.parametrize("m", [2, 3])
+@pytest.mark.parametrize("moves", [births_alone, all_moves])
+def test_subspaces_have_the_exact_law(moves, m):
+    exact = exact_of_subspace(ROWS[m], *list(OF_ROWS.values())[:2], P_DIMENSION[m], OF_ROWS["shape"])
+    assert exact[: m + 1].min() > 0.02
+    assert_agrees(subspace_estimate(moves(ROWS[m], P_DIMENSION[m]), m), exact)
+
+
+def test_quadrature_over_frames_has_converged():
+    law = ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"]
+    np.testing.assert_allclose(exact_of_subspace(*law, n_nodes=24), exact_of_subspace(*law), atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("wrong", ["density of the proposal", "odds of trying"])
+def test_births_without_a_part_of_their_odds_are_seen(wrong):
+    if wrong == "odds of trying":
+        kernel = altered(births.give_birth_or_take, "log_accept += math.log(", "0.0 * math.log(")
+    else:
+        kernel = altered(births.give_birth_or_take, _log_birth=lambda *law: 0.0)
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
+    assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
+
+
+@compiled
+def test_a_scan_that_begins_with_the_subspace_is_seen():
+    in_order = altered(frames.move_frame, _in_any_order=lambda n, key: np.arange(n))
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
+    assert_disagrees(subspace_estimate(all_moves(ROWS[3], P_DIMENSION[3], in_order), 3, n_steps=150), exact)
+
+
+@compiled
+@pytest.mark.parametrize("n_sweeps", [1, 3])
+def test_dimensions_have_their_prior_where_there_are_no_rows(n_sweeps):
+    exact = exact_of_subspace(np.zeros((1, 3)), 0, 1.4, P_DIMENSION[3], 0.9)
+    np.testing.assert_allclose(exact[:4], np.exp(P_DIMENSION[3]), rtol=1e-12)
+
+    def transition(basis, ratios, key):
+        return frames.move_frame(np.zeros((1, 3)), basis, ratios, 0, 1.4, P_DIMENSION[3], 0.9, n_sweeps, key)
+
+    assert_agrees(subspace_estimate(transition, 3, n_steps=300 // n_sweeps), exact)
+
+
+def test_orders_are_permutations_each_as_likely():
+    ways = {}
+    for key in keys_of(6000, 12):
+        order = tuple(frames._in_any_order(3, key))
+        ways[order] = ways.get(order, 0) + 1
+    assert len(ways) == 6
+    assert stats.chisquare(list(ways.values())).pvalue > 1e-4
+
+
+# --- many features ---------------------------------------------------------------------------------------
+
+
+def exact_of_one_direction(m, strong, weak, log_odds):
+    """P(d = 1) and E[u_1^2 | d = 1] where the scatter is `strong` along the first axis and `weak` across it.
+
+    The square of a coordinate is Beta(1/2, (m - 1) / 2).
+    """
+    n, noise, shape = OF_MANY.values()
+    angles = (np.arange(20_000) + 0.5) * np.pi / 40_000
+    log_weights = (m - 2) * np.log(np.sin(angles))
+    squares = np.cos(angles) ** 2
+    logs = log_weights + gains(n, weak + (strong - weak) * squares, noise, shape)[0]
+    odds = np.exp(log_odds + logsumexp(logs) - logsumexp(log_weights))
+    return np.array([odds / (1.0 + odds), np.exp(log_softmax(logs)) @ squares])
+
+
+OF_MANY = {"n": 60, "noise": 1.0, "shape": 1.0}
+
+
+def axes_of(m, strong, weak=60.0):
+    Y = np.sqrt(weak) * np.eye(m)
+    Y[0, 0] = np.sqrt(strong)
+    return Y
+
+
+@compiled
+@pytest.mark.parametrize(("kernel", "m", "strong"), [("births", 40, 220.0), ("all", 40, 220.0), ("all", 70, 300.0)])
+def test_one_direction_among_many_has_the_exact_law(kernel, m, strong):
+    """In the frame of 70 features 32 directions take part."""
+    n, noise, shape = OF_MANY.values()
+    weak = 40.0
+    alone = exact_of_one_direction(m, strong, weak, 0.0)
+    log_odds = -np.log(alone[0] / (1.0 - alone[0]))  # for even odds
+    p_one, square = exact_of_one_direction(m, strong, weak, log_odds)
+    assert p_one == pytest.approx(0.5, rel=1e-6)
+    assert 4 / m < square < 0.9
+    Y, log_dimension = axes_of(m, strong, weak), np.array([-np.logaddexp(0, log_odds), -np.logaddexp(0, -log_odds)])
+
+    def transition(basis, ratios, key):
+        if kernel == "births":
+            return births.give_birth_or_take(Y, basis, ratios, n, noise, log_dimension, shape, key)
+        return frames.move_frame(Y, basis, ratios, n, noise, log_dimension, shape, 1, key)
+
+    def statistic(basis, ratios):
+        return np.array([len(basis), (basis[:, 0] ** 2).sum()])
+
+    estimate = walk(transition, m, statistic, n_steps=60, n_chains=40)
+    assert_agrees(estimate, [p_one, p_one * square])
+
+
+def test_a_strong_direction_among_many_is_found_at_once():
+    n, noise, shape = OF_MANY.values()
+    Y, log_dimension = axes_of(40, 1500.0), np.full(41, -np.log(41.0))
+    empty = np.zeros((0, 40)), np.zeros(0)
+    found = [births.give_birth_or_take(Y, *empty, n, noise, log_dimension, shape, key)[0] for key in keys_of(200, 13)]
+    accepted = np.array([len(basis) for basis in found])
+    assert accepted.mean() > 0.8
+    assert np.mean([basis[0, 0] ** 2 for basis in found if len(basis)]) > 0.7
+
+
+@compiled
+def test_dimensions_have_their_prior_across_the_sizes_of_frames():
+    """With 70 features 32 directions take part up to dimension 16, and 64 beyond."""
+    assert [frames.frame_size(d, 70) for d in (0, 16, 17, 32, 33, 70)] == [
+        *[(32, 0, 16)] * 2,
+        *[(64, 17, 32)] * 2,
+        *[(70, 33, 70)] * 2,
+    ]
+    m, Y = 70, np.zeros((1, 70))
+    log_dimension = np.full(m + 1, -np.inf)
+    log_dimension[14:20] = np.log([0.1, 0.2, 0.2, 0.2, 0.2, 0.1])
+
+    def transition(basis, ratios, key):
+        return frames.move_frame(Y, basis, ratios, 0, 1.0, log_dimension, 1.0, 1, key)
+
+    estimate = walk(
+        transition,
+        m,
+        lambda basis, ratios: np.arange(14, 20) == len(basis),
+        n_steps=60,
+        n_chains=40,
+        basis=np.eye(m)[:15].copy(),
+    )
+    assert_agrees(estimate, np.exp(log_dimension[14:20]))
+
+
+# --- centres ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 7])
+def test_centres_have_the_exact_mean_and_covariance(n):
+    rng = np.random.default_rng(4)
+    m, noise, variance, ratios = 4, 1.7, 0.6, np.array([0.05, 0.4])
+    basis = np.linalg.qr(rng.standard_normal((m, 2)))[0].T.copy()
+    mean, location = rng.standard_normal(m), rng.standard_normal(m)
+    precision = noise * (np.eye(m) - basis.T @ np.diag(1.0 - ratios) @ basis)
+    covariance = np.linalg.inv(n * precision + np.eye(m) / variance)
+    expected = covariance @ (n * precision @ mean + location / variance)
+    keys = keys_of(20_000, 14)
+    draws = np.array([frames.draw_centre(basis, ratios, noise, n, mean, location, variance, key) for key in keys])
+    assert_agrees(summarize(draws), expected)
+    gaps = draws - expected
+    assert_agrees(summarize(gaps[:, :, None] * gaps[:, None, :]), covariance)

@@ -1,0 +1,425 @@
+"""Fits of SubspaceMixture: what is found, what each parameter does, corners of the data, the same bytes."""
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from samplers._evidence import Estimate, assert_agrees, assert_disagrees
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+
+from skmanifold import SubspaceMixture
+from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
+from skmanifold.mixture._subspace import posterior_draws
+from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
+
+from ._subspaces import (
+    DRAWN,
+    each_sampler,
+    in_one_order,
+    is_sound,
+    learned,
+    make,
+    planted,
+    recovered,
+    small_fit,
+    small_rows,
+)
+
+# What is found
+
+
+def test_planted_subspaces_are_recovered_within_their_posterior():
+    truth, mixture = planted(), recovered()
+    match = match_subspaces(truth.bases, mixture.bases_)
+    np.testing.assert_array_equal(mixture.dimensions_[match.other], [1, 2, 4])
+    of_draws = [mixture.posterior_[name][mixture.best_chain_] for name in ("dimensions", "bases")]
+    for k, distance in zip(match.other, match.distance, strict=True):
+        d = mixture.dimensions_[k]
+        draws = [basis[k, :d] for dims, basis in zip(*of_draws, strict=True) if dims[k] == d]
+        spread = np.sqrt(np.mean(pairwise_subspace_distances([mixture.bases_[k]], draws) ** 2))
+        assert 0.2 * spread < distance < 3.0 * spread < 0.2  # a chi variate of at least 5 degrees of freedom
+    of_truth = adjusted_rand_score(truth.labels, truth.log_densities(truth.data).argmax(axis=1))
+    assert adjusted_rand_score(truth.labels, mixture.labels_) > of_truth - 0.02
+    np.testing.assert_allclose(mixture.weights_[match.other], np.bincount(truth.labels) / 400, atol=0.02)
+    for name, true in (("noise_variance", truth.noise_variance), ("means", truth.centres)):
+        draws = mixture.posterior_[name][mixture.best_chain_][:, match.other]
+        estimate = Estimate(draws.mean(axis=0), draws.std(axis=0))
+        assert_agrees(estimate, true)
+        assert_disagrees(estimate, 1.5 * np.asarray(true))
+
+
+def test_the_walk_finds_subspaces_whose_dimensions_are_given():
+    truth = planted((1, 2), 3)
+    mixture = SubspaceMixture(2, sampler="conway", dimensions=[2, 1], max_iter=60, random_state=0).fit(truth.data)
+    match = match_subspaces(truth.bases, mixture.bases_)
+    assert np.all(match.distance < 0.1)
+    assert adjusted_rand_score(truth.labels, mixture.labels_) > 0.95
+
+
+def test_noise_of_each_cluster_is_found_if_they_differ():
+    rng, n, deviations = np.random.default_rng(0), 200, np.array([0.05, 0.5])
+    X = np.concatenate([deviation * rng.standard_normal((n, 5)) for deviation in deviations])
+    X[:n, 0] += 3.0 * rng.standard_normal(n)
+    X[n:, 1:3] += 3.0 * rng.standard_normal((n, 2)) + 4.0
+    fits = [SubspaceMixture(2, noise=noise, max_iter=60, thin=1, random_state=0) for noise in ("per_cluster", "shared")]
+    each, shared = (mixture.fit(X).posterior_["noise_variance"][0] for mixture in fits)
+    order = np.argsort(fits[0].noise_variance_)
+    np.testing.assert_array_equal(fits[0].dimensions_[order], [1, 2])
+    assert_agrees(Estimate(each[:, order].mean(axis=0), each[:, order].std(axis=0)), deviations**2)
+    assert_disagrees(Estimate(each.mean(axis=0), each.std(axis=0)), np.mean(deviations**2))
+    np.testing.assert_array_equal(shared[:, 0], shared[:, 1])
+
+
+def first_fit(wanted, **params):
+    """Of fits with one seed after the other, the first that is wanted."""
+    fits = (make(random_state=seed, thin=1, **params).fit(planted().data) for seed in range(20))
+    return next(filter(wanted, fits))
+
+
+def test_all_chains_have_one_order_of_components_and_the_best_is_told(monkeypatch):
+    assert in_one_order(recovered())
+    mixture = first_fit(lambda fit: fit.best_chain_ == 1, n_chains=2)
+    assert in_one_order(mixture)
+    assert np.all(np.diff(mixture.weights_) < 0)
+    best = mixture.log_density_trace_[:, 4:].mean(axis=1).argmax()
+    assert best == 1
+    for name in ("means", "weights", "noise_variance"):
+        expected = mixture.posterior_[name][best].mean(axis=0)
+        np.testing.assert_allclose(getattr(mixture, f"{name}_"), expected, rtol=1e-12)
+
+    def as_they_come(model, of_chains, best):
+        return np.tile(np.arange(3), (2, len(of_chains[best]), 1))
+
+    monkeypatch.setattr(posterior_draws, "match_draws", as_they_come)
+    shuffled = np.concatenate([planted().data[::-1], planted().data])
+    assert not all(in_one_order(make(n_chains=2, random_state=seed).fit(shuffled)) for seed in range(5))
+
+
+def test_bases_are_the_top_eigenvectors_of_the_mean_projection():
+    mixture = first_fit(lambda fit: np.any(fit.posterior_["dimensions"][0, -1] != fit.dimensions_), max_iter=30)
+    dims, bases = (mixture.posterior_[name][0] for name in ("dimensions", "bases"))
+    for k, basis in enumerate(mixture.bases_):
+        np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)
+        projection = np.mean([draw[k, :d].T @ draw[k, :d] for draw, d in zip(bases, dims[:, k], strict=True)], axis=0)
+        values, vectors = np.linalg.eigh(projection)
+        top = vectors[:, ::-1][:, : len(basis)]
+        np.testing.assert_allclose(np.abs(np.sum(basis * top.T, axis=1)), 1.0, atol=1e-8)
+        np.testing.assert_allclose(np.trace(basis @ projection @ basis.T), values[::-1][: len(basis)].sum())
+        frequencies = np.bincount(dims[:, k], minlength=6) / len(dims)
+        np.testing.assert_array_equal(mixture.dimension_posterior_[k], frequencies)
+        assert mixture.dimensions_[k] == frequencies.argmax()
+
+
+# Parameters
+
+
+def test_dimensions_are_as_given():
+    for given in (2, [1, 0, 2]):
+        drawn = make(dimensions=given).fit(small_rows()).posterior_["dimensions"]
+        np.testing.assert_array_equal(np.sort(drawn), np.broadcast_to(np.sort(np.broadcast_to(given, 3)), drawn.shape))
+
+
+@each_sampler
+def test_dimensions_keep_to_their_prior(sampler):
+    rows = planted().data[:90]
+    assert make(sampler, max_dimension=1).fit(rows).posterior_["dimensions"].max() == 1
+    mixture = make(sampler, max_dimension=3, dimension_prior=[0, 1, 1, 0]).fit(rows)
+    assert set(np.unique(mixture.posterior_["dimensions"])) <= {1, 2}
+    assert mixture.dimension_posterior_.shape == (3, 4)
+    for strong, d in ((1e4, 0), (-1e4, 5)):
+        assert np.all(make(sampler, dimension_prior=strong, n_components=1).fit(rows).dimensions_ == d)
+
+
+PRIORS = {
+    "noise_prior": ((1e9, 4e9), lambda fit: fit.noise_variance_, 4.0),
+    "centre_prior_variance": (1e-12, lambda fit: fit.means_, small_rows().mean(axis=0)),
+    "weight_prior": (1e9, lambda fit: fit.weights_, 1 / 3),
+    "ratio_prior": (1e9, lambda fit: np.nanmax(fit.posterior_["variances"][0, -1]) / fit.noise_variance_, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_a_prior_without_doubt_decides(name):
+    value, told, expected = PRIORS[name]
+    certain = make(**{name: value}, thin=6, dimensions=1).fit(small_rows())
+    np.testing.assert_allclose(told(certain), np.broadcast_to(expected, told(certain).shape), rtol=1e-3, atol=1e-4)
+    default = told(make(thin=6, dimensions=1).fit(small_rows()))
+    assert not np.allclose(default, expected, rtol=0.1, atol=0.05)
+
+
+def test_chains_begin_where_they_are_told():
+    truth = planted()
+    labels = {"true": truth.labels, "mixed": np.arange(400) % 3}
+    first = {name: make(init=init).fit(truth.data).log_density_trace_[0, 0] for name, init in labels.items()}
+    assert first["true"] > first["mixed"] + 100
+    np.testing.assert_array_equal(
+        make(init=truth.labels.tolist()).fit(truth.data).log_density_trace_[0, 0], first["true"]
+    )
+    fits = [make(init=init, n_init=n).fit(truth.data) for init in ("spectral", "k-flats", "k-means") for n in (1, 2)]
+    fits += [make(n_init=n).fit(truth.data) for n in (1, 3)]
+    assert len({fit.log_density_trace_.tobytes() for fit in fits}) > 5
+
+
+@each_sampler
+@pytest.mark.parametrize(("max_iter", "burn_in", "thin", "n_draws"), [(1, None, 2, 0), (5, 0, 1, 5), (9, None, 2, 2)])
+def test_draws_are_as_many_as_were_asked_for(sampler, max_iter, burn_in, thin, n_draws):
+    schedule = {"max_iter": max_iter, "burn_in": burn_in, "thin": thin}
+    mixture = make(sampler, n_chains=2, **schedule).fit(small_rows())
+    assert mixture.n_iter_ == max_iter
+    assert mixture.log_density_trace_.shape == (2, max_iter)
+    shapes = {name: draws.shape[:2] for name, draws in mixture.posterior_.items()}
+    assert shapes == dict.fromkeys(["log_likelihood", *DRAWN], (2, n_draws))
+    is_sound(mixture, small_rows())
+
+
+def test_few_bytes_keep_fewer_draws_evenly_spaced_and_at_least_the_last():
+    whole = make(max_iter=14, thin=1, n_chains=2).fit(small_rows()).posterior_
+    kept = []
+    for max_draws_bytes in (2**20, 5000, 2500, 0):
+        mixture = make(max_iter=14, thin=1, n_chains=2, max_draws_bytes=max_draws_bytes).fit(small_rows())
+        n = mixture.posterior_["weights"].shape[1]
+        stride = -(-10 // n)
+        np.testing.assert_array_equal(mixture.posterior_["log_likelihood"], whole["log_likelihood"])
+        np.testing.assert_array_equal(
+            np.sort(mixture.posterior_["weights"]), np.sort(whole["weights"])[:, 9::-stride][:, ::-1]
+        )
+        is_sound(mixture, small_rows())
+        kept.append(n)
+    assert kept[0] == 10 > kept[1] > kept[2] > kept[3] == 1
+
+
+def test_verbose_prints_the_log_likelihood(capsys):
+    mixture = make(verbose=5).fit(small_rows())
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["pass 5 of 10", "pass 10 of 10"]
+    assert lines[-1].endswith(f"log density {mixture.log_density_trace_[0, -1]:.6g}")
+
+
+@pytest.fixture
+def _no_work_begins(monkeypatch):
+    for owner, name in (
+        (SubspaceModel, "fit_subspaces"),
+        (FrameGibbs, "step"),
+        (ConwayWalk, "step"),
+    ):
+        monkeypatch.setattr(owner, name, lambda *args, **kwargs: pytest.fail("work began"))
+    monkeypatch.setattr(
+        "skmanifold.mixture._subspace.initial_partitions._begin", lambda *args: pytest.fail("work began")
+    )
+
+
+@pytest.mark.usefixtures("_no_work_begins")
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"dimensions": [1, 2]},
+            r"dimensions must be a whole number or one for each of the 3 components; got \[1, 2\]",
+        ),
+        ({"dimensions": [[1], [2, 3]]}, "dimensions must be a whole number or one"),
+        ({"dimensions": [0.5, 1, 1]}, "dimensions must be a whole number or one"),
+        ({"dimensions": ["a", "b", "c"]}, "dimensions must be a whole number or one"),
+        ({"dimensions": 3}, "dimensions must be from 0 to 2, less than the number of features; got 3"),
+        ({"dimensions": [0, 1, 3]}, "dimensions must be from 0 to 2"),
+        ({"dimensions": [0, 1, -1]}, "dimensions must be from 0 to 2"),
+        ({"dimensions": [0, 1, np.inf]}, "dimensions must be"),
+        (
+            {"dimensions": 2, "max_dimension": 1},
+            "dimensions=2 are given and above max_dimension=1: leave max_dimension",
+        ),
+        ({"dimensions": [0, 2, 1], "max_dimension": 1}, r"dimensions=\[0, 2, 1\] are given and above max_dimension=1"),
+        ({"max_dimension": 3}, "max_dimension=3 must be less than the number of features, 3"),
+        (
+            {"dimension_prior": [1, 1]},
+            r"dimension_prior must be a number, or 3 probabilities, of the dimensions 0 to 2",
+        ),
+        ({"dimension_prior": [1, 1, 1], "max_dimension": 1}, "or 2 probabilities"),
+        ({"dimension_prior": [1, 0, 1]}, "dimension_prior must not have zeros between dimensions that are possible"),
+        ({"dimension_prior": [0, 0, 0]}, "dimension_prior must be a number"),
+        ({"dimension_prior": [1, -1, 1]}, "dimension_prior must be a number"),
+        ({"dimension_prior": [1, np.nan, 1]}, "dimension_prior must be a number"),
+        ({"dimension_prior": ["a", "b", "c"]}, "dimension_prior must be a number"),
+        ({"noise_prior": [1.0]}, r"noise_prior must be two positive numbers, a shape and a rate; got \[1\.0\]"),
+        ({"noise_prior": (1.0, 0.0)}, "noise_prior must be two positive numbers"),
+        ({"noise_prior": (1.0, np.inf)}, "noise_prior must be two positive numbers"),
+        ({"noise_prior": ("a", "b")}, "noise_prior must be two positive numbers"),
+        ({"init": np.zeros(5, int)}, "init must be a name, or 64 whole numbers from 0 to 2, .* got shape .5,."),
+        ({"init": np.full(64, 3)}, "init must be a name, or 64 whole numbers .* got 3 for row 0"),
+        ({"init": np.full(64, -1)}, "init must be a name, or 64 whole numbers"),
+        ({"init": np.full(64, 0.5)}, "init must be a name, or 64 whole numbers .* got 0.5 for row 0"),
+        ({"n_components": 65}, "n_components=65 subspaces need as many rows, but X has n_samples=64"),
+        ({"burn_in": 10}, "burn_in=10 leaves none of the max_iter=10 passes"),
+        ({"sampler": FrameGibbs}, "sampler must be an instance or a name, not the class FrameGibbs"),
+        ({"sampler": ESCA()}, "ESCA needs a LatentModel, which SubspaceModel does not offer"),
+        ({"sampler": FrameGibbs(n_sweeps=0)}, "The 'n_sweeps' parameter of FrameGibbs must be"),
+        ({"sampler": "slice"}, "The 'sampler' parameter of SubspaceMixture must be"),
+    ],
+    ids=lambda value: (
+        " ".join(f"{name}={given!r}"[:40] for name, given in value.items()) if isinstance(value, dict) else ""
+    ),
+)
+def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, message):
+    mixture = make(**params)
+    with pytest.raises((ValueError, TypeError), match=message) as refusal:
+        mixture.fit(small_rows())
+    assert re.findall(r"\.(?=\s|$)", re.sub(r" Got .* instead\.$", "", str(refusal.value))) in ([], ["."])
+    assert vars(mixture).keys() == mixture.get_params(deep=False).keys()
+
+
+@pytest.mark.usefixtures("_no_work_begins")
+def test_rows_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match="X has values whose squares are not finite: scale its columns first"):
+        make().fit(1e160 * small_rows())
+
+
+# Clusters of lower dimension than X
+
+
+@pytest.mark.parametrize("noise", ["shared", "per_cluster"])
+def test_the_noise_does_not_vanish_where_clusters_have_constant_columns(noise):
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1, 2], 60)
+    X = rng.standard_normal((180, 12)) * (np.arange(12) // 4 == z[:, np.newaxis])  # each fills four columns
+    mixture = SubspaceMixture(3, noise=noise, max_iter=60, n_init=1, init=z, random_state=0).fit(X)
+    assert (mixture.noise_variance_ > 5e-6 * X.var(axis=0).mean()).all()
+    assert adjusted_rand_score(z, mixture.labels_) == 1.0
+    np.testing.assert_array_equal(mixture.dimensions_, 4)
+
+
+@pytest.mark.long
+def test_digits_are_clustered_with_default_settings():
+    X, y = load_digits(return_X_y=True)
+    mixture = SubspaceMixture(10, max_iter=60, random_state=0).fit(X)
+    assert adjusted_rand_score(y, mixture.labels_) > 0.65
+    assert mixture.noise_variance_.min() > 1e-5 * X.var(axis=0).mean()
+
+
+# Corners of the data
+
+NORMAL = np.random.default_rng(0).standard_normal((40, 40))
+CORNERS = {
+    "constant columns": (np.column_stack([NORMAL[:, :2], np.ones(40), np.zeros(40)]), 2),
+    "all rows equal": (np.ones((20, 3)), 2),
+    "all rows equal, but for rounding": (np.full((10, 3), 0.1), 2),
+    "zeros": (np.zeros((5, 2)), 3),
+    "fewer rows than features": (NORMAL[:6], 2),
+    "few rows, many components": (NORMAL[:8, :9], 4),
+    "duplicates": (np.repeat(NORMAL[:6, :4], 5, axis=0), 3),
+    "fewer distinct rows than components": (np.repeat(NORMAL[:2, :4], 5, axis=0), 4),
+    "a component for each row": (NORMAL[:5, :4], 5),
+    "one feature": (NORMAL[:, :1], 3),
+    "one row": (NORMAL[:1, :4], 1),
+    "one number": (NORMAL[:1, :1], 1),
+    "one component": (NORMAL[:, :3], 1),
+    "rows on lines": (np.concatenate([np.outer(NORMAL[:, 0], NORMAL[i, :5]) + i for i in (1, 2)]), 2),
+    "an outlier": (np.concatenate([NORMAL[:, :4], [[1e6, 0, 0, 0]]]), 2),
+}
+
+
+@pytest.mark.parametrize(("sampler", "noise"), [("gibbs", "shared"), ("gibbs", "per_cluster"), ("conway", "shared")])
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_are_fitted(name, sampler, noise):
+    X, K = CORNERS[name]
+    mixture = make(sampler, K, noise=noise, max_iter=6, thin=1).fit(X)
+    is_sound(mixture, X)
+
+
+@each_sampler
+def test_components_may_lose_all_their_rows(sampler):
+    mixture = make(sampler, 4, init=np.zeros(40, int), dimensions=0, weight_prior=0.01).fit(0.01 * NORMAL[:, :4])
+    is_sound(mixture, NORMAL[:, :4])
+    assert len(np.unique(mixture.labels_)) < 4
+
+
+def test_rows_that_are_all_the_same_have_no_scale():
+    X, _ = CORNERS["all rows equal, but for rounding"]
+    assert np.all(X.mean(axis=0) != X[0])
+    np.testing.assert_array_equal(make().fit(X).noise_variance_, make().fit(np.zeros((10, 3))).noise_variance_)
+
+
+def test_rows_on_lines_are_found_to_the_last_digit():
+    X, _ = CORNERS["rows on lines"]
+    mixture = make(n_components=2, max_iter=60).fit(X)
+    np.testing.assert_array_equal(mixture.dimensions_, [1, 1])
+    assert len(np.unique(mixture.labels_[:40])) == len(np.unique(mixture.labels_[40:])) == 1
+
+
+@pytest.mark.parametrize(
+    ("sampler", "scale", "shift"),
+    [(name, *move) for name in SubspaceMixture._samplers for move in ((2.0**20, 0.0), (2.0**-20, 0.0), (1.0, 1024.0))]
+    + [("gibbs", 1e6, 1e6), ("gibbs", 1e-6, 1e-6)],
+)
+def test_units_and_origin_do_not_matter(sampler, scale, shift):
+    """Powers of two are exact; others round, by which eigenvectors may turn: only the walk asks for their signs."""
+
+    def assert_same(moved, mixture):
+        np.testing.assert_array_equal(moved.labels_, mixture.labels_)
+        np.testing.assert_array_equal(moved.posterior_["dimensions"], mixture.posterior_["dimensions"])
+        np.testing.assert_allclose(moved.means_ - shift, mixture.means_ * scale, rtol=1e-6, atol=1e-6 * scale)
+        np.testing.assert_allclose(moved.noise_variance_, mixture.noise_variance_ * scale**2, rtol=1e-6)
+        expected = mixture.score_samples(small_rows()) - 3.0 * np.log(scale)
+        np.testing.assert_allclose(moved.score_samples(X), expected, atol=1e-6)
+
+    X = small_rows() * scale + shift
+    assert_same(make(sampler).fit(X), small_fit(sampler))
+    given = {"noise_prior": (2.0, 0.1), "centre_prior_variance": 3.0}
+    scaled = {"noise_prior": (2.0, 0.1 * scale**2), "centre_prior_variance": 3.0 * scale**2}
+    assert_same(make(sampler, **scaled).fit(X), make(sampler, **given).fit(small_rows()))
+
+
+# The same bytes
+
+
+@each_sampler
+@pytest.mark.parametrize("n_chains", [1, 2])
+def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):
+    monkeypatch.setattr("skmanifold.mixture._subspace.model._ROWS", 20)
+    fits = [make(sampler, n_chains=n_chains, n_jobs=n_jobs).fit(planted().data) for n_jobs in (1, 2, 5)]
+    for other in fits[1:]:
+        assert learned(other) == learned(fits[0])
+        assert other.score_samples(planted().data).tobytes() == fits[0].score_samples(planted().data).tobytes()
+
+
+@each_sampler
+def test_seeds_decide_and_the_first_chain_does_not_depend_on_how_many(sampler):
+    def fit(random_state, **params):
+        return make(sampler, random_state=random_state, **params).fit(small_rows())
+
+    expected = learned(small_fit(sampler))
+    again = fit(0)
+    assert learned(again) == learned(again.fit(small_rows())) == expected
+    generator = np.random.RandomState(0)
+    assert learned(fit(generator)) == learned(fit(np.random.RandomState(0))) != learned(fit(generator))
+    assert learned(fit(1)) != expected
+    two = fit(0, n_chains=2)
+    np.testing.assert_array_equal(two.log_density_trace_[0], small_fit(sampler).log_density_trace_[0])
+    assert not np.array_equal(*two.log_density_trace_)
+
+
+@each_sampler
+def test_kinds_of_arrays_do_not_matter(sampler):
+    X = np.round(8.0 * small_rows()) / 8.0
+    expected = learned(make(sampler).fit(X))
+    for same in (X.astype(np.float32), np.asfortranarray(X), X.tolist(), X[::-1][::-1], pd.DataFrame(X)):
+        assert learned(make(sampler).fit(same)) == expected
+    whole = np.round(small_rows() * 10)
+    assert learned(make(sampler).fit(whole.astype(np.int16))) == learned(make(sampler).fit(whole))
+
+
+def test_copies_know_all_or_nothing():
+    mixture = make(FrameGibbs(n_sweeps=2), n_chains=2, init=np.arange(64) % 3).fit(small_rows())
+    pickled = pickle.loads(pickle.dumps(mixture))
+    assert learned(pickled) == learned(mixture)
+    np.testing.assert_array_equal(pickled.predict_proba(small_rows()), mixture.predict_proba(small_rows()))
+    copy = clone(mixture)
+    with pytest.raises(NotFittedError):
+        copy.predict(small_rows())
+    assert not any(hasattr(copy, name) for name in ("posterior_", "labels_", "bases_", "n_iter_"))
+    assert copy.sampler is not mixture.sampler
+    assert learned(copy.fit(small_rows())) == learned(mixture)
