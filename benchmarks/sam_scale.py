@@ -97,7 +97,7 @@ def measure_parts():
         model, rows = target.model, target.model.directed
         out = np.empty_like(state.position)
         draws = np.empty((len(rows), 1, 20))
-        turned = model.turn(state.position[0])
+        turned = model.to_word_major(state.position[0])
         print(
             "proportions of all documents, 1 transition:",
             times_of(lambda: move_chains(model, target.chains, rows, 1, *turned, 1, True, draws), 3),

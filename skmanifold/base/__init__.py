@@ -87,13 +87,13 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
 
     def _named_block(self, block: str, name: str) -> BaseEstimator:
         """What a name given for one of ``_blocks`` stands for."""
-        return named_sampler(name, self._by_name(), self._whose)
+        return named_sampler(name, self._by_name(), self._error_context)
 
     def _resolve_sampler(self) -> BaseSampler:
         """A fresh, validated sampler from the constructor's `sampler`; warns of what it does not read."""
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
-        sampler = resolve_sampler(self.sampler, self._by_name(), self._whose, wanted)
+        sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
         self._warn_of_unread(sampler)
         return sampler
 
@@ -117,7 +117,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         return clone(self._samplers[name](**self._settings.get(name, {})))  # no schedule of steps is shared
 
     @property
-    def _whose(self) -> str:
+    def _error_context(self) -> str:
         return f" for {type(self).__name__}"
 
     @contextmanager

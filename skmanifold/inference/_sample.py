@@ -20,7 +20,7 @@ from ..utils._interrupts import plain_interrupts
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
-from ._temperature import n_independent_coordinates, warn_of_heat
+from ._temperature import n_independent_coordinates, warn_temperature
 
 _BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
 
@@ -135,7 +135,7 @@ def sample(
     temperature, dim = run.stats.get("temperature"), target.manifold.dim
     if temperature is not None:
         n_coordinates = n_independent_coordinates(temperature, dim)
-        warn_of_heat(temperature, n_coordinates, "step_size", "target", stacklevel=3)
+        warn_temperature(temperature, n_coordinates, "step_size", "target", stacklevel=3)
     return run.draws()
 
 

@@ -14,7 +14,7 @@ _N_BATCHES = 10
 _LEAST_BATCH = 10  # draws
 
 
-def warn_of_heat(
+def warn_temperature(
     temperature: np.ndarray | None,
     n_coordinates: float,
     step_size: str = "sampler__step_size",

@@ -354,7 +354,7 @@ class MeanFieldModel(Protocol):
         """The factors of rows never seen before, at these global factors."""
         ...
 
-    def see(self, factors: Any, rows: Any) -> Any:
+    def refresh_rows(self, factors: Any, rows: Any) -> Any:
         """The rows' same factors at other global factors."""
         ...
 

@@ -78,7 +78,7 @@ def combine_columns(start, stop, columns, coefficients, out):
 
 
 @njit(cache=True, nogil=True)
-def turn_topics(position, radii, start, stop, out):
+def fill_word_major(position, radii, start, stop, out):
     """Write topics of length `radii`, (K, V), as unit vectors with words as rows."""
     for begin in range(start, stop, _TILE):
         end = min(begin + _TILE, stop)
@@ -100,7 +100,7 @@ def finish_gradient(word_topic, prior, radii, start, stop, out):
 
 
 @njit(cache=True, nogil=True)
-def lean_on_mean(word_topic, direction, mean_concentration, topic_concentration, out):
+def collapsed_mean_prior(word_topic, direction, mean_concentration, topic_concentration, out):
     """Write the gradient of the topics' log prior, which they share, to `out`, (V,).
 
     Returns the length of kappa_0 m + sigma sum_k beta_k, and the mean cosines of topics with E(mu) and of that with m.

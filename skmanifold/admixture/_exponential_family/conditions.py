@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from ...utils._declared import Held, Settings, holds
 from .._tokens.topic_counts import TopicCounts
 from .token_laws import DirichletTokens, FamilyTokens
 
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import ExponentialFamilyAdmixture
-
 _SHAPE = "n_chains", "n_component_draws", "n_components"
 
 
@@ -32,7 +29,7 @@ def _counts(value: Any, where: str, sizes: Sizes) -> None:
     Held(TopicCounts)(value, where, sizes)
 
 
-def _agree(admixture: ExponentialFamilyAdmixture, sizes: Sizes) -> str | None:
+def _agree(admixture: Any, sizes: Sizes) -> str | None:
     tokens, estimate = admixture._tokens, admixture._estimate
     of_column = 2 if isinstance(admixture.emission_, Bernoulli) else 1
     n_tokens = len(admixture._topic_counts.indptr) - 1
@@ -56,7 +53,7 @@ def _agree(admixture: ExponentialFamilyAdmixture, sizes: Sizes) -> str | None:
     return told or _draws_are_of_family(admixture) or whole_draws_agree(admixture)
 
 
-def _draws_are_of_family(admixture: ExponentialFamilyAdmixture) -> str | None:
+def _draws_are_of_family(admixture: Any) -> str | None:
     posterior = vars(admixture).get("_posterior", {})
     if "components" not in posterior or not posterior["components"].size:
         return None

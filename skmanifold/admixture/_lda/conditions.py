@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...inference._draw_conditions import whole_draws_agree
 from ...samplers import BaseSampler
@@ -14,11 +14,8 @@ from .._posterior.draw_conditions import topic_traces
 from .._tokens.topic_counts import TopicCounts, topic_word_prior
 from .stream import TopicStream
 
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import StochasticLDA
 
-
-def _agree(lda: StochasticLDA, sizes: Sizes) -> str | None:
+def _agree(lda: Any, sizes: Sizes) -> str | None:
     stream = lda._stream
     if lda._estimate is None and stream is None:
         return "has no topics"

@@ -51,7 +51,7 @@ class MinibatchPasses(BaseSampler):
 
     def init(self, model: MinibatchLDA, key: np.uint64) -> State:
         """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
-        model = own(model)
+        model = with_private_scratch(model)
         state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
         if not isinstance(state.memory, LazyRows) or state.latents is not None:
             return state
@@ -62,7 +62,7 @@ class MinibatchPasses(BaseSampler):
 
     def step(self, model: MinibatchLDA, state: State) -> State:
         """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
-        model = own(model)
+        model = with_private_scratch(model)
         target = seen_by(self.sampler, model)
         for _ in range(model.n_batches):
             state = self.sampler.step(target, state)
@@ -79,7 +79,7 @@ class MinibatchPasses(BaseSampler):
         return state.statistics.components
 
 
-def own(model: MinibatchLDA) -> MinibatchLDA:
+def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
     """The same with scores and scratch memory of its own, which one chain needs."""
     model = copy.copy(model)
     model.forget()

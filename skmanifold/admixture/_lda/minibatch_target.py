@@ -91,8 +91,8 @@ class MinibatchLDA(MinibatchTarget):
         self.doc_topic_prior = doc_topic_prior
         self.topic_prior = topic_prior
         self.workers = workers
-        self._spoken = np.flatnonzero(np.diff(counts.indptr))  # empty documents say nothing
-        self.n_samples = len(self._spoken)
+        self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents say nothing
+        self.n_samples = len(self._nonempty_rows)
         self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)
         self.total_samples = total_samples
         self.n_sweeps = n_sweeps
@@ -138,7 +138,7 @@ class MinibatchLDA(MinibatchTarget):
     def choose_batch(self, key: np.uint64) -> Minibatch:
         """Documents without replacement; all of them if there is no `batch_size`."""
         chosen = self._chosen_rows(np.array([key], np.uint64))
-        rows = self._spoken if chosen is None else self._spoken[np.sort(chosen[0])]
+        rows = self._nonempty_rows if chosen is None else self._nonempty_rows[np.sort(chosen[0])]
         documents = self.total_samples / self.counts.n_rows * (self.n_samples / len(rows))
         scale = documents / (self.n_sweeps - self.n_burn_in)
         return Minibatch(rows, take_documents(self.counts, rows, self._slots), scale)

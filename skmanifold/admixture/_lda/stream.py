@@ -16,7 +16,7 @@ from ...utils._conditions import Either, Lacking, OrNone, Sizes, anything
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._posterior.draw_conditions import DRAW
-from .minibatch_passes import MinibatchPasses, TopicSums, own, topics_of
+from .minibatch_passes import MinibatchPasses, TopicSums, topics_of, with_private_scratch
 from .minibatch_target import MinibatchLDA
 
 _SHAPE = "n_features", "n_components"
@@ -61,13 +61,13 @@ class TopicStream(DrawStream):
         """The stream after all rows of `model` as one minibatch."""
 
         def advance(state: State, wanted: bool) -> tuple[State, float, dict[str, np.ndarray] | None]:
-            its, draw = own(model), None
-            state = MinibatchPasses(sampler).step_batch(its, _detached(state))
-            n_tokens = its.topic_tokens.sum()
-            log_likelihood = its.log_likelihood / n_tokens
+            chain_model, draw = with_private_scratch(model), None
+            state = MinibatchPasses(sampler).step_batch(chain_model, _detached(state))
+            n_tokens = chain_model.topic_tokens.sum()
+            log_likelihood = chain_model.log_likelihood / n_tokens
             if wanted:
-                state, components = topics_of(sampler, its, state)
-                weights = its.topic_tokens / n_tokens
+                state, components = topics_of(sampler, chain_model, state)
+                weights = chain_model.topic_tokens / n_tokens
                 draw = {"log_likelihood": log_likelihood, "topic_weights": weights, "components": components}
             return state, log_likelihood, draw
 

@@ -12,7 +12,7 @@ from ...base import BaseSampledEstimator, all_or_nothing
 from ...callbacks._hooks import rows_to_fit
 from ...inference._draw_store import DrawStore
 from ...inference._schedule import Schedule
-from ...inference._temperature import warn_of_heat
+from ...inference._temperature import warn_temperature
 from ...models import check_compatible
 from ...random._keys import root_key
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
@@ -320,7 +320,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
             )
         self.__dict__.update(fitted)
         plan.warn_of_low_chains()
-        warn_of_heat(self.posterior_["temperature"], model.manifold.dim)
+        warn_temperature(self.posterior_["temperature"], model.manifold.dim)
         return self
 
     def _draw_store(self, setup: OrthogonalSetup) -> DrawStore:

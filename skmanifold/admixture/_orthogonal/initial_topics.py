@@ -36,9 +36,9 @@ _N_DRAWS = 20  # of a document's proportions
 class _FrameModes(FramePasses):
     """Proportions of all documents given the topics, then the likeliest topics given proportions."""
 
-    def _move_topics(self, model, state, keys, draws, heard, word_topic) -> tuple[np.ndarray, Tally, float | None]:
+    def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, Tally, float | None]:
         tally = Tally(model.n_components)
-        tally.add(heard, model.prior(word_topic))
+        tally.add(terms, model.prior(word_topic))
         parameter = ConditionalFrames(model, draws).linear_parameter()
         return model.place(nearest_frame(parameter.T))[None], tally, None
 

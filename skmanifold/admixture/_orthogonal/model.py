@@ -12,7 +12,7 @@ from ...sparse.directions import Directions
 from ...topics.spherical_kernels import add_pulls
 from ...utils._threads import Workers
 from .._spherical.initial_topics import start_topics
-from .._spherical.model import Concentrations, Heard, Prior, SphericalModel
+from .._spherical.model import Concentrations, DocumentTerms, Prior, SphericalModel
 
 
 class OrthogonalModel(SphericalModel):
@@ -92,7 +92,7 @@ class OrthogonalModel(SphericalModel):
 
     # Parts of the log posterior
 
-    def turn(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Unit topics with words as rows, (V, K), and phi'phi, which is known."""
         return position / self.radii, np.eye(self.n_components)
 
@@ -101,14 +101,14 @@ class OrthogonalModel(SphericalModel):
         return Prior(self.mean_direction, 0.0, np.zeros(2))
 
     def fill_gradient(
-        self, rows: np.ndarray, heard: Heard, word_topic: np.ndarray, prior: Prior, out: np.ndarray
+        self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, prior: Prior, out: np.ndarray
     ) -> None:
         """Gradient in the position, (V, K), of the log posterior as documents `rows` let estimate it.
 
         It is that in the surrounding space: the drag's part would be orthogonal to the manifold.
         """
         out[:] = 0.0
-        self.add_parameter(rows, heard.pull, out)
+        self.add_parameter(rows, terms.pull, out)
 
     def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
         """Gradients of each document's log likelihood in the position, (n, V, K): means over draws of proportions."""

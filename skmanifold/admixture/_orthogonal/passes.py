@@ -8,7 +8,7 @@ import numpy as np
 
 from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs, State
-from .._spherical.model import Heard, ProportionChains
+from .._spherical.model import DocumentTerms, ProportionChains
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
 from .._spherical.targets import ConditionalSAM, Tally
 from .kernels import place_proportions
@@ -86,12 +86,12 @@ class FramePasses(BlockwisePasses):
         state: State,
         keys: np.ndarray,
         draws: np.ndarray,
-        heard: Heard,
+        terms: DocumentTerms,
         word_topic: np.ndarray,
     ) -> tuple[np.ndarray, Tally, float | None]:
         """An exact draw asks for no gradient: scales are told by the topics before it."""
         tally = Tally(model.n_components)
-        tally.add(heard, model.prior(word_topic))
+        tally.add(terms, model.prior(word_topic))
         target = ConditionalFrames(model, draws[:, -1:])
         moving = self.sampler.step(target, self.sampler.init(target, keys, state.position))
         return moving.position, tally, None

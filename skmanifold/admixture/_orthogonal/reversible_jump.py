@@ -52,7 +52,7 @@ from ...random._keys import Purpose, subkey, uniform
 from ...sparse.directions import Directions
 from ...topics.spherical_kernels import gather_products
 from ...utils._threads import Workers, split_range
-from .reversible_jump_kernels import pay_shares, pull_direction
+from .reversible_jump_kernels import birth_death_factors, pull_direction
 
 _DOCUMENTS, _TASKS = 64, 32  # in a task, at least; at most
 _N_CLIMBS = 8
@@ -115,7 +115,7 @@ class _Documents:
                 continue
             odds = np.ascontiguousarray(log_odds[:, i])
             given = (theta, np.ascontiguousarray(products), column, self.alpha, self.kappa, subkey(key, i), odds)
-            self.workers.run(pay_shares, [(draws, *task, *given, factors) for task in self.tasks])
+            self.workers.run(birth_death_factors, [(draws, *task, *given, factors) for task in self.tasks])
             log_factor += factors.sum()
             theta = np.column_stack([expit(-odds)[:, None] * theta, expit(odds)])
             products = np.column_stack([products, column])

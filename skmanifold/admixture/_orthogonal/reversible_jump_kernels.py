@@ -197,7 +197,7 @@ def log_share_density(z, alpha, mass, n, nodes, heights, areas):
 
 
 @njit(cache=True, nogil=True)
-def pay_shares(is_birth, start, stop, theta, products, new_products, alpha, kappa, key, log_odds, out):
+def birth_death_factors(is_birth, start, stop, theta, products, new_products, alpha, kappa, key, log_odds, out):
     """The logarithm of the factors that documents ``start:stop`` bring to a birth, or take in a death, one by one.
 
     A factor is the density with the new topic, prior included, over that without it and over the proposal's of the

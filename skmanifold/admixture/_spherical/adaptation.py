@@ -73,10 +73,10 @@ def first_tuned(
     Far too small radii would throw the topics about, and leave a thermostat with a friction that takes long to fade.
     """
     rows = model.directed[:: -(-len(model.directed) // _LOOKED_AT)]
-    word_topic, gram = model.turn(model.place(topics))
-    heard = move_chains(model, model.init_chains(0), rows, key, word_topic, gram, _WARM_UP, True, NO_DRAWS)
+    word_topic, gram = model.to_word_major(model.place(topics))
+    terms = move_chains(model, model.init_chains(0), rows, key, word_topic, gram, _WARM_UP, True, NO_DRAWS)
     tally = Tally(model.n_components)
-    tally.add(heard, model.prior(word_topic))
+    tally.add(terms, model.prior(word_topic))
     scales = blend(no_scales(model.n_components), tally, 1.0)
     return retuned(model, scales, model.concentrations, scaled, batch_size)
 

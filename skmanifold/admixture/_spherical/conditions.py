@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,6 @@ from .fit_strategies import FactorStream, is_variational
 from .model import MOST_CONCENTRATED
 from .setup import PRIOR, Setup
 from .streams import SphericalStream
-
-if TYPE_CHECKING:  # those modules need this one
-    from .._orthogonal.estimator import OrthogonalSphericalAdmixture
-    from .estimator import SphericalAdmixture
 
 _CONCENTRATION = Real(low=0, high=MOST_CONCENTRATED)
 _OF_DRAWS = "n_chains", "n_draws"
@@ -36,7 +32,7 @@ _TOPICS: dict[str, Condition] = {
 }
 
 
-def _agree(admixture: SphericalAdmixture, sizes: Sizes) -> str | None:
+def _agree(admixture: Any, sizes: Sizes) -> str | None:
     stream = admixture._stream
     variational = is_variational(admixture.sampler_)
     if variational != isinstance(stream, FactorStream) and (variational or stream is not None):
@@ -71,7 +67,7 @@ fitted_topics = holds(
 )
 
 
-def _orthogonal_agree(admixture: OrthogonalSphericalAdmixture, sizes: Sizes) -> str | None:
+def _orthogonal_agree(admixture: Any, sizes: Sizes) -> str | None:
     components = vars(admixture).get("_posterior", {}).get("components")
     if components is not None and components.size:
         lengths = np.square(components).sum(axis=-1)  # NaN where a draw has fewer topics

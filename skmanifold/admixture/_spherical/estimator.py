@@ -11,7 +11,7 @@ from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, take
 from ...callbacks._hooks import rows_to_fit
 from ...inference._draw_store import DrawStore
 from ...inference._schedule import Schedule
-from ...inference._temperature import warn_of_heat
+from ...inference._temperature import warn_temperature
 from ...models import check_compatible
 from ...random._keys import root_key
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
@@ -349,7 +349,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
                 workers=chain_workers,
             )
         self.__dict__.update(fitted)
-        warn_of_heat(self.posterior_.get("temperature"), setup.n_coordinates)
+        warn_temperature(self.posterior_.get("temperature"), setup.n_coordinates)
         return self
 
     @available_if(takes_minibatches)

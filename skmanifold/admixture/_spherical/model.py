@@ -16,12 +16,12 @@ from ...random._keys import Purpose, subkey
 from ...sparse.directions import Directions
 from ...topics.spherical_kernels import (
     add_pulls,
+    collapsed_mean_prior,
     combine_columns,
+    fill_word_major,
     finish_gradient,
     gather_products,
-    lean_on_mean,
     multiply_columns,
-    turn_topics,
     whole_gram,
 )
 from ...utils._conditions import Real
@@ -57,7 +57,7 @@ class ProportionChains(NamedTuple):
     reference: np.ndarray  # (n_rows, K): proportions at an anchor; without rows where there are no anchors
 
 
-class Heard(NamedTuple):
+class DocumentTerms(NamedTuple):
     """What some documents say to the topics."""
 
     pull: np.ndarray  # (n, K)
@@ -183,20 +183,20 @@ class SphericalModel:
 
     # Parts of the log posterior
 
-    def turn(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Unit topics with words as rows, (V, K), and beta'beta."""
         K, V = position.shape
         word_topic, tasks = np.empty((V, K)), split_range(V, _WORDS)
         gram = np.empty((len(tasks), K, K))
 
         def turn_words(task: int, start: int, stop: int) -> None:
-            turn_topics(position, self.radii, start, stop, word_topic)
+            fill_word_major(position, self.radii, start, stop, word_topic)
             multiply_columns(start, stop, word_topic, gram[task])
 
         self.workers.run(turn_words, [(task, *words) for task, words in enumerate(tasks)])
         return word_topic, whole_gram(gram)
 
-    def listen(self, rows: np.ndarray, word_topic: np.ndarray, hear) -> Heard:
+    def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, hear) -> DocumentTerms:
         """What documents say; ``hear(start, stop, products, pull, drag, cosine)`` fills in a task's documents'."""
         K, tasks = self.n_components, split_range(len(rows), max(_DOCUMENTS, -(-len(rows) // _TASKS)))
         products, pull, cosine = np.empty((len(rows), K)), np.empty((len(rows), K)), np.empty(len(rows))
@@ -207,19 +207,19 @@ class SphericalModel:
             hear(start, stop, products, pull, drag[task], cosine)
 
         self.workers.run(hear_task, [(task, *some) for task, some in enumerate(tasks)])
-        return Heard(pull, drag.sum(axis=0), cosine)
+        return DocumentTerms(pull, drag.sum(axis=0), cosine)
 
     def prior(self, word_topic: np.ndarray) -> Prior:
         """The topics' prior; `word_topic` is (V, K)."""
         _, sigma, kappa_0 = self.concentrations
         gradient = np.empty(len(word_topic))
-        length, *spread = lean_on_mean(word_topic, self.mean_direction, kappa_0, sigma, gradient)
+        length, *spread = collapsed_mean_prior(word_topic, self.mean_direction, kappa_0, sigma, gradient)
         return Prior(gradient, length, np.array(spread))
 
     def fill_gradient(
         self,
         rows: np.ndarray,
-        heard: Heard,
+        terms: DocumentTerms,
         word_topic: np.ndarray,
         prior: Prior,
         out: np.ndarray,
@@ -227,8 +227,8 @@ class SphericalModel:
         """Gradient in the position, (K, V), of the log posterior as documents `rows` let estimate it."""
         scale = self.concentrations.document * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
-        self.workers.run(combine_columns, [(*words, word_topic, -scale * heard.drag, gradient) for words in tasks])
-        add_pulls(*self.rows[:3], rows, heard.pull, scale, gradient)
+        self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.drag, gradient) for words in tasks])
+        add_pulls(*self.rows[:3], rows, terms.pull, scale, gradient)
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
 
     def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:

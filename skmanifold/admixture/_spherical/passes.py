@@ -12,7 +12,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, State
 from ...utils._conditions import Array, Real, Whole
 from ...utils._declared import Held, holds
-from .model import Heard, ProportionChains, SphericalModel
+from .model import DocumentTerms, ProportionChains, SphericalModel
 from .proportion_kernels import mean_proportions
 from .targets import ConditionalSAM, MinibatchSAM, Tally, move_chains
 
@@ -149,11 +149,11 @@ class BlockwisePasses(_SphericalPasses):
         before, rows = state.statistics, model.directed
         key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
         draws = np.empty((len(rows), self.n_draws, model.n_components))
-        word_topic, gram = model.turn(state.position[0])
+        word_topic, gram = model.to_word_major(state.position[0])
         adapts = before.n_passes < self.n_adapting
-        heard = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        terms = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
         keys = np.array([subkey(state.key[0], Purpose.STEP, before.n_passes)], np.uint64)  # `key` is for documents
-        position, tally, rate = self._move_topics(model, state, keys, draws, heard, word_topic)
+        position, tally, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
         state = state._replace(position=position, n_steps=state.n_steps + 1)
         return self._finish(model, state, before, tally, rate=rate), draws
 
@@ -163,12 +163,12 @@ class BlockwisePasses(_SphericalPasses):
         state: State,
         keys: np.ndarray,
         draws: np.ndarray,
-        heard: Heard,
+        terms: DocumentTerms,
         word_topic: np.ndarray,
     ) -> tuple[np.ndarray, Tally, float | None]:
         """Where a transition leads given proportions, what the pass told about scales, and the acceptance rate if any.
 
-        `heard` and `word_topic` are of the topics before it.
+        `terms` and `word_topic` are of the topics before it.
         """
         target = ConditionalSAM(model, draws[:, -1:] if isinstance(self.sampler, BlockwiseGMC) else draws)
         moving = self.sampler.init(target, keys, state.position)

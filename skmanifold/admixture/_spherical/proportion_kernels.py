@@ -4,7 +4,7 @@ The gradient of the log likelihood in topic k is
 
     kappa sum_d [ E(theta_dk / q_d) v_d - sum_j E(theta_dj theta_dk cos_d / q_d^2) beta_j ],
 
-with q_d = |beta theta_d| and cos_d = v_d'beta theta_d / q_d. So a document is heard through K numbers, its *pull*
+with q_d = |beta theta_d| and cos_d = v_d'beta theta_d / q_d. A document contributes through K numbers, its *pull*
 theta / q, and a term of one K x K matrix, the *drag*, which is common to all: no step costs documents times words.
 """
 
@@ -57,7 +57,7 @@ def move_proportions(
     out_cosine,
     out_draws,
 ):
-    """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each; what is heard is their mean.
+    """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each; their mean contributes.
 
     `points` and `log_steps` are those of all documents, in place, and `exponents` those of the density of a point: on
     the sphere 2 alpha - 1, in logs alpha. `out_drag`, (K, K), gets the sum over these documents. The draws of theta go

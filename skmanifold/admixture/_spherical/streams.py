@@ -19,7 +19,7 @@ from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_densit
 from .setup import NOISE, RADII
 from .targets import NO_DRAWS, MinibatchSAM, move_chains
 
-_WARM_UP = 20  # transitions of a new document's proportions before they are heard
+_WARM_UP = 20  # transitions of a new document's proportions before they count
 STREAM_WAIT = 20  # minibatches before concentrations are learned
 _OFTEN = 100  # minibatches after each of which the metric is set anew
 
@@ -27,7 +27,7 @@ _OFTEN = 100  # minibatches after each of which the metric is set anew
 class StreamSettings(NamedTuple):
     """What the estimator asks of a stream."""
 
-    n_draws: int  # transitions of each document's proportions that are heard
+    n_draws: int  # transitions of each document's proportions that are averaged
     learned: tuple[bool, ...]  # which concentrations
     scaled: bool  # whether the radii are learned
     rate: float  # weight of the minibatch in running means
@@ -134,7 +134,7 @@ def _advance(
     key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
     proportions = model.init_chains(0)
     proportions.log_steps[:] = chain.log_step
-    turned = model.turn(state.position[0])
+    turned = model.to_word_major(state.position[0])
     warming = subkey(state.key[0], Purpose.START, before.n_passes)  # rows have the children of `key`
     move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
     target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)

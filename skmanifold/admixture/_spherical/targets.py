@@ -6,7 +6,7 @@ import numpy as np
 
 from ...models._minibatch import MinibatchTarget
 from ...random._keys import subkey
-from .model import Heard, Prior, ProportionChains, SphericalModel
+from .model import DocumentTerms, Prior, ProportionChains, SphericalModel
 from .proportion_kernels import hear_proportions, move_proportions
 
 _N_STEPS = 5  # of a transition of proportions
@@ -24,13 +24,13 @@ class Tally:
         self.drag = np.zeros((n_components, n_components))  # sum over documents of the absolute values
         self.spread = np.zeros(2)  # sum over steps
 
-    def add(self, heard: Heard, prior: Prior) -> None:
+    def add(self, terms: DocumentTerms, prior: Prior) -> None:
         """Count one step."""
         self.n_steps += 1
-        self.n_documents += len(heard.cosine)
-        self.cosine += heard.cosine.sum()
-        self.squared_pull += (heard.pull * heard.pull).sum(axis=0)
-        self.drag += np.abs(heard.drag)
+        self.n_documents += len(terms.cosine)
+        self.cosine += terms.cosine.sum()
+        self.squared_pull += (terms.pull * terms.pull).sum(axis=0)
+        self.drag += np.abs(terms.drag)
         self.spread += prior.spread
 
 
@@ -97,7 +97,7 @@ class MinibatchSAM(MinibatchTarget):
             self._estimate(self._rows(keys), position, keys[0], out)
             return
         rows = self.model.directed
-        word_topic, gram = self.model.turn(position[0])
+        word_topic, gram = self.model.to_word_major(position[0])
         self.key = subkey(self.key, 0)
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
         self._move(rows, self.key, word_topic, gram, draws)
@@ -109,7 +109,7 @@ class MinibatchSAM(MinibatchTarget):
 
         What draws of proportions add to the noise of the gradient is in them.
         """
-        rows, turned = self._rows(keys), self.model.turn(position[0])
+        rows, turned = self._rows(keys), self.model.to_word_major(position[0])
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
         self._fill(rows, self._move(rows, keys[0], *turned, draws), turned[0], out)
         gradients = self.model.document_gradients(rows, draws, turned)
@@ -119,30 +119,30 @@ class MinibatchSAM(MinibatchTarget):
         """Estimate by how much the gradient at `position` exceeds that at the last `anchor`, from one minibatch."""
         rows = self._rows(keys)
         self._estimate(rows, position, keys[0], out)
-        word_topic, gram = self.model.turn(anchor[0])
+        word_topic, gram = self.model.to_word_major(anchor[0])
         at_anchor = np.empty_like(out[0])
-        heard = self._refer(rows, word_topic, gram)
-        self.model.fill_gradient(rows, heard, word_topic, self.model.prior(word_topic), at_anchor)
+        terms = self._refer(rows, word_topic, gram)
+        self.model.fill_gradient(rows, terms, word_topic, self.model.prior(word_topic), at_anchor)
         out[0] -= at_anchor
 
     def _estimate(self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
         """The gradient as documents `rows` let estimate it, whose chains go on."""
-        word_topic, gram = self.model.turn(position[0])
+        word_topic, gram = self.model.to_word_major(position[0])
         self._fill(rows, self._move(rows, key, word_topic, gram, NO_DRAWS), word_topic, out)
 
-    def _fill(self, rows: np.ndarray, heard: Heard, word_topic: np.ndarray, out: np.ndarray) -> None:
+    def _fill(self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, out: np.ndarray) -> None:
         prior = self.model.prior(word_topic)
-        self.tally.add(heard, prior)
-        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
+        self.tally.add(terms, prior)
+        self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
 
     def _rows(self, keys: np.ndarray) -> np.ndarray:
         chosen = self._chosen_rows(keys)
         return self.model.directed if chosen is None else self.model.directed[chosen[0]]
 
-    def _move(self, rows: np.ndarray, key: np.uint64, word_topic, gram, draws: np.ndarray) -> Heard:
+    def _move(self, rows: np.ndarray, key: np.uint64, word_topic, gram, draws: np.ndarray) -> DocumentTerms:
         return move_chains(self.model, self.chains, rows, key, word_topic, gram, self.n_draws, self.adapts, draws)
 
-    def _refer(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> Heard:
+    def _refer(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> DocumentTerms:
         return hear_draws(self.model, self.chains.reference[rows][:, None], rows, word_topic, gram)
 
 
@@ -173,19 +173,19 @@ class ConditionalSAM:
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Gradient at the chain's position; there is no minibatch."""
-        rows, word_topic, heard, prior = self._hear(position)
-        self.tally.add(heard, prior)
-        self.model.fill_gradient(rows, heard, word_topic, prior, out[0])
+        rows, word_topic, terms, prior = self._hear(position)
+        self.tally.add(terms, prior)
+        self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
         """Log density, but for a constant, at the chain's position: shape (1,)."""
-        _, _, heard, prior = self._hear(position)
-        scale = self.model.concentrations.document * self.model.total_samples / len(heard.cosine)
-        return np.array([scale * heard.cosine.sum() + prior.log_density])
+        _, _, terms, prior = self._hear(position)
+        scale = self.model.concentrations.document * self.model.total_samples / len(terms.cosine)
+        return np.array([scale * terms.cosine.sum() + prior.log_density])
 
-    def _hear(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, Heard, Prior]:
+    def _hear(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
         rows = self.model.directed
-        word_topic, gram = self.model.turn(position[0])
+        word_topic, gram = self.model.to_word_major(position[0])
         return (
             rows,
             word_topic,
@@ -204,7 +204,7 @@ def move_chains(
     n_draws: int,
     adapts: bool,
     draws: np.ndarray,
-) -> Heard:
+) -> DocumentTerms:
     """Advance the chains of documents `rows`; `draws`, (n, n_draws, K), are kept if it has room."""
     kappa = model.concentrations.document
     exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
@@ -231,16 +231,16 @@ def move_chains(
             draws,
         )
 
-    return model.listen(rows, word_topic, move)
+    return model.accumulate_terms(rows, word_topic, move)
 
 
 def hear_draws(
     model: SphericalModel, draws: np.ndarray, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray
-) -> Heard:
+) -> DocumentTerms:
     """What documents `rows` say with given proportions, (n, n_draws, K)."""
     draws = np.ascontiguousarray(draws)
 
     def hear(start, stop, products, pull, drag, cosine):
         hear_proportions(draws, start, stop, products, gram, pull, drag, cosine)
 
-    return model.listen(rows, word_topic, hear)
+    return model.accumulate_terms(rows, word_topic, hear)

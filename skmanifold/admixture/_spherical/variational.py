@@ -246,7 +246,7 @@ class MeanFieldSAM:
         shares = likely / np.add.reduce(likely, axis=1)[:, np.newaxis]
         return RowFactors(self.doc_topic_prior + _FIRST_WEIGHT * n_components * shares, projections, overlaps)
 
-    def see(self, factors: SphereFactors, rows: RowFactors) -> RowFactors:
+    def refresh_rows(self, factors: SphereFactors, rows: RowFactors) -> RowFactors:
         """The same factors of documents before other topics."""
         return RowFactors(rows.shapes, *self._see(factors))
 

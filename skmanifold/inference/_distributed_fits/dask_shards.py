@@ -180,7 +180,7 @@ class DaskShards:
 
     def total(self, name: str) -> int:
         """Sum of a number that the model of every shard has under this name."""
-        return sum(self._on_all("tell", [(name,) for _ in self._actors]))
+        return sum(self._on_all("model_attribute", [(name,) for _ in self._actors]))
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of what all rows hold, in their order."""

@@ -81,7 +81,7 @@ class Shard:
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
 
-    def tell(self, name: str) -> Any:
+    def model_attribute(self, name: str) -> Any:
         """What the model has under this name."""
         return getattr(self.model, name)
 
@@ -177,7 +177,7 @@ class LocalShards:
 
     def total(self, name: str) -> int:
         """A number that the model has under this name."""
-        return self._shard.tell(name)
+        return self._shard.model_attribute(name)
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of what all rows hold, in their order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +33,6 @@ from .posterior_draws import CountedDraw, ParameterDraw
 from .stochastic_slice import Blocks
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import DPCategoricalMixture
-
 _OF_DRAWS = "n_chains", "n_component_draws"
 _TOLERANCE = 1e-6
 
@@ -50,7 +47,7 @@ def _state(value: Any, where: str, sizes: Sizes) -> None:
 _STATE = state_of_blocks(Held(MixtureCounts), latents=index("n_rows", below="n_clusters", dtype="int32"))
 
 
-def _agree(mixture: DPCategoricalMixture, sizes: Sizes) -> str | None:
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
     start, counts = mixture._column_start, mixture._emission == "multinomial"
     if (np.diff(start) < 1).any():
         return "has a column without categories"
@@ -77,7 +74,7 @@ def _agree(mixture: DPCategoricalMixture, sizes: Sizes) -> str | None:
     return whole_draws_agree(mixture, has_best=False)
 
 
-def _is_of(mixture: DPCategoricalMixture, blocks: Blocks) -> bool:
+def _is_of(mixture: Any, blocks: Blocks) -> bool:
     """Whether blocks were moved by the mixture's samplers, as far as it tells."""
     kind, weights = type(mixture.sampler_), mixture.weights_sampler
     if not is_of(kind, blocks.components):

@@ -437,7 +437,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
                 "categories become too probable; 'slice' and 'scir' have no such limit.",
                 stacklevel=5,
             )
-        return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._whose}"))
+        return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._error_context}"))
 
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
         """The rows to learn from; the first ones say which categories there are."""

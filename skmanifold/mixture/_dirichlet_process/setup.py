@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from ...metrics._partitions import compact_labels
 from ...utils._threads import Workers
 from .category_table import Table
 from .model import DPModel
-
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import DPCategoricalMixture
 
 _AUTO_CLUSTERS = 100
 _MAX_TABLE_BYTES = 4 << 30  # of category probabilities
@@ -37,13 +34,13 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     return compact_labels(labels)
 
 
-def draw_store(mixture: DPCategoricalMixture, table: Table) -> DrawStore:
+def draw_store(mixture: Any, table: Table) -> DrawStore:
     """A store for as many whole draws of a chain as fit into `max_draws_bytes`, about."""
     draw_bytes = 4 * table.n_rows + 24 * table.n_categories * _EXPECTED_COMPONENTS
     return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)
 
 
-def build_model(mixture: DPCategoricalMixture, table: Table, init: int | np.ndarray, workers: Workers) -> DPModel:
+def build_model(mixture: Any, table: Table, init: int | np.ndarray, workers: Workers) -> DPModel:
     """The model of a table with the estimator's settings, checked."""
     prior = np.asarray(mixture.concentration_prior)
     if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,8 @@ from ...utils._conditions import FLAG, Array, Counted, Lacking, ListOf, Names, R
 from ...utils._declared import Held, Settings, holds
 from .model import Position
 
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import ExponentialFamilyMixture
 
-
-def _agree(mixture: ExponentialFamilyMixture, sizes: Sizes) -> str | None:
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
     family = mixture._family
     if family.n_features != sizes["n_features"]:
         return "has a family of other features"

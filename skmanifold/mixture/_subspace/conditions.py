@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...inference._draw_conditions import traces
 from ...samplers import BaseSampler
@@ -10,13 +10,10 @@ from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, 
 from ...utils._declared import Held, Settings, holds
 from .parameters import Subspaces, are_orthonormal
 
-if TYPE_CHECKING:  # that module needs this one
-    from .estimator import SubspaceMixture
-
 _PER_COMPONENT = "n_components", "n_features"
 
 
-def _agree(mixture: SubspaceMixture, sizes: Sizes) -> str | None:
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if not mixture._draws:
         return "has no draws"
     if "log_likelihood" not in mixture._posterior:

@@ -86,7 +86,7 @@ class MeanField(_Factors):
         rate = 1.0 if state.memory is None else state.memory
         for _ in range(_N_HALVINGS):
             factors = model.move_topics(state.position, pull, rate, model.scale)
-            seen = model.see(factors, rows)
+            seen = model.refresh_rows(factors, rows)
             objective = model.objective(factors, seen, model.scale)
             if objective >= before - _ROUNDING * abs(before):
                 break
@@ -154,11 +154,11 @@ class StochasticMeanField(_Factors):
         factors, rows = state.position, state.latents
         for t, chosen in enumerate(batches, state.n_steps * len(batches)):
             batch = model.batch(chosen)
-            some, pull = batch.fit_rows(batch.see(factors, rows.take(chosen)), self.n_document_steps, self.tol)
+            some, pull = batch.fit_rows(batch.refresh_rows(factors, rows.take(chosen)), self.n_document_steps, self.tol)
             rate = (self.learning_offset + t) ** -self.learning_decay
             factors = batch.move_topics(factors, pull, rate, batch.scale)
             rows = rows.put(chosen, some)
-        rows = model.see(factors, rows)
+        rows = model.refresh_rows(factors, rows)
         return _state(state.key, state.n_steps + 1, factors, rows, model.objective(factors, rows, model.scale))
 
     def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> State:
@@ -175,7 +175,7 @@ class StochasticMeanField(_Factors):
         rows, pull = model.fit_rows(rows, self.n_document_steps, self.tol)
         factors = model.move_topics(state.position, pull, rate, scale)
         objective = scale * pull.objective + model.topic_objective(state.position)
-        return _state(state.key, state.n_steps + 1, factors, model.see(factors, rows), objective)
+        return _state(state.key, state.n_steps + 1, factors, model.refresh_rows(factors, rows), objective)
 
 
 def _state(key, n_steps, factors, rows, objective, memory=None) -> State:

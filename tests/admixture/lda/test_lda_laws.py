@@ -11,7 +11,7 @@ from samplers._wrong import WallsThatKeepMomenta
 from scipy import stats
 from scipy.special import digamma
 
-from skmanifold.admixture._lda.minibatch_passes import MinibatchPasses, own, topics_of
+from skmanifold.admixture._lda.minibatch_passes import MinibatchPasses, topics_of, with_private_scratch
 from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
@@ -202,7 +202,7 @@ def test_the_joint_law_finds_a_wrong_prior():
 def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_in=20, n_steps=1):
     """After every `n_steps` steps; statistics of topics alone where the sampler keeps no assignments."""
     alpha, beta = PRIORS[prior]
-    model = own(minibatch_model(R, alpha, beta, batch_size, n_burn_in + n_kept, n_burn_in, Remembers))
+    model = with_private_scratch(minibatch_model(R, alpha, beta, batch_size, n_burn_in + n_kept, n_burn_in, Remembers))
     model.last = []
     passes, series = MinibatchPasses(sampler), []
     state = passes.init(model, KEY)
@@ -256,7 +256,7 @@ def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
 
     def excess():
         alpha, beta = PRIORS["scalar"]
-        model = own(minibatch_model(R, alpha, beta, R, 2, 1))
+        model = with_private_scratch(minibatch_model(R, alpha, beta, R, 2, 1))
         passes, series = MinibatchPasses(SCIR(0.3, False, "stored")), []
         state = passes.init(model, KEY)
         for n in range(2000):
@@ -288,7 +288,9 @@ def test_minibatches_add_the_stated_variance_to_counts_that_are_certain(h, batch
     a = beta + PATTERN.sum()
     added = np.tanh(h / 2) * 20**2 / batch_size * PATTERN.var(ddof=1) * (1 - batch_size / 20)
     sizes = {"batch_size": batch_size, "total_samples": 20, "n_sweeps": 2, "n_burn_in": 1}
-    model = own(MinibatchLDA(as_counts(table), np.array([0.5]), TopicPrior(beta, 1, n_words), Workers(1), **sizes))
+    model = with_private_scratch(
+        MinibatchLDA(as_counts(table), np.array([0.5]), TopicPrior(beta, 1, n_words), Workers(1), **sizes)
+    )
     passes, series = MinibatchPasses(SCIR(h, lazy, "stored" if stored else None)), []
     state = passes.init(model, KEY)
     for n in range(400 * gap):
@@ -316,7 +318,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
     sizes = {"batch_size": 4 * n_copies, "total_samples": 40 * n_copies, "n_sweeps": 4, "n_burn_in": 3}
     counts = as_counts(np.kron(np.eye(n_copies), table))
     alpha = np.full(3 * n_copies, 0.5)
-    model = own(MinibatchLDA(counts, alpha, TopicPrior(prior, *prior.shape), Workers(1), **sizes))
+    model = with_private_scratch(MinibatchLDA(counts, alpha, TopicPrior(prior, *prior.shape), Workers(1), **sizes))
     passes, series, copies = MinibatchPasses(SCIR(0.5, lazy)), [], np.arange(n_copies)
     state = passes.init(model, key)
 
@@ -347,7 +349,7 @@ def test_tiny_priors_leave_no_topic_empty_and_keep_the_law_of_words_never_seen()
     table[np.arange(6), np.arange(6)] = 2
     sizes = {"batch_size": 2, "total_samples": 6, "n_sweeps": 3, "n_burn_in": 2}
     prior = TopicPrior(beta, n_topics, n_words)
-    model = own(MinibatchLDA(as_counts(table), np.full(n_topics, 0.1), prior, Workers(1), **sizes))
+    model = with_private_scratch(MinibatchLDA(as_counts(table), np.full(n_topics, 0.1), prior, Workers(1), **sizes))
     passes = MinibatchPasses(SCIR(0.5))
     state = passes.init(model, KEY)
     for _ in range(4):
@@ -367,7 +369,7 @@ def one_topic(beta, counts):
     table = np.stack([counts, 0 * counts])
     sizes = {"batch_size": None, "total_samples": 2, "n_sweeps": 2, "n_burn_in": 1}
     prior = TopicPrior(beta, 1, len(counts))
-    return own(MinibatchLDA(as_counts(table), np.array([0.5]), prior, Workers(1), **sizes))
+    return with_private_scratch(MinibatchLDA(as_counts(table), np.array([0.5]), prior, Workers(1), **sizes))
 
 
 def thetas(sampler, model, n_steps, gap=10):

@@ -15,7 +15,7 @@ from scipy.special import expit, logsumexp
 
 from skmanifold.admixture._orthogonal import reversible_jump
 from skmanifold.admixture._orthogonal.reversible_jump import _DirectionLaw, _MergerLaw, propose_size
-from skmanifold.admixture._orthogonal.reversible_jump_kernels import pay_shares
+from skmanifold.admixture._orthogonal.reversible_jump_kernels import birth_death_factors
 from skmanifold.distributions._matrix_von_mises_fisher import gibbs_sweep
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
 from skmanifold.random._keys import fold_in, root_key, subkey, uniform
@@ -92,8 +92,8 @@ def test_the_factor_of_a_document_is_unbiased_for_the_integral_over_the_share(al
     products = along * theta / length  # b'theta / |theta| is `along`
     given = (np.tile(theta, (n, 1)), np.tile(products, (n, 1)), np.full(n, product), alpha, kappa, KEY)
     log_odds, factors, again = np.empty(n), np.empty(n), np.empty(n)
-    pay_shares(True, 0, n, *given, log_odds, factors)
-    pay_shares(False, 0, n, *given, log_odds, again)
+    birth_death_factors(True, 0, n, *given, log_odds, factors)
+    birth_death_factors(False, 0, n, *given, log_odds, again)
     np.testing.assert_array_equal(factors, again)
 
     far = 13 + 40 / alpha
@@ -118,7 +118,7 @@ def test_the_factor_of_a_document_is_unbiased_for_the_integral_over_the_share(al
 def test_shares_next_to_nothing_and_to_all_are_read_as_they_are():
     theta, products = np.full((4, 2), 0.5), np.full((4, 2), 0.3)
     log_odds, factors = np.array([-np.inf, -800.0, 900.0, np.inf]), np.empty(4)
-    pay_shares(False, 0, 4, theta, products, np.full(4, 0.1), 0.02, 100.0, KEY, log_odds, factors)
+    birth_death_factors(False, 0, 4, theta, products, np.full(4, 0.1), 0.02, 100.0, KEY, log_odds, factors)
     assert np.isfinite(factors).all()
     assert factors[0] == factors[1]
     assert factors[2] == factors[3]
@@ -247,10 +247,10 @@ def test_with_another_factor_for_who_dies_the_joint_law_changes():
 
 def test_without_the_proposal_of_shares_the_joint_law_changes(monkeypatch):
     def pay_less(draws, start, stop, *given):
-        pay_shares(draws, start, stop, *given)
+        birth_death_factors(draws, start, stop, *given)
         given[-1][start:stop] -= 0.4
 
-    monkeypatch.setattr(reversible_jump, "pay_shares", pay_less)
+    monkeypatch.setattr(reversible_jump, "birth_death_factors", pay_less)
     assert_disagrees(drift_of_the_joint_chain(ALL), 0.0)
 
 

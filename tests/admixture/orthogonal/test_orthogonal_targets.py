@@ -149,10 +149,10 @@ class GivenRows(MinibatchSAM):
 
     def _move(self, rows, *rest):
         stood = [array.copy() for array in self.chains]
-        heard = super()._move(rows, *rest)
+        terms = super()._move(rows, *rest)
         for array, before in zip(self.chains, stood, strict=True):
             array[:] = before
-        return heard
+        return terms
 
 
 def test_the_mean_over_all_minibatches_is_the_full_gradient():
@@ -163,7 +163,7 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     full = gradient_of(target, topics, STEP_KEYS)
     draws = np.empty((5, 3, K))
     chains = model.init_chains(0)
-    turned = model.turn(model.place(topics))
+    turned = model.to_word_major(model.place(topics))
     move_chains(model, chains, model.directed, STEP_KEYS[0], *turned, 3, False, draws)
     np.testing.assert_allclose(gradient_of(ConditionalFrames(model, draws), topics), full, rtol=1e-11)
     each = []
@@ -192,7 +192,7 @@ def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
 
 def test_the_gram_matrix_that_is_known_is_that_of_the_topics():
     model, topics = make_model(make_rows(7)), make_topics()
-    word_topic, gram = model.turn(model.place(topics))
+    word_topic, gram = model.to_word_major(model.place(topics))
     np.testing.assert_allclose(word_topic.T @ word_topic, gram, atol=1e-14)
     np.testing.assert_allclose(model.topics(model.place(topics)), topics, rtol=1e-15)
 
@@ -229,8 +229,8 @@ def test_the_declared_noise_and_stiffness_are_those_of_unit_topics():
     np.testing.assert_allclose(covariance.mean(axis=0), np.arange(1.0, 4) / 25, rtol=1e-12)
     topics = make_topics()
     target = ConditionalFrames(model, make_draws(model, 20, seed=3))
-    _, _, heard, _ = target._hear(model.place(topics)[None])
-    drag = np.abs(heard.drag) / len(model.directed)
+    _, _, terms, _ = target._hear(model.place(topics)[None])
+    drag = np.abs(terms.drag) / len(model.directed)
     stiffness = model.stiffness(drag, model.noise)
     assert stiffness.shape == (1,)
     largest = np.linalg.eigvalsh(KAPPA * len(model.directed) * drag).max()

@@ -13,7 +13,7 @@ from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
-from skmanifold.inference._temperature import warn_of_heat
+from skmanifold.inference._temperature import warn_temperature
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import GSGNHT, SGGMC
 
@@ -182,7 +182,7 @@ def test_documents_of_the_model_are_fitted_with_their_concentration(sampler):
 def test_heat_is_told_beyond_what_one_velocity_has_by_chance():
     for n_coordinates, chance, heat in ((3, [0.005, 10.0], [1e-5, 20.0]), (100_000, [0.83, 1.2], [0.79, 1.26])):
         for mean in chance:
-            warn_of_heat(np.array([[mean]]), n_coordinates)
+            warn_temperature(np.array([[mean]]), n_coordinates)
         for mean in heat:
             with pytest.warns(ConvergenceWarning, match="temperature"):
-                warn_of_heat(np.array([[mean]]), n_coordinates)
+                warn_temperature(np.array([[mean]]), n_coordinates)

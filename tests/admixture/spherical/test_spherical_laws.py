@@ -21,8 +21,8 @@ from ._spherical_draws import CONCENTRATIONS, KEY, MEAN, draw_around, draw_prior
 class WithoutProjection(SphericalModel):
     """The gradient of a document's cosine without the part along its mean."""
 
-    def fill_gradient(self, rows, heard, *rest):
-        super().fill_gradient(rows, heard._replace(drag=np.zeros_like(heard.drag)), *rest)
+    def fill_gradient(self, rows, terms, *rest):
+        super().fill_gradient(rows, terms._replace(drag=np.zeros_like(terms.drag)), *rest)
 
 
 class WithoutNormalizer(SphericalModel):

@@ -48,7 +48,7 @@ def make_factors(model, n_components, seed=1):
     mean = 50.0 * unit(rng.normal(0.5, 1.0, n_features))
     factors = SphereFactors(topics, np.linalg.norm(topics, axis=0), mean, 50.0)
     shapes = rng.uniform(0.3, 9.0, (model.n_samples, n_components))
-    return factors, model.see(factors, RowFactors(shapes, None, None))
+    return factors, model.refresh_rows(factors, RowFactors(shapes, None, None))
 
 
 def slow_objective(model, X, factors, shapes):
@@ -247,7 +247,7 @@ class Overshooting:
     def move_topics(self, factors, pull, rate, scale):
         return self.Factors(factors.x + rate * 10.0 * (1.0 - factors.x))
 
-    def see(self, factors, rows):
+    def refresh_rows(self, factors, rows):
         return rows
 
     def topic_objective(self, factors):
@@ -288,7 +288,7 @@ def test_the_cosine_that_stands_in_is_near_the_expected_one(length, within):
     topics = rng.normal(0.5, 1.0, (V, K))
     topics *= length / np.linalg.norm(topics, axis=0)
     factors = SphereFactors(topics, np.full(K, length), np.ones(V), np.sqrt(V))
-    rows = model.see(factors, RowFactors(rng.uniform(1.0, 8.0, (model.n_samples, K)), None, None))
+    rows = model.refresh_rows(factors, RowFactors(rng.uniform(1.0, 8.0, (model.n_samples, K)), None, None))
     beta = np.stack([VonMisesFisher(direction, length).sample(n, rng) for direction in factors.directions()])
     means = factors.directions() * bessel_ratio(V, length)
     errors = []
@@ -402,13 +402,13 @@ def test_a_reflection_of_the_data_reflects_the_topics():
     other.mean_direction = other.mean_direction * signs
     factors, rows = one.init_factors(KEY)
     turned = factors._replace(topics=factors.topics * signs[:, None], mean=factors.mean * signs)
-    turned_rows = other.see(turned, rows)
+    turned_rows = other.refresh_rows(turned, rows)
     for _ in range(5):
         rows, pull = one.fit_rows(rows, 3, 1e-6)
         turned_rows, turned_pull = other.fit_rows(turned_rows, 3, 1e-6)
         factors = one.move_topics(factors, pull, 1.0, 1.0)
         turned = other.move_topics(turned, turned_pull, 1.0, 1.0)
-        rows, turned_rows = one.see(factors, rows), other.see(turned, turned_rows)
+        rows, turned_rows = one.refresh_rows(factors, rows), other.refresh_rows(turned, turned_rows)
     np.testing.assert_allclose(turned.topics, factors.topics * signs[:, None], rtol=1e-8, atol=1e-8)
 
 
