@@ -20,7 +20,6 @@ import argparse
 import csv
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,8 +28,8 @@ from _runs import at_time, of_each_seed, read_runs
 from threadpoolctl import threadpool_limits
 
 from skmanifold.admixture._spherical.estimator import SphericalAdmixture
-from skmanifold.admixture._spherical.fit_strategies import DrawPlan, EstimatePlan, is_variational
-from skmanifold.admixture._spherical.setup import set_up, without_metric
+from skmanifold.admixture._spherical.fit_strategies import fit_strategy, is_variational
+from skmanifold.base import Run, Schedule
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC, MeanField, StochasticMeanField
@@ -80,28 +79,25 @@ def tfidf(counts):
 
 
 def begin(name, rows, data, seed, workers):
-    """The plan, its model and first state."""
+    """The strategy of the fit, its model and first state."""
     make, batch = METHODS[name]
     K, minibatch, kappa, sigma, kappa_0, burn_in, burn_in_full = DATA[data]
     sampler, key = make(), root_key(seed)
     batch = minibatch if batch == MINIBATCH else None
-    settings = SimpleNamespace(
-        n_components=K,
+    admixture = SphericalAdmixture(
+        K,
         doc_topic_prior=10.0,
         document_concentration=kappa,
         topic_concentration=sigma,
         mean_concentration=kappa_0,
-        mean_direction=None,
-        topic_scale="auto",
-        n_jobs=1,
+        batch_size=batch,
+        n_doc_samples=5,
+        random_state=seed,
     )
     burn_in = burn_in if batch else burn_in_full
-    if is_variational(sampler):
-        plan = EstimatePlan(sampler, without_metric(settings, rows, key)[0], batch, burn_in, 1)
-    else:
-        plan = DrawPlan(sampler, set_up(settings, rows, key, batch), batch, 5, burn_in, 1)
-    model = plan.model(workers)
-    return plan, model, plan.sampler.init(model, key), burn_in
+    strategy = fit_strategy(admixture, matrix(rows), Run(sampler, key, Schedule(burn_in + 1, burn_in, 1)))
+    model = strategy.model(workers)
+    return strategy, model, strategy.passes.init(model, key), burn_in
 
 
 def score(topics, held_out, data, seed, workers):
@@ -123,16 +119,16 @@ def run(name, rows, held_out, data, seed, seconds, biased):
     kept, spent, passes, known = [], 0.0, 0, {}
     with Workers(1) as workers, threadpool_limits(1):
         start = time.perf_counter()
-        plan, model, state, burn_in = begin(name, rows, data, seed, workers)
+        strategy, model, state, burn_in = begin(name, rows, data, seed, workers)
         spent += time.perf_counter() - start
         while times:
             start = time.perf_counter()
-            state = plan.sampler.step(model, state)
+            state = strategy.passes.step(model, state)
             passes += 1
             if passes <= burn_in:
-                model = plan.adapt(model, state)
+                model = strategy.adapt(model, state)
             spent += time.perf_counter() - start
-            variational = isinstance(plan, EstimatePlan)
+            variational = is_variational(strategy.sampler)
             topics = state.statistics if variational else state.statistics.topics
             kept.append((passes, topics.astype(np.float32)))
             if spent >= times[0]:

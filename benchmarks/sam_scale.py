@@ -20,7 +20,7 @@ from _corpora import data_folder
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SphericalAdmixture
-from skmanifold.admixture._spherical.fit_strategies import DrawPlan
+from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.setup import set_up
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains
 from skmanifold.datasets import make_spherical_admixture
@@ -47,9 +47,8 @@ def begin(X, n_components, batch_size, n_draws, workers):
     )
     setup = set_up(settings, as_directions(X), key, batch_size)
     sampler = GSGNHT(**SphericalAdmixture._settings["gsgnht"])
-    plan = DrawPlan(sampler, setup, batch_size, n_draws, 1, 0)
-    model = plan.model(workers)
-    state = plan.sampler.init(model, key)
+    model = setup.model(workers)
+    state = SphericalMinibatchPasses(sampler, batch_size, n_draws, 1).init(model, key)
     return sampler, MinibatchSAM(model, state.latents, subkey(key, 1), batch_size, n_draws, True), state
 
 

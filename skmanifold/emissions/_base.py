@@ -72,7 +72,7 @@ class BaseEmission(PlainNumbers, BaseEstimator):
         csr = validate_counts(estimator, X, reset=reset)
         if key is None:
             return as_counts(csr)
-        return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=6)
+        return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=8)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Family:
         """The family of tokens, with hyperparameters that depend on the data resolved."""

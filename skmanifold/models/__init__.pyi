@@ -40,3 +40,4 @@ from ._reference import double_well as double_well
 from ._reference import gamma as gamma
 from ._reference import standard_normal as standard_normal
 from ._reference import vmf_mixture_posterior as vmf_mixture_posterior
+from ._sampler_protocols import DensitySampler as DensitySampler

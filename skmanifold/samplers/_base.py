@@ -54,6 +54,11 @@ class BaseSampler(PlainNumbers, BaseEstimator):
     draws_parameters: ClassVar[bool] = False  # whether `parameters` are draws from their posterior
     _parameter_constraints: ClassVar[dict] = {}
 
+    @property
+    def can_converge(self) -> bool:
+        """Whether `has_converged` may be true of a state."""
+        return False
+
     def init(self, model: Any, key: np.uint64) -> State:
         """The state before the first step."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")

@@ -137,10 +137,8 @@ def test_fit_predict_labels_the_rows_held_out_too(name):
 @pytest.mark.parametrize(("every", "passes"), [(1, [1, 2, 3, 4, 5, 6, 7]), (3, [3, 6, 7]), (7, [7]), (100, [7])])
 def test_passes_between_scores_cost_no_estimate(every, passes, monkeypatch):
     estimates = []
-    monkeypatch.setattr(
-        "skmanifold.admixture._lda.estimator.fitted_topics",
-        lambda chains, made=StochasticLDA._fit.__globals__["fitted_topics"]: estimates.append(1) or made(chains),
-    )
+    made = CountsFit.estimate
+    monkeypatch.setattr(CountsFit, "estimate", lambda self, chains: estimates.append(1) or made(self, chains))
     monitor = HeldOutMonitor(every=every)
     StochasticLDA(3, max_iter=7, random_state=0).set_callbacks(monitor).fit(COUNTS)
     assert curve(monitor)[0] == passes

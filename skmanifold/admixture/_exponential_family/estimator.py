@@ -6,32 +6,27 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
-from ...callbacks._hooks import rows_to_fit
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    takes_minibatches,
+)
 from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._estimator import WithEmission
-from ...inference._chains import Chain, best_chain
-from ...inference._distributed_fits.open_shards import checkpoints_of
-from ...inference._distributed_fits.session import active_session
-from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...inference._statistics_stream import advance_statistics
-from ...models import check_compatible
-from ...random._keys import Purpose, root_key, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .._tokens.topic_counts import add_counts, mean_counts, scale_counts
 from .conditions import fitted_admixture
+from .fit_strategies import ComponentsFit, ComponentsStream
 from .inference import FamilyAdmixtureInference
-from .shards import shard_admixture
-from .token_laws import DirichletTokens, FamilyTokens, tokens_of
+from .token_laws import tokens_of
 
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
@@ -184,25 +179,14 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
+    _single_threaded = "blas"
+    _of_some_fits = ("intensity_rate_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["read_tokens", "bind_tokens"])],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     _n_counted_rows: int  # the rows that _topic_counts speaks for
@@ -273,44 +257,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
-        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
-            return self._fit(*rows_to_fit(self, X))
-
-    def _fit(self, X):
-        sampler, emission = self._resolve_sampler(), self._resolve_emission()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key, prior = root_key(self.random_state), self._row_prior()
-        counts = self._read(emission, X, subkey(key, Purpose.ROUNDING), reset=True)
-        begun = self._begin(emission, counts)
-        tokens = begun["_tokens"]
-        store = DrawStore.within(self.max_draws_bytes, tokens.draw_bytes() * self.n_chains, self.thin)
-        stride = store.stride(schedule.n_draws)
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model: Any = tokens.model(counts, prior, kernel_workers)
-            session, checkpoints = active_session(), None
-            check_compatible(sampler, ShardedModel(model, None) if session else model, self._samplers.values())
-            if session:
-                model = shard_admixture(tokens, counts, prior, kernel_workers, type(self).__name__)
-                checkpoints = checkpoints_of(self, key, model)
-            fitted = self._run_chains(
-                sampler,
-                model,
-                key,
-                schedule,
-                X,
-                counts.n_rows,
-                add=add_counts,
-                record=lambda chain: _record(chain, tokens, stride),
-                adapt=lambda model, state: model,
-                estimate=lambda chains: {**_estimate(chains), **begun, "_key": key, "sampler_": sampler},
-                workers=chain_workers,
-                checkpoints=checkpoints,
-            )
-        self.__dict__.pop("intensity_rate_", None)
-        self.__dict__.update(fitted)
-        if checkpoints:
-            checkpoints.remove()
-        return self
+        return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
@@ -343,31 +290,22 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             If X has values that the emission cannot make, no tokens at all or too many (as in `fit`), or its width,
             `n_components` or the kind of emission is not what it was when fitting began.
         """
-        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
-            return self._partial_fit(X)
+        return self._partial_fit(X)
 
-    def _partial_fit(self, X):
-        begins = not self.__sklearn_is_fitted__()
-        sampler, emission, prior = self._resolve_sampler(), self._resolve_emission(), self._row_prior()
-        if not begins:
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return ComponentsFit(self, X, self._resolve_emission(), run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        emission = self._resolve_emission()
+        if not batch.is_first:
             self._check_unchanged(emission)
-            emission = self.emission_
-        key, t = (root_key(self.random_state), 0) if begins else (self._key, self.n_batch_iter_)
-        counts = self._read(emission, X, subkey(key, Purpose.ROUNDING, t + 1), reset=begins)
-        begun = self._begin(emission, counts) if begins else {"_tokens": self._tokens}
-        before = None
-        if not begins:
-            before = scale_counts(self._topic_counts, self.total_samples / self._n_counted_rows)
-        rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        with Workers(self.n_jobs) as workers:
-            model = begun["_tokens"].model(counts, prior, workers)
-            check_compatible(sampler, model, self._samplers.values())
-            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
-        for name in ("_posterior", "log_density_trace_", "n_iter_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(begun, doc_topic_prior_=prior, sampler_=sampler, n_batch_iter_=t + 1, _key=key)
-        self._topic_counts, self._n_counted_rows, self._estimate = state.statistics, self.total_samples, state.position
-        return self
+        return ComponentsStream(self, X, emission, batch)
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        if self.n_components != self._n_features_out:
+            raise ValueError(
+                f"n_components={self.n_components} cannot follow {self._n_features_out} components: call fit."
+            )
 
     def _resolve_emission(self) -> BaseEmission:
         """A fresh emission, and a ValueError if what belongs to another is given, or what it needs is not."""
@@ -381,10 +319,6 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         return emission
 
     def _check_unchanged(self, emission: BaseEmission) -> None:
-        if self.n_components != self._n_features_out:
-            raise ValueError(
-                f"n_components={self.n_components} cannot follow {self._n_features_out} components: call fit."
-            )
         if type(emission) is not type(self.emission_):
             raise ValueError(f"emission={emission!r} cannot go on where {self.emission_!r} stopped: call fit.")
 
@@ -415,27 +349,3 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")
-
-
-def _record(chain: Chain, tokens: FamilyTokens | DirichletTokens, stride: int) -> dict[str, np.ndarray]:
-    """A draw: the components' shares of the tokens and, every `stride`-th time from the last, the components."""
-    totals = chain.state.statistics.totals
-    draw = {"topic_weights": totals / totals.sum()}
-    if chain.is_whole_draw(stride):
-        draw.update(tokens.draw(chain.sampler.parameters(chain.model, chain.state)))
-    return draw
-
-
-def _estimate(chains: list[Chain]) -> dict[str, Any]:
-    """What inference needs, from wherever the chains stand: the best one's averages, and the parameters they make."""
-    best = best_chain(chains)
-    total, n_passes = chains[best].estimate()
-    model, counts = chains[best].model, mean_counts(total, n_passes)
-    return {
-        "best_chain_": best,
-        "n_batch_iter_": 0,
-        "doc_topic_prior_": model.doc_topic_prior,
-        "_n_counted_rows": model.n_rows,
-        "_topic_counts": counts,
-        "_estimate": model.mode(counts),
-    }

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters
-from ...callbacks._hooks import rows_to_fit
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    samples_density,
+    takes_minibatches,
+)
 from ...inference._corpus_blocks import Stored
-from ...inference._distributed_fits.open_shards import checkpoints_of
-from ...inference._distributed_fits.session import active_session
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...models import check_compatible, seen_by
-from ...random._keys import Purpose, root_key, subkey
 from ...samplers import (
     CVB0,
     ESCA,
@@ -28,33 +29,21 @@ from ...samplers import (
     BaseSampler,
     CollapsedGibbs,
     Gibbs,
-    ManifoldSampler,
     PolynomialDecay,
 )
-from ...sparse.counts import Counts
-from ...topics.proportions import check_doc_topic_prior
-from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, fit_context
+from ...utils._sklearn import Interval, StrOptions
+from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.shards import is_elsewhere
-from .._tokens.topic_counts import TopicPrior, add_counts
 from .conditions import fitted_topics as holds_topics
-from .empirical_bayes import adapter
-from .estimate import fitted_topics
-from .minibatch_passes import MinibatchPasses, add_topics, record_topics
-from .minibatch_target import MinibatchLDA
-from .model import LDAModel
-from .partial_fit import LearnsTopicsFromStreams, Priors
-from .shards import shard_corpus
+from .fit_strategies import fit_strategy, stream_strategy
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
 Documents: TypeAlias = Stored | DaskLike
 
 
 @holds_topics
-class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, BaseSampledEstimator):
+class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation: topics of documents, fitted by a sampler of choice.
 
     Document :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, topic :math:`k` has word
@@ -214,29 +203,16 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         "sghmc": {"step_size": 0.1, "scheme": "euler"},
     }
     _read_by: ClassVar[dict] = {
-        **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), lambda s: isinstance(s, ManifoldSampler)),
+        **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), samples_density),
         "n_predictive_draws": draws_parameters,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     _n_counted_rows: int  # the documents that _topic_counts speaks for
@@ -316,103 +292,56 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
-        with all_or_nothing(self):
-            return self._fit(*rows_to_fit(self, X))
+        return self._fit(X)
 
-    def _fit(self, X):
-        sampler = self._resolve_sampler()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        auto = self._learned_priors(sampler, schedule)
-        key = root_key(self.random_state)
-        counts = None if is_elsewhere(X) else self._whole_counts(X, subkey(key, Purpose.ROUNDING), reset=True)
-        by_minibatch, checkpoints = False, None
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model: Any
-            if counts is None or active_session():
-                model = shard_corpus(self, X, counts, sampler, key, kernel_workers)
-                checkpoints = checkpoints_of(self, key, model)
-            elif by_minibatch := isinstance(sampler, ManifoldSampler):
-                priors = self._priors(counts.n_features)
-                model = self._make_minibatches(sampler, counts, priors, kernel_workers, counts.n_rows)
-            else:
-                model = LDAModel(counts, *self._priors(counts.n_features), kernel_workers)
-                check_compatible(sampler, model, self._samplers.values())
-            stride = self._draw_store(self.n_features_in_).stride(schedule.n_draws)
-            fitted = self._run_chains(
-                MinibatchPasses(sampler) if by_minibatch else sampler,
-                model,
-                key,
-                schedule,
-                X,
-                model.n_rows,
-                add=add_topics if by_minibatch else add_counts,
-                record=lambda chain: record_topics(chain, stride),
-                adapt=adapter(*auto, schedule.burn_in),
-                estimate=lambda chains: {**fitted_topics(chains), "_key": key, "sampler_": sampler},
-                workers=chain_workers,
-                checkpoints=checkpoints,
-            )
-        self.__dict__.update(fitted)
-        if checkpoints:
-            checkpoints.remove()
-        return self
+    @available_if(takes_minibatches)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Stored, y: Ignored = None) -> Self:
+        """Learn from one more minibatch of documents.
 
-    def _auto(self) -> tuple[bool, bool]:
-        return isinstance(self.doc_topic_prior, str), isinstance(self.topic_word_prior, str)
+        With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
+        the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
+        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
+        `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
+        they go on from the fitted ones, scaled to `total_samples`.
 
-    def _learned_priors(self, sampler: BaseSampler, schedule: Schedule) -> tuple[bool, bool]:
-        """Which of the priors are "auto", if they can be."""
-        auto = self._auto()
-        if any(auto) and isinstance(sampler, ManifoldSampler):
-            raise ValueError(f"'auto' priors need a sampler by passes, which keeps counts, not {self.sampler!r}.")
-        if any(auto) and schedule.burn_in == 0:
-            raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
-        return auto
+        The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
+        `fit` left them. SCIR begins, in a stream as in `fit`, with topics of the first minibatch after two passes of
+        ESCA over it. ``components_`` is then the mean of draws in the second half of the stream.
 
-    def _priors(self, n_features: int, learned: bool = False) -> Priors:
-        beta = self.topic_word_prior
-        if isinstance(beta, str):
-            beta = self.topic_word_prior_ if learned else None
-        beta = 0.1 if beta is None else beta
-        return self._alpha(learned), TopicPrior(beta, self.n_components, n_features)
+        There only if the sampler takes minibatches.
 
-    def _alpha(self, learned: bool = False) -> np.ndarray:
-        n_components, alpha = self.n_components, self.doc_topic_prior
-        if isinstance(alpha, str):
-            alpha = self.doc_topic_prior_ if learned else None
-        alpha = 1.0 / n_components if alpha is None else alpha
-        return check_doc_topic_prior(np.full(n_components, alpha) if np.ndim(alpha) == 0 else alpha, n_components)
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is one
+            minibatch, which is read into memory; ``corpus.rows(start, stop)`` is a part of it.
+        y : None
+            Ignored.
 
-    def _make_minibatches(self, sampler, counts: Counts, priors, workers: Workers, total_samples=None) -> MinibatchLDA:
-        """The model of the samplers by minibatches: those of the data at hand, or all of it for a part of a stream."""
-        if self.n_local_burn_in >= self.n_local_sweeps:
-            raise ValueError(
-                f"n_local_burn_in={self.n_local_burn_in} leaves none of n_local_sweeps={self.n_local_sweeps} sweeps."
-            )
-        alpha, topic_prior = priors
-        model = MinibatchLDA(
-            counts,
-            alpha,
-            topic_prior,
-            workers,
-            batch_size=self.batch_size if total_samples else None,
-            total_samples=total_samples or self.total_samples,
-            n_sweeps=self.n_local_sweeps,
-            n_burn_in=self.n_local_burn_in,
-        )
-        check_compatible(sampler, seen_by(sampler, model), self._samplers.values())
-        begins = total_samples or not self._stream
-        if begins and isinstance(sampler, (SGRLD, SGRHMC)) and topic_prior.values.min() < 0.5:
-            warnings.warn(
-                f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "
-                "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
-                stacklevel=5,
-            )
-        return model
+        Returns
+        -------
+        self : StochasticLDA
 
-    def _draw_store(self, n_features: int) -> DrawStore:
-        """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
-        return DrawStore.within(self.max_draws_bytes, 4 * self.n_components * n_features * self.n_chains, self.thin)
+        Raises
+        ------
+        ValueError
+            If X has negative or non-finite values, no tokens at all or too many (as in `fit`), or its width or
+            `n_components` or the sampler is not what it was when fitting began.
+        """
+        return self._partial_fit(X)
+
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        return stream_strategy(self, X, batch)
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        if self.n_components != self._n_features_out:
+            raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
+        if self._stream or samples_density(sampler):  # samplers of the tokens' topics continue from counts
+            super()._check_continues(sampler)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

@@ -6,24 +6,15 @@ from numbers import Integral, Real
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from ...base import BaseSampledEstimator, all_or_nothing
-from ...callbacks._hooks import rows_to_fit
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...inference._temperature import warn_temperature
-from ...models import check_compatible
-from ...random._keys import root_key
+from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
-from ...sparse.directions import validate_directions
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import Ignored, MatrixLike, RandomStateLike, fit_context
 from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import SphericalInference
 from .._spherical.model import MOST_CONCENTRATED
-from .fit_strategy import OrthogonalPlan
-from .setup import OrthogonalSetup, set_up
+from .fit_strategy import fit_strategy
 from .uncertainty import FrameUncertainty
 
 
@@ -183,27 +174,18 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "gsgnht": {"step_size": 0.5, "friction": 0.3, "n_steps": 1},
         "sggmc": {"step_size": 0.25, "friction": 1.5, "n_steps": 1},
     }
-    _read_by: ClassVar[dict] = {"batch_size": lambda sampler: not isinstance(sampler, ColumnGibbs)}
+    _read_by: ClassVar[dict] = {"batch_size": lambda sampler: sampler.batching != "full"}
+    _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither")],
         "document_concentration": [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")],
         "n_components_penalty": [Interval(Real, 0, None, closed="left")],
         "max_components": [None, Interval(Integral, 1, None, closed="left")],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_doc_samples": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
         "n_size_moves": [Interval(Integral, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     resultant_lengths_: np.ndarray
@@ -283,49 +265,10 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
             or if the number of topics is inferred and chains end with a log evidence far below (10 nats and 0.1 nats
             per document) the highest one of chains and short runs.
         """
-        # Products of matrices would round otherwise on other numbers of threads.
-        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):
-            return self._fit(*rows_to_fit(self, X))
+        return self._fit(X)
 
-    def _fit(self, X):
-        sampler = self._resolve_sampler()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key = root_key(self.random_state)
-        setup = set_up(self, sampler, validate_directions(self, X, reset=True), key, self.batch_size)
-        plan = OrthogonalPlan(
-            sampler,
-            setup,
-            self._draw_store(setup).stride(schedule.n_draws),
-            key,
-            batch_size=self.batch_size,
-            n_draws=self.n_doc_samples,
-            n_size_moves=self.n_size_moves,
-            burn_in=schedule.burn_in,
-        )
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model = plan.model(kernel_workers)
-            check_compatible(sampler, plan.target(sampler, model), self._samplers.values())
-            fitted = self._run_chains(
-                plan.sampler,
-                model,
-                key,
-                schedule,
-                X,
-                setup.rows.n_rows,
-                add=plan.add,
-                record=plan.record,
-                adapt=plan.adapt,
-                estimate=lambda chains: {**plan.estimate(chains), "_key": key, "sampler_": sampler},
-                workers=chain_workers,
-            )
-        self.__dict__.update(fitted)
-        plan.warn_of_low_chains()
-        warn_temperature(self.posterior_["temperature"], model.manifold.dim)
-        return self
-
-    def _draw_store(self, setup: OrthogonalSetup) -> DrawStore:
-        """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
-        return DrawStore.within(self.max_draws_bytes, setup.draw_bytes * self.n_chains, self.thin)
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
 
     def _prior_of(self, topics: np.ndarray) -> np.ndarray:
         return np.full(len(topics), self.doc_topic_prior_[0])

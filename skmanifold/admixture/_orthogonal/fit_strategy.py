@@ -1,4 +1,4 @@
-"""How the samplers of orthonormal topics are run: what they see, keep, learn and leave."""
+"""How orthonormal topics are fitted: by sweeps over all documents, or by minibatches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...inference._chains import Chain, best_chain
+from ...base import FitStrategy, Run, best_chain
+from ...inference._chains import Chain
+from ...inference._draw_store import DrawStore
+from ...inference._temperature import warn_temperature
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, ColumnGibbs
+from ...samplers import BaseSampler, State
+from ...sparse.directions import validate_directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
 from .._spherical.passes import SphericalMinibatchPasses, add_topics, record_draw
@@ -18,51 +22,48 @@ from .._spherical.targets import MinibatchSAM
 from .initial_topics import log_evidence
 from .model import OrthogonalModel, nearest_frame
 from .passes import ConditionalFrames, FramePasses
-from .setup import OrthogonalSetup
+from .setup import OrthogonalSetup, samples_frames, set_up
 from .sums import add_by_number, as_sums
 
 _FAR, _FAR_PER_ROW = 10.0, 0.1  # nats below the best evidence, of which a fit warns
 
 
-class OrthogonalPlan:
-    """Sweeps over all documents, or steps by minibatches."""
+def fit_strategy(admixture: Any, X: Any, run: Run) -> OrthogonalFit:
+    """The strategy of `fit` for this sampler."""
+    rows = validate_directions(admixture, X, reset=True)
+    by_frames = samples_frames(run.sampler)
+    setup = set_up(admixture, run.sampler, rows, run.key, None if by_frames else admixture.batch_size)
+    return (FrameFit if by_frames else MinibatchFit)(admixture, run, setup)
 
-    def __init__(
-        self,
-        sampler: Any,
-        setup: OrthogonalSetup,
-        stride: int,
-        key: np.uint64,
-        *,
-        batch_size: int | None,
-        n_draws: int,
-        n_size_moves: int,
-        burn_in: int,
-    ):
+
+class OrthogonalFit(FitStrategy):
+    """What all fits have in common."""
+
+    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup, passes: BaseSampler, batch_size: int | None):
+        super().__init__(run.sampler, passes)
+        self.run = run
         self.setup = setup
-        self.stride = stride
-        self.sampler: Any
-        if isinstance(sampler, ColumnGibbs):
-            starts = {} if setup.start is None else {int(subkey(key, Purpose.CHAIN, 0)): setup.start.topics}
-            self.sampler = FramePasses(sampler, n_draws, burn_in, n_size_moves, setup.log_prior, starts)
-            batch_size = None
-        else:
-            self.sampler = SphericalMinibatchPasses(sampler, batch_size, n_draws, burn_in)
-        scaled = not isinstance(sampler, ColumnGibbs)
-        self.adapt = adapter((setup.is_learned, False, False), scaled, burn_in, batch_size)
-        self.add = add_topics if setup.log_prior is None else add_by_number
-        self._log_evidence = np.empty(0)  # of each chain when the last estimate was made, where the number is inferred
+        self.n_rows = setup.rows.n_rows
+        draw_bytes = setup.draw_bytes * admixture.n_chains
+        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
+        self.stride = store.stride(run.schedule.n_draws)
+        scaled = not samples_frames(run.sampler)
+        self._adapt = adapter((setup.is_learned, False, False), scaled, run.schedule.burn_in, batch_size)
+        self._log_evidence = np.empty(0)  # of each chain at the last estimate, where the number of topics is inferred
 
     def model(self, workers: Workers) -> OrthogonalModel:
-        """What the passes ask."""
-        return self.setup.model(workers)
+        """The posterior of the topics."""
+        model = self.setup.model(workers)
+        self._n_coordinates = model.manifold.dim
+        return model
 
-    @staticmethod
-    def target(sampler: BaseSampler, model: OrthogonalModel) -> Any:
-        """What the sampler itself asks."""
-        if isinstance(sampler, ColumnGibbs):
-            return ConditionalFrames(model, np.empty((0, 1, model.n_components)))
-        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
+    def add(self, left: Any, right: Any) -> Any:
+        """Sum of two passes' topics, by their number where it is inferred."""
+        return (add_topics if self.setup.log_prior is None else add_by_number)(left, right)
+
+    def adapt(self, model: Any, state: State) -> Any:
+        """The concentration and the radii."""
+        return self._adapt(model, state)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw, with its number of topics where that is inferred."""
@@ -97,13 +98,19 @@ class OrthogonalPlan:
             "n_components_posterior_": sums[best].probabilities,
             "doc_topic_prior_": np.full(number, self.setup.alpha),
             "document_concentration_": chains[best].model.concentrations.document,
+            "_key": self.run.key,
         }
 
     def _evidence(self, chain: Chain, frame: np.ndarray, log_prior: np.ndarray) -> float:
         number, key = len(frame), subkey(chain.state.key[0], Purpose.INFERENCE)
         return log_evidence(chain.model.sized(number), frame, key) + float(log_prior[number])
 
-    def warn_of_low_chains(self) -> None:
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn of chains that have not reached the best mode, and of a kinetic temperature that is not 1."""
+        self._warn_of_low_chains()
+        warn_temperature(fitted["_posterior"]["temperature"], self._n_coordinates, stacklevel=6)
+
+    def _warn_of_low_chains(self) -> None:
         """Warn of chains whose evidence is far below that of the best start or chain."""
         if self.setup.start is None:
             return
@@ -115,5 +122,38 @@ class OrthogonalPlan:
                 f"{fall.max():.0f} nats below the highest that was found, so these chains have not reached the best "
                 "mode: ignore their draws, or raise burn_in and max_iter.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
+
+
+class FrameFit(OrthogonalFit):
+    """Sweeps over all documents that redraw the frame of topics, and moves that change their number."""
+
+    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
+        starts = {} if setup.start is None else {int(subkey(run.key, Purpose.CHAIN, 0)): setup.start.topics}
+        passes = FramePasses(
+            run.sampler,
+            admixture.n_doc_samples,
+            run.schedule.burn_in,
+            admixture.n_size_moves,
+            setup.log_prior,
+            starts,
+        )
+        super().__init__(admixture, run, setup, passes, None)
+
+    def target(self, model: OrthogonalModel) -> ConditionalFrames:
+        """The topics given proportions."""
+        return ConditionalFrames(model, np.empty((0, 1, model.n_components)))
+
+
+class MinibatchFit(OrthogonalFit):
+    """Samplers whose steps read minibatches of documents."""
+
+    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
+        batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
+        passes = SphericalMinibatchPasses(run.sampler, batch_size, admixture.n_doc_samples, burn_in)
+        super().__init__(admixture, run, setup, passes, batch_size)
+
+    def target(self, model: OrthogonalModel) -> MinibatchSAM:
+        """The topics through minibatches."""
+        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...models import HasLinearLogDensity
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, ColumnGibbs
+from ...samplers import BaseSampler
 from ...sparse.directions import Directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import first_tuned
@@ -48,6 +49,11 @@ class OrthogonalSetup(NamedTuple):
         return OrthogonalModel(self.rows, alpha, self.concentration, self.radii, self.noise, workers)
 
 
+def samples_frames(sampler: BaseSampler) -> bool:
+    """Whether a sampler redraws the topics given the proportions of all documents, from a matrix von Mises-Fisher."""
+    return HasLinearLogDensity in sampler.requires
+
+
 def set_up(
     estimator: Any, sampler: BaseSampler, rows: Directions, key: np.uint64, batch_size: int | None
 ) -> OrthogonalSetup:
@@ -62,7 +68,7 @@ def set_up(
     setup = OrthogonalSetup(
         rows, alpha, n_components, None, concentration, is_learned, np.ones(1), np.zeros(n_components)
     )
-    if isinstance(sampler, ColumnGibbs):
+    if samples_frames(sampler):
         return setup
     with Workers(estimator.n_jobs) as workers:
         topics, of_metric = nearest_frame(start.topics), subkey(key, Purpose.METRIC)
@@ -99,7 +105,7 @@ def _checked_number(estimator: Any, rows: Directions) -> int:
 
 def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: Directions) -> np.ndarray:
     """Log prior of the number of topics, if it is inferred."""
-    if not isinstance(sampler, ColumnGibbs):
+    if not samples_frames(sampler):
         raise ValueError(
             f"n_components=None needs sampler='gibbs': {type(sampler).__name__} moves topics, but not their number."
         )

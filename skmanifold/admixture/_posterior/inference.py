@@ -246,7 +246,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             counts = read_corpora(corpora, self.n_features_in_)
         else:
             csr = validate_counts(self, X, reset=reset)
-            counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=5)
+            counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=7)
         if counts.n_tokens == 0:
             raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
         check_tokens(counts)

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
-from ...callbacks._hooks import rows_to_fit
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...inference._temperature import warn_temperature
-from ...models import check_compatible
-from ...random._keys import root_key
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    takes_minibatches,
+)
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
-from ...sparse.directions import validate_directions
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
 from .conditions import fitted_topics as holds_topics
-from .fit_strategies import (
-    DrawPlan,
-    EstimatePlan,
-    FactorStream,
-    fitted_factors,
-    fitted_priors,
-    is_variational,
-    mean_field_model,
-    mean_topics,
-)
+from .fit_strategies import fit_strategy, stream_strategy
 from .inference import SphericalInference
 from .model import MOST_CONCENTRATED
-from .passes import add_topics
-from .setup import Setup, check_enough, set_up, without_metric
-from .streams import SphericalStream, StreamSettings
+from .setup import Setup
 
 
 @holds_topics
@@ -192,13 +182,12 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     }
     _concentration = [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")]  # noqa: RUF012
     _read_by: ClassVar[dict] = {
-        "batch_size": lambda sampler: not isinstance(sampler, (GMC, MeanField)),
+        "batch_size": lambda sampler: sampler.batching != "full",
         "n_doc_samples": draws_parameters,
         "n_predictive_draws": draws_parameters,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "document_concentration": _concentration,
         "topic_concentration": _concentration,
@@ -207,19 +196,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "topic_scale": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_doc_samples": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     resultant_lengths_: np.ndarray
@@ -311,46 +288,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         ConvergenceWarning
             If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right.
         """
-        with all_or_nothing(self):
-            return self._fit(*rows_to_fit(self, X))
-
-    def _fit(self, X):
-        sampler = self._resolve_sampler()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key = root_key(self.random_state)
-        batch_size = None if isinstance(sampler, GMC) else self.batch_size
-        setup = self._set_up(sampler, validate_directions(self, X, reset=True), key, batch_size)
-        stride = self._draw_store(setup).stride(schedule.n_draws)
-        plan: Any
-        if is_variational(sampler):
-            plan = EstimatePlan(sampler, setup, self.batch_size, schedule.burn_in, stride)
-        else:
-            plan = DrawPlan(sampler, setup, self.batch_size, self.n_doc_samples, schedule.burn_in, stride)
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model = plan.model(kernel_workers)
-            check_compatible(sampler, plan.target(sampler, model), self._samplers.values())
-            fitted = self._run_chains(
-                plan.sampler,
-                model,
-                key,
-                schedule,
-                X,
-                setup.rows.n_rows,
-                add=add_topics,  # of draws: an estimate is that of the last pass alone
-                record=plan.record,
-                adapt=plan.adapt,
-                estimate=lambda chains: {
-                    **plan.estimate(chains),
-                    "_key": key,
-                    "_setup": setup.without_rows(),
-                    "sampler_": sampler,
-                    "n_batch_iter_": 0,
-                },
-                workers=chain_workers,
-            )
-        self.__dict__.update(fitted)
-        warn_temperature(self.posterior_.get("temperature"), setup.n_coordinates)
-        return self
+        return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
@@ -381,72 +319,18 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
             If X has values that are not finite or no row with a direction, or its width or `n_components` or the
             sampler is not what it was when fitting began.
         """
-        with all_or_nothing(self):
-            return self._partial_fit(X)
+        return self._partial_fit(X)
 
-    def _partial_fit(self, X):
-        begins = not self.__sklearn_is_fitted__()
-        sampler = self._resolve_sampler()
-        if not begins and self.n_components != self._n_features_out:
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        return stream_strategy(self, X, batch)
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        if self.n_components != self._n_features_out:
             raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
-        if not begins and type(self.sampler_) is not type(sampler):
-            was = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
-        if getattr(sampler, "control_variate", None) is not None:
-            raise ValueError(f"control_variate={sampler.control_variate!r} needs all documents: it is not for streams.")
-        key = root_key(self.random_state) if begins else self._key
-        t = 0 if begins else self.n_batch_iter_
-        rows = validate_directions(self, X, reset=begins)
-        check_enough(rows, 1)
-        if begins:
-            stream, setup = None, self._set_up(sampler, rows, key, len(rows.directed), self.total_samples)
-        else:
-            stream, setup = self._stream, self._setup._replace(rows=rows)
-        rate = float(self.learning_offset + t + 1) ** -self.learning_decay
-        advance = self._advance_factors if is_variational(sampler) else self._advance_draws
-        with self._open_workers() as workers:
-            fitted = advance(stream, sampler, setup, key, t, rate, *workers)
-        for name in ("_posterior", "log_density_trace_", "n_iter_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(fitted)
-        self._key, self._setup, self.sampler_, self.n_batch_iter_ = key, setup.without_rows(), sampler, t + 1
-        return self
-
-    def _set_up(self, sampler, rows, key, batch_size: int | None, total_samples: int | None = None) -> Setup:
-        """Where fitting begins; factors move without a metric."""
-        if is_variational(sampler):
-            return without_metric(self, rows, key)[0]
-        return set_up(self, rows, key, batch_size, total_samples)
-
-    def _advance_draws(
-        self, stream: SphericalStream | None, sampler, setup: Setup, key, t: int, rate: float, chain_workers, workers
-    ) -> dict:
-        model = setup.model(workers, self.total_samples)
-        check_compatible(sampler, DrawPlan.target(sampler, model), self._samplers.values())
-        if stream is None:
-            stream = SphericalStream.begin(sampler, model, key, self.n_chains)
-        if t == 0:
-            stream = stream.storing(self._draw_store(setup))
-        settings = StreamSettings(self.n_doc_samples, setup.learned, setup.scaled, rate)
-        stream = stream.after_batch(sampler, model, settings, chain_workers)
-        best = stream.states[stream.best_chain]
-        left = {"_stream": stream, "best_chain_": stream.best_chain, "topic_scale_": best.radii}
-        return {**left, **mean_topics(*stream.topics()), **fitted_priors(model, best.concentrations)}
-
-    def _advance_factors(
-        self, stream: FactorStream | None, sampler, setup: Setup, key, t: int, rate: float, _, workers
-    ) -> dict:
-        model = mean_field_model(setup, workers, None, self.total_samples)
-        check_compatible(sampler, model, self._samplers.values())
-        if stream is None:
-            stream = FactorStream.begin(sampler, model, key)
-        stream, state = stream.after_batch(sampler, model, key, setup.learned, rate)
-        left = {"_stream": stream, "best_chain_": 0}
-        return {**left, **fitted_factors(model.tuned(stream.concentrations), state)}
-
-    def _draw_store(self, setup: Setup) -> DrawStore:
-        """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
-        return DrawStore.within(self.max_draws_bytes, setup.draw_bytes * self.n_chains, self.thin)
+        super()._check_continues(sampler)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

@@ -1,4 +1,4 @@
-"""How the kinds of samplers of a spherical admixture are run: what they see, keep, learn and leave."""
+"""How the spherical admixture is fitted: with samplers of the topics, or with variational factors."""
 
 from __future__ import annotations
 
@@ -6,82 +6,151 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain
 from ...distributions import bessel_ratio
-from ...inference._chains import Chain, best_chain
-from ...samplers import GMC, BaseSampler, MeanField, State, StochasticMeanField
+from ...inference._chains import Chain
+from ...inference._draw_store import DrawStore
+from ...inference._temperature import warn_temperature
+from ...models import HasLogDensity, MeanFieldModel
+from ...samplers import BaseSampler, State, StochasticMeanField
+from ...sparse.directions import validate_directions
 from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
-from .passes import BlockwisePasses, SphericalMinibatchPasses, record_draw
-from .setup import Setup
-from .streams import STREAM_WAIT, SphericalStream
+from .passes import BlockwisePasses, SphericalMinibatchPasses, TopicStatistics, add_topics, record_draw
+from .setup import Setup, check_enough, set_up, without_metric
+from .streams import STREAM_WAIT, SphericalStream, StreamSettings
 from .targets import ConditionalSAM, MinibatchSAM
 from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 
-class DrawPlan:
-    """Samplers that draw the topics: by minibatches, or all documents with a Metropolis test."""
+def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
+    """The strategy of `fit` for this sampler."""
+    rows = validate_directions(admixture, X, reset=True)
+    if is_variational(run.sampler):
+        return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
+    if HasLogDensity in run.sampler.requires:
+        return BlockwiseFit(admixture, run, set_up(admixture, rows, run.key, None))
+    return MinibatchFit(admixture, run, set_up(admixture, rows, run.key, admixture.batch_size))
 
-    def __init__(self, sampler: Any, setup: Setup, batch_size: int | None, n_draws: int, burn_in: int, stride: int):
-        by_blocks = isinstance(sampler, GMC)
+
+def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
+    """The strategy of `partial_fit` for this sampler."""
+    variational = is_variational(batch.sampler)
+    if not variational and batch.sampler.control_variate is not None:
+        what = batch.sampler.control_variate
+        raise ValueError(f"control_variate={what!r} needs all documents: it is not for streams.")
+    rows = validate_directions(admixture, X, reset=batch.is_first)
+    check_enough(rows, 1)
+    if not batch.is_first:
+        setup = admixture._setup._replace(rows=rows)
+    elif variational:
+        setup = without_metric(admixture, rows, batch.key)[0]
+    else:
+        setup = set_up(admixture, rows, batch.key, len(rows.directed), batch.total_samples)
+    return (VariationalBatch if variational else DrawBatch)(admixture, batch, setup)
+
+
+class SphericalFit(FitStrategy):
+    """What all fits have in common."""
+
+    def __init__(self, admixture: Any, run: Run, setup: Setup, passes: BaseSampler | None = None):
+        super().__init__(run.sampler, passes)
+        self.admixture = admixture
+        self.run = run
         self.setup = setup
-        self.stride = stride
-        passes = BlockwisePasses if by_blocks else SphericalMinibatchPasses
-        self.sampler: Any = passes(sampler, batch_size, n_draws, burn_in)
-        self.adapt = adapter(setup.learned, setup.scaled, burn_in, None if by_blocks else batch_size)
+        self.n_rows = setup.rows.n_rows
+        self.stride = draw_store(admixture, setup).stride(run.schedule.n_draws)
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """The best chain's mean directions."""
+        best = best_chain(chains)
+        common = {"best_chain_": best, "n_batch_iter_": 0, "_key": self.run.key, "_setup": self.setup.without_rows()}
+        return {**common, **self._estimate(chains, chains[best])}
+
+    def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn of a kinetic temperature that is not 1."""
+        warn_temperature(fitted["_posterior"].get("temperature"), self.setup.n_coordinates, stacklevel=6)
+
+
+class _DrawFit(SphericalFit):
+    """Samplers that draw the topics."""
+
+    _adapt: Any
 
     def model(self, workers: Workers) -> SphericalModel:
-        """What the passes ask."""
+        """The posterior of the topics."""
         return self.setup.model(workers)
 
-    @staticmethod
-    def target(sampler: BaseSampler, model: SphericalModel) -> Any:
-        """What the sampler itself asks."""
-        if isinstance(sampler, GMC):
-            return ConditionalSAM(model, np.empty((0, 1, model.n_components)))
-        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
+    def add(self, left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
+        """Sum of two passes' topics."""
+        return add_topics(left, right)
+
+    def adapt(self, model: SphericalModel, state: State) -> SphericalModel:
+        """Concentrations and radii that are "auto"."""
+        return self._adapt(model, state)
+
+    def _adapter(self, batch_size: int | None) -> Any:
+        return adapter(self.setup.learned, self.setup.scaled, self.run.schedule.burn_in, batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """A draw."""
+        """Mean proportions, temperature and, in some draws, the topics."""
         return record_draw(chain, self.stride)
 
-    @staticmethod
-    def estimate(chains: list[Chain]) -> dict[str, Any]:
-        """What inference needs, from wherever the chains stand: the best one's mean directions."""
-        best = best_chain(chains)
-        total, n_passes = chains[best].estimate()
-        passes = chains[best].sampler
-        stream = None
-        if isinstance(passes, SphericalMinibatchPasses):
-            stream = SphericalStream.resume(passes.sampler, [(chain.model, chain.state) for chain in chains])
-        model = chains[best].model
-        left = {"best_chain_": best, "_stream": stream, "topic_scale_": model.radii}
-        return {**left, **mean_topics(total.topics, n_passes), **fitted_priors(model, model.concentrations)}
+    def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
+        total, n_passes = best.estimate()
+        model = best.model
+        fitted = {"_stream": self._stream(chains), "topic_scale_": model.radii}
+        return {**fitted, **mean_topics(total.topics, n_passes), **fitted_priors(model, model.concentrations)}
+
+    def _stream(self, chains: list[Chain]) -> SphericalStream | None:
+        return None
 
 
-class EstimatePlan:
-    """Variational samplers, which estimate the topics."""
+class MinibatchFit(_DrawFit):
+    """Samplers whose steps read minibatches of documents."""
 
-    def __init__(self, sampler: Any, setup: Setup, batch_size: int | None, burn_in: int, stride: int):
-        self.sampler = sampler
-        self.setup = setup
-        self.batch_size = batch_size
-        self.burn_in = burn_in
-        self.stride = stride
+    def __init__(self, admixture: Any, run: Run, setup: Setup):
+        batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
+        passes = SphericalMinibatchPasses(run.sampler, batch_size, admixture.n_doc_samples, burn_in)
+        super().__init__(admixture, run, setup, passes)
+        self._adapt = self._adapter(batch_size)
+
+    def target(self, model: SphericalModel) -> MinibatchSAM:
+        """The topics through minibatches."""
+        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
+
+    def _stream(self, chains: list[Chain]) -> SphericalStream:
+        return SphericalStream.resume(self.sampler, [(chain.model, chain.state) for chain in chains])
+
+
+class BlockwiseFit(_DrawFit):
+    """Samplers that need the log density: the topics given the proportions of all documents."""
+
+    def __init__(self, admixture: Any, run: Run, setup: Setup):
+        passes = BlockwisePasses(run.sampler, None, admixture.n_doc_samples, run.schedule.burn_in)
+        super().__init__(admixture, run, setup, passes)
+        self._adapt = self._adapter(None)
+
+    def target(self, model: SphericalModel) -> ConditionalSAM:
+        """The topics given proportions."""
+        return ConditionalSAM(model, np.empty((0, 1, model.n_components)))
+
+
+class VariationalFit(SphericalFit):
+    """Samplers that move independent factors of the posterior."""
 
     def model(self, workers: Workers) -> MeanFieldSAM:
-        """What the sampler asks."""
-        return mean_field_model(self.setup, workers, self.batch_size)
-
-    @staticmethod
-    def target(sampler: BaseSampler, model: MeanFieldSAM) -> MeanFieldSAM:
-        """What the sampler itself asks."""
-        return model
+        """The posterior as its factors see it."""
+        return mean_field_model(self.setup, workers, self.admixture.batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """An estimate on the way."""
+        """The topics' mean proportions and, in some draws, the topics."""
         shapes = chain.state.latents.shapes
         draw = {"topic_weights": np.mean(shapes / shapes.sum(axis=1, keepdims=True), axis=0)}
         if chain.is_whole_draw(self.stride):
@@ -90,19 +159,65 @@ class EstimatePlan:
 
     def adapt(self, model: MeanFieldSAM, state: State) -> MeanFieldSAM:
         """A step of expectation-maximisation in the concentrations, after the first quarter of burn-in."""
-        if not any(self.setup.learned) or state.n_steps < WAIT * self.burn_in:
+        if not any(self.setup.learned) or state.n_steps < WAIT * self.run.schedule.burn_in:
             return model
         alignment = model.alignment(state.position, state.latents)
         return model.tuned(learn_concentrations(model, alignment, self.setup.learned))
 
-    @staticmethod
-    def estimate(chains: list[Chain]) -> dict[str, Any]:
-        """What inference needs, from wherever the chains stand: the best one's mean directions."""
-        best = best_chain(chains)
-        model, state = chains[best].model, chains[best].state
+    def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
+        model, state = best.model, best.state
         alignment = model.alignment(state.position, state.latents)
         stream = FactorStream(state.position, model.concentrations, alignment, 0)
-        return {"best_chain_": best, "_stream": stream, **fitted_factors(model, state)}
+        return {"_stream": stream, **fitted_factors(model, state)}
+
+
+class SphericalBatch(StreamStrategy):
+    """What all minibatches have in common."""
+
+    def __init__(self, admixture: Any, batch: Minibatch, setup: Setup):
+        super().__init__(batch)
+        self.admixture = admixture
+        self.setup = setup
+        self.stream = None if batch.is_first else admixture._stream
+
+
+class DrawBatch(SphericalBatch):
+    """Samplers that draw the topics: one step for each minibatch."""
+
+    target = MinibatchFit.target
+
+    def model(self, workers: Workers) -> SphericalModel:
+        """The posterior of the topics, the minibatch standing for the whole stream."""
+        return self.setup.model(workers, self.batch.total_samples)
+
+    def advance(self, model: SphericalModel, workers: Workers) -> dict[str, Any]:
+        """The chains one step further; the topics are the mean of draws in the second half of the stream."""
+        batch, setup = self.batch, self.setup
+        stream = self.stream or SphericalStream.begin(self.sampler, model, batch.key, batch.n_chains)
+        if batch.n_batches == 0:
+            stream = stream.storing(draw_store(self.admixture, setup))
+        settings = StreamSettings(self.admixture.n_doc_samples, setup.learned, setup.scaled, batch.rate)
+        stream = stream.after_batch(self.sampler, model, settings, workers)
+        best = stream.states[stream.best_chain]
+        fitted = {"_stream": stream, "best_chain_": stream.best_chain, "topic_scale_": best.radii}
+        fitted["_setup"] = setup.without_rows()
+        return {**fitted, **mean_topics(*stream.topics()), **fitted_priors(model, best.concentrations)}
+
+
+class VariationalBatch(SphericalBatch):
+    """Samplers of factors: the topics' factors move towards what each minibatch suggests."""
+
+    def model(self, workers: Workers) -> MeanFieldSAM:
+        """The posterior as its factors see it, the minibatch standing for the whole stream."""
+        return mean_field_model(self.setup, workers, None, self.batch.total_samples)
+
+    def advance(self, model: MeanFieldSAM, workers: Workers) -> dict[str, Any]:
+        """The factors one step further."""
+        batch, setup = self.batch, self.setup
+        stream = self.stream or FactorStream.begin(self.sampler, model, batch.key)
+        stream, state = stream.after_batch(self.sampler, model, batch.key, setup.learned, batch.rate)
+        fitted = {"_stream": stream, "best_chain_": 0, "_setup": setup.without_rows()}
+        return {**fitted, **fitted_factors(model.tuned(stream.concentrations), state)}
 
 
 @holds(
@@ -141,6 +256,16 @@ class FactorStream(NamedTuple):
         return FactorStream(state.position, concentrations, alignment, t), state
 
 
+def is_variational(sampler: BaseSampler) -> bool:
+    """Whether a sampler estimates the topics by factors and does not draw them."""
+    return MeanFieldModel in sampler.requires
+
+
+def draw_store(admixture: Any, setup: Setup) -> DrawStore:
+    """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
+    return DrawStore.within(admixture.max_draws_bytes, setup.draw_bytes * admixture.n_chains, admixture.thin)
+
+
 def mean_field_model(
     setup: Setup, workers: Workers, batch_size: int | None, total_samples: int | None = None
 ) -> MeanFieldSAM:
@@ -154,11 +279,6 @@ def mean_field_model(
         batch_size=batch_size,
         total_samples=total_samples,
     )
-
-
-def is_variational(sampler: BaseSampler) -> bool:
-    """Whether a sampler estimates the topics and does not draw them."""
-    return isinstance(sampler, (MeanField, StochasticMeanField))
 
 
 def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from ...distributions import log_vmf_normalizer
 from ...inference._chains import Chain
 from ...random._keys import Purpose, subkey
-from ...samplers import GMC, SVRG, BaseSampler, BlockwiseGMC, ManifoldSampler, State
+from ...samplers import GMC, BaseSampler, ManifoldSampler, State
 from ...utils._conditions import Array, Real, Whole
 from ...utils._declared import Held, holds
 from .model import DocumentTerms, ProportionChains, SphericalModel
@@ -89,7 +89,7 @@ class _SphericalPasses(BaseSampler):
         self.n_adapting = n_adapting
 
     def _initial(self, model: SphericalModel, key: np.uint64) -> tuple[Any, TopicStatistics]:
-        anchored = isinstance(getattr(self.sampler, "control_variate", None), SVRG)
+        anchored = self.sampler.is_anchored
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
         return chains, TopicStatistics(model.start(key), no_scales(model.n_components), np.nan, 0)
 
@@ -116,7 +116,7 @@ class SphericalMinibatchPasses(_SphericalPasses):
 
     def step(self, model: SphericalModel, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
-        before, n_steps = state.statistics, getattr(self.sampler, "n_steps", 1)
+        before, n_steps = state.statistics, self.sampler.n_steps
         key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
         adapts = before.n_passes < self.n_adapting
         target = MinibatchSAM(model, state.latents, key, self.batch_size, self.n_draws, adapts)
@@ -170,7 +170,7 @@ class BlockwisePasses(_SphericalPasses):
 
         `terms` and `word_topic` are of the topics before it.
         """
-        target = ConditionalSAM(model, draws[:, -1:] if isinstance(self.sampler, BlockwiseGMC) else draws)
+        target = ConditionalSAM(model, draws[:, -1:] if self.sampler.conditions_on_last_draw else draws)
         moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
         return moving.position, target.tally, float(moving.statistics[0])

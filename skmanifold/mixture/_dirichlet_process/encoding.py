@@ -37,9 +37,9 @@ def count_table(estimator, X, rounding_key: np.uint64 | None, *, reset: bool) ->
     if rounding_key is None:
         counts = as_counts(csr)
     else:
-        counts = counts_to_fit(csr, rounding_key, _WEIGH_FRACTIONS, stacklevel=6)
+        counts = counts_to_fit(csr, rounding_key, _WEIGH_FRACTIONS, stacklevel=8)
         if reset and not sp.issparse(X) and _look_like_codes(csr):
-            warnings.warn(_MAY_BE_CODES, stacklevel=6)
+            warnings.warn(_MAY_BE_CODES, stacklevel=8)
     return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
 
 

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import DensityMixin
 
-from ...base import BaseSampledEstimator, all_or_nothing, takes_minibatches
-from ...callbacks._hooks import labels_of_all, rows_to_fit
-from ...inference._schedule import Schedule
-from ...models import IncompatibleError, check_compatible
-from ...random._keys import Purpose, root_key, subkey
-from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, ManifoldSampler, Slice
-from ...samplers._resolve import resolve_sampler
-from ...sparse.counts import Counts
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
+from ...callbacks._hooks import labels_of_all
+from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .category_table import Table
 from .conditions import fitted_mixture
-from .encoding import category_table, count_table, fit_categories, validate_codes
+from .fit_strategies import fit_strategy, stream_strategy
 from .inference import MixtureInference
-from .model import DPModel
-from .point_estimate import estimate_mixture, point_estimate, record_mixture, summarise
-from .setup import build_model, draw_store, initial_labels
-from .stochastic_slice import StochasticSlice
-from .stream import MixtureStream
 
 
 @fitted_mixture
@@ -198,9 +184,10 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         "sgrld": {"step_size": 0.001},
         "sgrhmc": {"step_size": 0.02},
     }
+    _of_some_fits = ("n_categories_",)
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_draws", "_states")
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions({"multinomial", "categorical"})],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, 0, None, closed="neither")],
         "concentration_prior": ["array-like"],
@@ -208,18 +195,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     labels_: np.ndarray
@@ -303,38 +279,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
-        with all_or_nothing(self):
-            return self._fit(*rows_to_fit(self, X))
-
-    def _fit(self, X):
-        sampler, mover = self._resolve_movers()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key = root_key(self.random_state)
-        table = self._fitted_table(X, subkey(key, Purpose.ROUNDING), begins=True)
-        init = initial_labels(self.init, table.n_rows)
-        common = {**self._inference(key, table, X), "sampler_": sampler}
-        stride = max(1, -(-schedule.n_draws // max(1, draw_store(self, table).max_draws)))
-        with self._open_workers() as (chain_workers, kernel_workers):
-            model = build_model(self, table, init, kernel_workers)
-            if mover is sampler:  # others are asked what they need of sticks and components when they begin
-                check_compatible(sampler, model, self._samplers.values())
-            fitted = self._run_chains(
-                mover,
-                model,
-                key,
-                schedule,
-                X,
-                table.n_rows,
-                add=lambda left, right: right,
-                record=lambda chain: record_mixture(chain, stride),
-                adapt=lambda model, state: model,
-                estimate=lambda chains: {**estimate_mixture(chains), **common},
-                workers=chain_workers,
-            )
-            fitted.update(point_estimate(fitted, model, kernel_workers))
-        self.__dict__.pop("n_categories_", None)
-        self.__dict__.update(fitted)
-        return self
+        return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
@@ -360,45 +305,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         ValueError
             As `fit`; or if its width or the sampler is not what it was when fitting began.
         """
-        with all_or_nothing(self):
-            return self._partial_fit(X)
-
-    def _partial_fit(self, X):
-        begins = not self.__sklearn_is_fitted__()
-        sampler, mover = self._resolve_movers()
-        if not begins and type(sampler) is not type(self.sampler_):
-            was = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
-        if not begins and self.emission != self._emission:
-            raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
-        key = root_key(self.random_state) if begins else self._key
-        t = 0 if begins else self.n_batch_iter_
-        table = self._fitted_table(X, subkey(key, Purpose.ROUNDING, t + 1), begins=begins)
-        scale = self.total_samples / table.n_rows
-        rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        with self._open_workers() as (chain_workers, kernel_workers):
-            init = initial_labels(self.init, table.n_rows) if begins else 1
-            model = build_model(self, table, init, kernel_workers)
-            if not isinstance(mover, StochasticSlice):
-                check_compatible(mover, model, self._samplers.values())
-                raise IncompatibleError(f"{type(mover).__name__} needs all rows at once: partial_fit has minibatches.")
-            if begins:
-                store = draw_store(self, table)
-                stream = MixtureStream.begin(mover, model, key, self.n_chains, scale, store, chain_workers)
-            else:
-                stream = self._stream or self._leave_rows(mover, model)
-                stream = stream.advanced(mover, model, rate, scale, chain_workers)
-        for name in ("labels_", "log_density_trace_", "n_iter_", "_posterior", "_draws", "_states"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(self._inference(key, table, X) if begins else {"_category_prior": model.category_prior})
-        summary = stream.summary()
-        self.__dict__.update(_stream=stream, sampler_=sampler, n_batch_iter_=t + 1, **summarise(summary))
-        return self
-
-    def _leave_rows(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
-        """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
-        states = [mover.leave_rows(model, state, self.total_samples / len(self.labels_)) for state in self._states]
-        return MixtureStream(states, draw_store(self, model.table))
+        return self._partial_fit(X)
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the point partition.
@@ -417,44 +324,16 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         """
         return labels_of_all(self.fit(X), X)
 
-    def _resolve_movers(self) -> tuple[BaseSampler, BaseSampler]:
-        """The sampler, and what drives it through passes."""
-        sampler = self._resolve_sampler()
-        if not isinstance(sampler, ManifoldSampler):
-            if self.weights_sampler is not None:
-                raise ValueError(
-                    f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not "
-                    f"{self.weights_sampler!r}."
-                )
-            return sampler, sampler
-        weights = self.weights_sampler
-        if weights is None:
-            weights = self.sampler if isinstance(self.sampler, str) else sampler
-        known = {**self._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
-        if isinstance(sampler, (SGRLD, SGRHMC)) and self.category_prior < 0.5:
-            warnings.warn(
-                f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
-                "categories become too probable; 'slice' and 'scir' have no such limit.",
-                stacklevel=5,
-            )
-        return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._error_context}"))
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
 
-    def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
-        """The rows to learn from; the first ones say which categories there are."""
-        if self.emission == "multinomial":
-            return count_table(self, X, rounding_key, reset=begins)
-        codes = validate_codes(self, X, reset=begins)
-        start = fit_categories(self, codes, self.min_categories) if begins else self._column_start
-        return category_table(self, codes, start, handle_unknown=self.handle_unknown)
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        return stream_strategy(self, X, batch)
 
-    def _inference(self, key: np.uint64, table: Table, X) -> dict[str, Any]:
-        """What inference needs of the data."""
-        fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
-        fitted["_column_start"] = table.column_start
-        if self.emission == "multinomial":
-            tokens = Counts(*table[:3], table.n_categories).token_start()
-            return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
-        return {**fitted, "n_categories_": np.diff(table.column_start)}
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        super()._check_continues(sampler)
+        if self.emission != self._emission:
+            raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")

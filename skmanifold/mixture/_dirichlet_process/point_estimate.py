@@ -1,4 +1,4 @@
-"""From the chains of a mixture to its fitted attributes: draws, the partition nearest to all, sizes."""
+"""The partition nearest to all draws of a mixture, and the attributes that go with it."""
 
 from __future__ import annotations
 
@@ -6,46 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...inference._chains import Chain, best_chain
-from ...metrics._partitions import compact_labels, point_partition
-from ...samplers import State
+from ...metrics._partitions import point_partition
 from ...utils._threads import Workers
-from .cluster_counts import MixtureCounts
 from .model import DPModel
 from .posterior_draws import CountedDraw, counted
-from .stochastic_slice import StochasticSlice
 
 _MAX_PARTITIONS = 200  # draws of the labels that the point partition is near to
-
-
-def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
-    """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
-    state = chain.state
-    counts: MixtureCounts = state.statistics
-    record: dict[str, Any] = {
-        "n_components": np.array(len(counts.occupied)),
-        "concentration": np.array(_concentration_of(state)),
-    }
-    if chain.is_whole_draw(stride):
-        draw = chain.sampler.parameters(chain.model, state)
-        record.update(draw.arrays(), labels=state.latents.copy())
-        # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
-        record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
-    return record
-
-
-def _concentration_of(state: State) -> float:
-    return getattr(state.position, "concentration", state.position)
-
-
-def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
-    """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
-    records: list[dict[str, Any]] = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
-    best = chains[best_chain(chains)]
-    draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
-    states = [chain.state for chain in chains] if isinstance(best.sampler, StochasticSlice) else None
-    fitted = {"_draws": draws, "_states": states, "_stream": None, "n_batch_iter_": 0}
-    return {**fitted, **_partition(best.model, compact_labels(best.state.latents), _concentration_of(best.state))}
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
@@ -63,13 +29,15 @@ def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> 
     most = int(np.median(posterior["n_components"]))
     nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
     given = model.concentration
-    return _partition(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+    return partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
 
 
-def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
-    return {"labels_": labels, **summarise(counted(model.count(labels.astype(np.int32)), concentration))}
+def partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    """A partition of the rows as fitted attributes."""
+    return {"labels_": labels, **summary_attributes(counted(model.count(labels.astype(np.int32)), concentration))}
 
 
-def summarise(summary: CountedDraw) -> dict[str, Any]:
+def summary_attributes(summary: CountedDraw) -> dict[str, Any]:
+    """The sizes of the components as fitted attributes."""
     concentration = float(summary.concentration)
     return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
-from ...callbacks._hooks import labels_of_all, rows_to_fit
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    takes_minibatches,
+)
+from ...callbacks._hooks import labels_of_all
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._base import Family
 from ...emissions._estimator import WithEmission
-from ...inference._chains import Chain, best_chain
-from ...inference._distributed_fits.open_shards import checkpoints_of
-from ...inference._distributed_fits.session import active_session
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...inference._statistics_stream import advance_statistics
-from ...models import check_compatible
 from ...numerics.block_sums import BlockSums
-from ...random._keys import root_key
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
-from .inference import FamilyInference, shares_and_log_density
-from .initial_labels import checked_labels, start_labels
-from .model import FamilyModel, Position, add_statistics
-from .shards import shard_mixture
+from .fit_strategies import RowsFit, RowsStream
+from .inference import FamilyInference
 
 
 @fitted_mixture
@@ -175,26 +167,16 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
     _emissions = EMISSIONS
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
+    _single_threaded = "all"
+    _of_some_fits = ("converged_", "covariances_")
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "converged_", "covariances_")
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["bind", "read"])],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     labels_: np.ndarray
@@ -278,55 +260,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         ConvergenceWarning
             If "em", with a tolerance that is not 0, has not converged after `max_iter` passes.
         """
-        with all_or_nothing(self), threadpool_limits(1):  # other numbers of threads round otherwise
-            return self._fit(*rows_to_fit(self, X))
-
-    def _fit(self, X):
-        sampler, emission = self._resolve_sampler(), self._resolve_emission()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key = root_key(self.random_state)
-        rows = emission.read(self, X, reset=True)
-        family = self._bind(emission, rows)
-        # A draw is its parameters and what posterior_ shows of them, about twice the statistics.
-        store = DrawStore.within(self.max_draws_bytes, 24 * family.n_cells() * self.n_chains)
-        stride = store.stride(schedule.n_draws)
-        common = {"_key": key, "_family": family, "emission_": emission, "sampler_": sampler, "n_batch_iter_": 0}
-        with self._open_workers() as (chain_workers, kernel_workers):
-            here = self._model(rows, family, kernel_workers)
-            check_compatible(sampler, here, self._samplers.values())
-            model: Any = here
-            checkpoints = None
-            if active_session():
-                model = shard_mixture(here)
-                checkpoints = checkpoints_of(self, key, model)
-            fitted = self._run_chains(
-                sampler,
-                model,
-                key,
-                schedule,
-                X,
-                rows.n_rows,
-                add=add_statistics,
-                record=partial(_record, stride=stride),
-                adapt=lambda model, state: model,
-                estimate=lambda chains: {**self._estimate(chains, here), **common},
-                workers=chain_workers,
-                checkpoints=checkpoints,
-            )
-            shares, _ = shares_and_log_density(family, rows, fitted["_position"], kernel_workers)
-        self._forget()
-        self.__dict__.update(fitted, labels_=shares.argmax(axis=1))
-        if checkpoints:
-            checkpoints.remove()
-        ended = self.n_iter_ == self.max_iter and isinstance(sampler, EM) and sampler.tol > 0.0
-        if ended and not self.converged_:
-            warnings.warn(
-                f"EM stopped after max_iter={self.max_iter} passes, before it converged: raise max_iter, or tol of "
-                "skmanifold.samplers.EM.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+        return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
@@ -358,32 +292,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             As `fit`; or if its width, `n_components`, the emission or the sampler is not what it was when fitting
             began.
         """
-        with all_or_nothing(self), threadpool_limits(1):
-            return self._partial_fit(X)
-
-    def _partial_fit(self, X):
-        begins = not self.__sklearn_is_fitted__()
-        sampler, emission = self._resolve_sampler(), self._resolve_emission()
-        if not begins:
-            self._check_goes_on(sampler, emission)
-        key = root_key(self.random_state) if begins else self._key
-        t = 0 if begins else self.n_batch_iter_
-        rows = emission.read(self, X, reset=begins)
-        family = self._bind(emission, rows) if begins else self._family
-        before = None
-        if not begins:
-            past = self.total_samples / self._n_summed_rows
-            before = self._sums.map(lambda array: array * past)
-        rate = min(1.0, float(self.learning_offset + t + 1) ** -self.learning_decay)
-        with Workers(self.n_jobs) as workers:
-            model = self._model(rows, family, workers, begins)
-            check_compatible(sampler, model, self._samplers.values())
-            state = advance_statistics(sampler, model, before, key, t, rate, self.total_samples)
-        self._forget()
-        self.__dict__.update(_attributes(family, state.position), _sums=state.statistics, _draws=[], best_chain_=0)
-        self._n_summed_rows, self._key, self._family = float(self.total_samples), key, family
-        self.emission_, self.sampler_, self.n_batch_iter_ = emission, sampler, t + 1
-        return self
+        return self._partial_fit(X)
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the likeliest component of each row.
@@ -402,72 +311,21 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         """
         return labels_of_all(self.fit(X), X)
 
-    def _bind(self, emission, rows) -> Family:
-        if rows.n_rows < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
-            )
-        return emission.bind(rows, self.n_components)
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return RowsFit(self, X, self._resolve_emission(), run)
 
-    def _model(self, rows, family: Family, workers: Workers, begins: bool = True) -> FamilyModel:
-        prior = 1.0 / self.n_components if self.weight_prior is None else float(self.weight_prior)
-        start: np.ndarray | partial
-        n_init = self.n_init if self.n_components > 1 else 1
-        init: Any = self.init
-        if isinstance(init, str) or not begins:
-            start = partial(start_labels, family, rows, init)
-        else:
-            start = checked_labels(init, rows.n_rows, self.n_components)
-        return FamilyModel(rows, 0, prior, family, start, workers, n_init)
-
-    def _check_goes_on(self, sampler, emission) -> None:
-        if type(sampler) is not type(self.sampler_):
-            was = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
-        if type(emission) is not type(self.emission_):
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        emission = self._resolve_emission()
+        if not batch.is_first and type(emission) is not type(self.emission_):
             was = type(self.emission_).__name__
             raise ValueError(f"emission {type(emission).__name__} cannot follow {was}: call fit.")
-        if self.n_components != self._family.n_components:
-            K = self._family.n_components
+        return RowsStream(self, X, emission, batch)
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        super()._check_continues(sampler)
+        K = self._family.n_components
+        if self.n_components != K:
             raise ValueError(f"n_components={self.n_components} cannot follow {K} components: call fit.")
-
-    def _estimate(self, chains: list[Chain], model: FamilyModel) -> dict[str, Any]:
-        """What inference needs, from wherever the chains stand."""
-        sampler = chains[0].sampler
-        best = best_chain(chains)
-        if isinstance(sampler, EM):
-            best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
-        total, n_passes = chains[best].estimate()
-        sums = total.map(lambda array: array / n_passes)
-        position = model.mode(sums)
-        for _ in range(self.n_polish):
-            sums, _ = model.expect_latents(position)
-            position = model.mode(sums)
-        fitted = {**_attributes(model.family, position), "best_chain_": best, "_sums": BlockSums.whole(sums.total())}
-        if isinstance(sampler, EM):
-            fitted["converged_"] = sampler.has_converged(chains[best].state)
-        kept = [draw["_position"] for draw in chains[best].draws if "_position" in draw]
-        draws = kept if sampler.draws_parameters else []
-        return {**fitted, "_draws": draws, "_n_summed_rows": float(model.n_rows)}
-
-    def _forget(self) -> None:
-        """Attributes that not every fit sets."""
-        for name in ("_posterior", "log_density_trace_", "n_iter_", "labels_", "converged_", "covariances_"):
-            self.__dict__.pop(name, None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_position")
-
-
-def _attributes(family: Family, position: Position) -> dict[str, Any]:
-    return {"_position": position, "weights_": position.weights, **family.attributes(position.parameters)}
-
-
-def _record(chain: Chain, stride: int) -> dict[str, Any]:
-    """A draw: the weights and, every `stride`-th time counted from the last, the components."""
-    position = chain.sampler.parameters(chain.model, chain.state)
-    draw = {"weights": position.weights}
-    if chain.is_whole_draw(stride):
-        draw["components"] = chain.model.family.attributes(position.parameters)["components_"]
-        draw["_position"] = position
-    return draw

@@ -7,24 +7,14 @@ from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
-from threadpoolctl import threadpool_limits
 
-from ...base import BaseSampledEstimator, all_or_nothing
-from ...callbacks._hooks import rows_to_fit
-from ...inference._draw_store import DrawStore
-from ...inference._schedule import Schedule
-from ...models import check_compatible
-from ...random._keys import Purpose, root_key, subkey
+from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from ...utils._validation import validate_data
 from .conditions import fitted_mixture
-from .inference import SubspaceInference, average_log_terms, evenly_spaced, for_kernels
-from .initial_partitions import start_partitions
-from .model import SubspaceModel
-from .posterior_draws import estimate_subspaces, record_subspaces
-from .priors import set_priors
+from .fit_strategy import SubspacesFit
+from .inference import SubspaceInference
 
 
 @fitted_mixture
@@ -164,11 +154,11 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
     _positive = Interval(Real, 0, None, closed="neither")
+    _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
-        "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "noise": [StrOptions({"shared", "per_cluster"})],
         "dimension_prior": [None, Interval(Real, None, None, closed="neither"), "array-like"],
         "ratio_prior": [_positive],
@@ -176,16 +166,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "centre_prior_variance": [None, _positive],
         "weight_prior": [_positive],
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_predictive_draws": [Interval(Integral, 1, None, closed="left")],
-        "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
     }
 
     dimensions_: np.ndarray
@@ -263,51 +244,10 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         IncompatibleError
             If the sampler asks what this model cannot answer.
         """
-        with all_or_nothing(self), threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
-            return self._fit(*rows_to_fit(self, X))
+        return self._fit(X)
 
-    def _fit(self, X):
-        sampler = self._resolve_sampler()
-        schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-        key = root_key(self.random_state)
-        rows = for_kernels(validate_data(self, X, dtype=np.float64))
-        if len(rows) < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} subspaces need as many rows, but X has n_samples={len(rows)}."
-            )
-        priors = set_priors(self, rows)
-        with self._open_workers() as (chain_workers, kernel_workers):
-            centred, of_run = rows - priors.location, (kernel_workers, schedule.burn_in)
-            # Starts are work: a sampler that does not fit is refused before.
-            check_compatible(sampler, SubspaceModel(centred, priors, [], *of_run), self._samplers.values())
-            starts = start_partitions(centred, priors, self.init, self.n_init, subkey(key, Purpose.START))
-            model = SubspaceModel(centred, priors, starts, *of_run)
-            _, subspaces = model.beginnings[0]
-            draw_bytes = self.n_chains * subspaces.compact().nbytes  # draws are about as large
-            # The last is kept even if it does not fit: there is nothing else to tell of.
-            stride = DrawStore.within(self.max_draws_bytes, draw_bytes).stride(schedule.n_draws) or schedule.n_draws
-
-            def estimate(chains):
-                found = estimate_subspaces(chains)
-                draws = evenly_spaced(found["_draws"], self.n_predictive_draws)
-                labels = average_log_terms(rows, draws, kernel_workers).argmax(axis=1)
-                return {**found, "labels_": labels, "sampler_": sampler}
-
-            fitted = self._run_chains(
-                sampler,
-                model,
-                key,
-                schedule,
-                X,
-                len(rows),
-                add=lambda left, right: right,
-                record=lambda chain: record_subspaces(chain, stride),
-                adapt=lambda model, state: model,
-                estimate=estimate,
-                workers=chain_workers,
-            )
-        self.__dict__.update(fitted)
-        return self
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return SubspacesFit(self, X, run)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_draws")

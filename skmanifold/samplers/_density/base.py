@@ -40,6 +40,10 @@ class ManifoldSampler(BaseSampler):
 
     requires_manifold: ClassVar[tuple[type, ...]] = ()
     batching = "either"
+    draws_parameters = True
+    control_variate: Any = None  # what makes gradient estimates less noisy; a constructor parameter of some
+    n_steps: int = 1  # gradients of a step; a constructor parameter of some
+    is_biased_near_zero: ClassVar[bool] = False  # for positive coordinates whose density is unbounded at zero
     _draws_isolated_points: ClassVar[bool] = False  # which moves along a manifold never reach
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
@@ -69,6 +73,11 @@ class ManifoldSampler(BaseSampler):
             points = [manifold.random_point(np.random.default_rng(seed)) for seed in seeds]
             return self._begin(model, keys, np.ascontiguousarray(points))
         return self._begin(model, keys, checked_position(manifold, len(keys), position))
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether gradient estimates refer to a gradient of all data, computed now and then."""
+        return False
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
         """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""

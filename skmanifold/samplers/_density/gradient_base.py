@@ -98,6 +98,11 @@ class GradientSampler(ManifoldSampler):
                 name: rule for name, rule in cls._parameter_constraints.items() if name in own
             }
 
+    @property
+    def is_anchored(self) -> bool:
+        """Whether gradient estimates refer to a gradient of all data, computed now and then."""
+        return isinstance(self.control_variate, SVRG)
+
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         momentum = self._start_momentum(model, position, keys) if self._has_momentum else None
         thermostat = np.full(len(keys), float(self.friction)) if self._has_thermostat else None
@@ -107,7 +112,7 @@ class GradientSampler(ManifoldSampler):
     def step(self, model: HasGradient, state: State) -> State:
         """`n_steps` steps of the integrator."""
         step_size = step_size_at(self.step_size, state.n_steps)
-        n = getattr(self, "n_steps", 1)
+        n = self.n_steps
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
             fold_keys(state.key, t, state.memory.keys)
             state = self._move(model, state, step_size, t)

@@ -111,6 +111,7 @@ class SGRLD(GradientSampler):
 
     short_name = "sgrld"
     requires_manifold = (DiffusionMetric,)
+    is_biased_near_zero = True
     _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **METRIC_CONSTRAINTS}
 
     def __init__(

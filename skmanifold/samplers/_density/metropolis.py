@@ -54,6 +54,7 @@ class GMC(GradientSampler):
     requires: ClassVar[tuple[type, ...]] = (HasGradient, HasLogDensity)
     requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
     batching = "full"
+    conditions_on_last_draw: ClassVar[bool] = False  # of latents; else the density is the mean over their draws
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         "jitter": [Interval(Real, 0, 1, closed="left")],
@@ -141,6 +142,7 @@ class BlockwiseGMC(GMC):
     """
 
     short_name = "gmc_gibbs"
+    conditions_on_last_draw = True
 
 
 class HMC(GMC):

@@ -66,6 +66,7 @@ class SGRHMC(GradientSampler):
 
     short_name = "sgrhmc"
     requires_manifold = (DiffusionMetric,)
+    is_biased_near_zero = True
     _has_momentum = True
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,

@@ -51,6 +51,11 @@ class EM(BaseSampler):
     def __init__(self, tol: float = 1e-6) -> None:
         self.tol = tol
 
+    @property
+    def can_converge(self) -> bool:
+        """Whether there is a tolerance."""
+        return self.tol > 0.0
+
     def init(self, model: ExpectationModel, key: np.uint64) -> State:
         """The parameters that fit the latents to begin with."""
         _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))

@@ -174,7 +174,9 @@ def test_seeds_decide():
     ids=str,
 )
 def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, message, monkeypatch):
-    monkeypatch.setattr("skmanifold.mixture._subspace.estimator.start_partitions", lambda *args: pytest.fail("began"))
+    monkeypatch.setattr(
+        "skmanifold.mixture._subspace.fit_strategy.start_partitions", lambda *args: pytest.fail("began")
+    )
     X, y = planted().data[:30], np.array(["often"] * 18 + ["rare"] * 2 + ["rather"] * 10)
     classifier = SubspaceClassifier(**params)
     with pytest.raises(ValueError, match=message) as refusal:

@@ -1,0 +1,104 @@
+"""How `ExponentialFamilyAdmixture` is fitted: to all rows, or to a stream of minibatches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
+from ...emissions import BaseEmission
+from ...inference._chains import Chain
+from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._draw_store import DrawStore
+from ...random._keys import Purpose, subkey
+from ...utils._threads import Workers
+from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
+from .shards import shard_admixture
+
+
+class ComponentsFit(FitStrategy):
+    """All rows, in this process or in shards."""
+
+    def __init__(self, admixture: Any, X: Any, emission: BaseEmission, run: Run):
+        super().__init__(run.sampler)
+        self.admixture = admixture
+        self.key = run.key
+        self.prior = admixture._row_prior()
+        self.counts = admixture._read(emission, X, subkey(run.key, Purpose.ROUNDING), reset=True)
+        self.n_rows = self.counts.n_rows
+        self.settled = admixture._begin(emission, self.counts)
+        self.tokens = self.settled["_tokens"]
+        draw_bytes = self.tokens.draw_bytes() * admixture.n_chains
+        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
+        self.stride = store.stride(run.schedule.n_draws)
+
+    def model(self, workers: Workers) -> Any:
+        """The model of all rows."""
+        return self.tokens.model(self.counts, self.prior, workers)
+
+    def target(self, model: Any) -> Any:
+        """The model; in a session, what is left of its abilities where its rows are elsewhere."""
+        return ShardedModel(model, None) if active_session() else model
+
+    def prepare(self, model: Any, workers: Workers) -> Any:
+        """The model; in a session, with its rows sent to their shards."""
+        if not active_session():
+            return model
+        return shard_admixture(self.tokens, self.counts, self.prior, workers, type(self.admixture).__name__)
+
+    def amount(self, model: Any) -> tuple[int, str]:
+        """The number of tokens."""
+        return model.n_tokens, "tokens"
+
+    def add(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
+        """Sum of two passes' counts."""
+        return add_counts(left, right)
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """The components' shares of the tokens and, in some draws, the components."""
+        totals = chain.state.statistics.totals
+        draw = {"topic_weights": totals / totals.sum()}
+        if chain.is_whole_draw(self.stride):
+            draw.update(self.tokens.draw(chain.sampler.parameters(chain.model, chain.state)))
+        return draw
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """The best chain's mean counts, and the parameters they give."""
+        best = best_chain(chains)
+        model, counts = chains[best].model, mean_counts(*chains[best].estimate())
+        return {
+            **self.settled,
+            "best_chain_": best,
+            "n_batch_iter_": 0,
+            "doc_topic_prior_": model.doc_topic_prior,
+            "_key": self.key,
+            "_n_counted_rows": model.n_rows,
+            "_topic_counts": counts,
+            "_estimate": model.mode(counts),
+        }
+
+
+class ComponentsStream(StatisticsStream):
+    """One minibatch: the counts move towards its."""
+
+    def __init__(self, admixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
+        super().__init__(batch)
+        if not batch.is_first:
+            emission = admixture.emission_
+            self.before = scale_counts(admixture._topic_counts, batch.total_samples / admixture._n_counted_rows)
+        self.prior = admixture._row_prior()
+        key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+        self.counts = admixture._read(emission, X, key, reset=batch.is_first)
+        self.settled = {"_tokens": admixture._tokens} if not batch.is_first else admixture._begin(emission, self.counts)
+
+    def model(self, workers: Workers) -> Any:
+        """The model of the minibatch."""
+        return self.settled["_tokens"].model(self.counts, self.prior, workers)
+
+    def advance(self, model: Any, workers: Workers) -> dict[str, Any]:
+        """The counts, and the parameters they give."""
+        state = self.step(model)
+        counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
+        return {**self.settled, **counted, "_estimate": state.position, "doc_topic_prior_": self.prior}

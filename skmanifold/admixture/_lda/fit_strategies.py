@@ -1,0 +1,279 @@
+"""How `StochasticLDA` is fitted: with samplers of the tokens' topics, or of the topics by minibatches of documents."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...base import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy, best_chain, samples_density
+from ...inference._chains import Chain
+from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._distributed_fits.sources import corpora_of
+from ...inference._draw_store import DrawStore
+from ...models import IncompatibleError, LatentModel, seen_by
+from ...random._keys import Purpose, subkey
+from ...samplers import State
+from ...sparse.counts import Counts, no_rows
+from ...topics.topic_word import as_topic_word
+from ...utils._threads import Workers
+from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
+from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
+from .empirical_bayes import adapter
+from .minibatch_passes import MinibatchPasses, TopicSums, add_topics, record_topics
+from .minibatch_target import MinibatchLDA
+from .model import LDAModel
+from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
+from .stream import TopicStream
+
+
+def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
+    """The strategy of `fit` for these documents and this sampler."""
+    check_learned(lda, run)
+    counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
+    if counts is None or active_session():
+        return ShardedCountsFit(lda, run, X, counts)
+    return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, counts)
+
+
+def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
+    """The strategy of `partial_fit` for these documents and this sampler."""
+    if batch.is_first and any(is_learned(lda)):
+        raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
+    counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
+    return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, counts)
+
+
+class TopicFit(FitStrategy):
+    """What all fits of topics have in common."""
+
+    def __init__(self, lda: Any, run: Run):
+        super().__init__(run.sampler)
+        self.lda = lda
+        self.run = run
+        self.stride = 0  # between draws whose topics are kept
+
+    def prepare(self, model: Any, workers: Workers) -> Any:
+        """The same model, and how often its topics are kept."""
+        self.n_rows = model.n_rows
+        self.stride = draw_store(self.lda, self.lda.n_features_in_).stride(self.run.schedule.n_draws)
+        return model
+
+    def amount(self, model: Any) -> tuple[int, str]:
+        """The number of tokens."""
+        return model.n_tokens, "tokens"
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """The topics' shares of the tokens and, in some draws, the topics."""
+        return record_topics(chain, self.stride)
+
+    def _common(self, model: Any, best: int) -> dict[str, Any]:
+        common = {"best_chain_": best, "n_batch_iter_": 0, "_n_counted_rows": model.n_rows, "_key": self.run.key}
+        return {**common, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
+
+
+class CountsFit(TopicFit):
+    """Samplers of the tokens' topics, all documents in memory."""
+
+    def __init__(self, lda: Any, run: Run, counts: Counts):
+        super().__init__(lda, run)
+        self.counts = counts
+        self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
+
+    def model(self, workers: Workers) -> LDAModel:
+        """The model of all documents."""
+        return LDAModel(self.counts, *priors_of(self.lda, self.counts.n_features), workers)
+
+    def add(self, left: Any, right: Any) -> Any:
+        """Sum of two passes' counts."""
+        return add_counts(left, right)
+
+    def adapt(self, model: LDAModel, state: State) -> LDAModel:
+        """Empirical Bayes for the priors that are "auto"."""
+        return self._adapt(model, state)
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """The best chain's mean counts, and the topics they give."""
+        best = best_chain(chains)
+        model, counts = chains[best].model, mean_counts(*chains[best].estimate())
+        return {
+            **self._common(model, best),
+            "_topic_counts": counts,
+            "_estimate": model.mode(counts),
+            "_stream": None,
+        }
+
+
+class ShardedCountsFit(CountsFit):
+    """The same with documents on disk, in Dask collections, or on the workers of a cluster."""
+
+    def __init__(self, lda: Any, run: Run, X: Any, counts: Counts | None):
+        TopicFit.__init__(self, lda, run)
+        if any(is_learned(lda)):
+            raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
+        self.X = X
+        self.in_memory = counts
+
+    def model(self, workers: Workers) -> LDAModel:
+        """The model without documents."""
+        alpha = doc_topic_prior_of(self.lda)
+        return LDAModel(no_rows(0), alpha, TopicPrior(1.0, self.lda.n_components, 0), workers)
+
+    def target(self, model: LDAModel) -> ShardedModel:
+        """What is left of the model's abilities where its documents are elsewhere."""
+        return ShardedModel(model, None)
+
+    def check(self, model: LDAModel, known: Any) -> None:
+        """As for all; a corpus on disk is for samplers that draw all latents given the parameters."""
+        super().check(model, known)
+        if corpora_of(self.X) and LatentModel not in self.sampler.requires:
+            raise IncompatibleError(
+                f"{type(self.sampler).__name__} needs documents in memory or in Dask: a Corpus on disk streams for "
+                "'esca' only."
+            )
+
+    def prepare(self, model: LDAModel, workers: Workers) -> ShardedModel:
+        """The documents sent to their shards."""
+        lda = self.lda
+        builder = TokenShards(model.doc_topic_prior, subkey(self.run.key, Purpose.ROUNDING), type(lda).__name__)
+
+        def head(n_features: int) -> LDAModel:
+            return LDAModel(no_rows(n_features), *priors_of(lda, n_features), workers)
+
+        sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
+        if self.in_memory is None:
+            lda.__dict__.pop("feature_names_in_", None)
+            lda.n_features_in_ = sharded.shards.n_features
+        return super().prepare(sharded, workers)
+
+    def adapt(self, model: Any, state: State) -> Any:
+        """No change."""
+        return model
+
+
+class GradientFit(TopicFit):
+    """Samplers of the topics that follow gradients or counts of minibatches of documents."""
+
+    def __init__(self, lda: Any, run: Run, counts: Counts):
+        super().__init__(lda, run)
+        self.counts = counts
+        self.passes = MinibatchPasses(run.sampler)
+
+    def model(self, workers: Workers) -> MinibatchLDA:
+        """The posterior of the topics through minibatches of the documents."""
+        total = self.counts.n_rows
+        model = minibatch_model(self.lda, self.counts, workers, total, self.lda.batch_size, fitted=False)
+        warn_of_boundary(self.sampler, model.topic_prior)
+        return model
+
+    def target(self, model: MinibatchLDA) -> Any:
+        """The model in the sampler's coordinates."""
+        return seen_by(self.sampler, model)
+
+    def add(self, left: TopicSums, right: TopicSums) -> TopicSums:
+        """Sum of two passes' topics."""
+        return add_topics(left, right)
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """The best chain's mean topics."""
+        best = best_chain(chains)
+        total, _ = chains[best].estimate()
+        stream = TopicStream(type(self.sampler), [chain.state for chain in chains])
+        topics = as_topic_word(total.components)
+        common = self._common(chains[best].model, best)
+        return {**common, "_topic_counts": None, "_estimate": topics, "_stream": stream}
+
+
+class CountsStream(StatisticsStream):
+    """Samplers of the tokens' topics: the counts move towards those of each minibatch."""
+
+    n_chains = 1
+
+    def __init__(self, lda: Any, batch: Minibatch, counts: Counts):
+        super().__init__(batch)
+        self.counts = counts
+        self.priors = priors_of(lda, counts.n_features, fitted=not batch.is_first)
+        if not batch.is_first:
+            self.before = scale_counts(lda._topic_counts, batch.total_samples / lda._n_counted_rows)
+
+    def model(self, workers: Workers) -> LDAModel:
+        """The model of the minibatch."""
+        return LDAModel(self.counts, *self.priors, workers)
+
+    def advance(self, model: LDAModel, workers: Workers) -> dict[str, Any]:
+        """The counts, and the topics they give."""
+        state = self.step(model)
+        counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
+        return {**counted, "_estimate": state.position, "_stream": None, **prior_attributes(*self.priors)}
+
+
+class GradientStream(StreamStrategy):
+    """Samplers of the topics: one step for each minibatch."""
+
+    def __init__(self, lda: Any, batch: Minibatch, counts: Counts):
+        super().__init__(batch)
+        if batch.sampler.control_variate is not None:
+            what = batch.sampler.control_variate
+            raise ValueError(f"control_variate={what!r} needs all documents: it is not for streams.")
+        self.lda = lda
+        self.counts = counts
+        self.stream = None if batch.is_first else lda._stream
+        if self.stream and any(state.latents is not None for state in self.stream.states):
+            raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
+
+    def model(self, workers: Workers) -> MinibatchLDA:
+        """The minibatch, which stands for the whole stream."""
+        is_first = self.batch.is_first
+        model = minibatch_model(self.lda, self.counts, workers, self.batch.total_samples, None, fitted=not is_first)
+        if self.stream is None:
+            warn_of_boundary(self.sampler, model.topic_prior)
+        return model
+
+    def target(self, model: MinibatchLDA) -> Any:
+        """The model in the sampler's coordinates."""
+        return seen_by(self.sampler, model)
+
+    def advance(self, model: MinibatchLDA, workers: Workers) -> dict[str, Any]:
+        """The chains one step further; the topics are the mean of draws in the second half of the stream."""
+        stream = self.stream or TopicStream.begin(self.sampler, model, self.batch.key, self.n_chains)
+        if self.batch.n_batches == 0:
+            stream = stream.storing(draw_store(self.lda, self.counts.n_features))
+        stream = stream.after_batch(self.sampler, model, workers)
+        left = {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
+        return {**left, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
+
+
+def draw_store(lda: Any, n_features: int) -> DrawStore:
+    """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
+    return DrawStore.within(lda.max_draws_bytes, 4 * lda.n_components * n_features * lda.n_chains, lda.thin)
+
+
+def minibatch_model(
+    lda: Any, counts: Counts, workers: Workers, total_samples: int, batch_size: int | None, *, fitted: bool
+) -> MinibatchLDA:
+    """The posterior of topics given `total_samples` documents, seen through minibatches of those at hand."""
+    if lda.n_local_burn_in >= lda.n_local_sweeps:
+        raise ValueError(
+            f"n_local_burn_in={lda.n_local_burn_in} leaves none of n_local_sweeps={lda.n_local_sweeps} sweeps."
+        )
+    return MinibatchLDA(
+        counts,
+        *priors_of(lda, counts.n_features, fitted=fitted),
+        workers,
+        batch_size=batch_size,
+        total_samples=total_samples,
+        n_sweeps=lda.n_local_sweeps,
+        n_burn_in=lda.n_local_burn_in,
+    )
+
+
+def warn_of_boundary(sampler: Any, topic_prior: TopicPrior) -> None:
+    """Warn of a sampler whose steps are wrong near zero, where a sparse prior puts most of its mass."""
+    if sampler.is_biased_near_zero and topic_prior.values.min() < 0.5:
+        warnings.warn(
+            f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "
+            "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
+            stacklevel=6,
+        )

@@ -1,0 +1,52 @@
+"""The Dirichlet priors of `StochasticLDA`: as its parameters give them, or as a fit has learned them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base import Run, samples_density
+from ...topics.proportions import check_doc_topic_prior
+from .._tokens.topic_counts import TopicPrior
+
+Priors = tuple[np.ndarray, TopicPrior]  # of documents' topics, (K,), and of topics' words
+
+
+def is_learned(lda: Any) -> tuple[bool, bool]:
+    """Which of the priors of topics and of words are "auto"."""
+    return isinstance(lda.doc_topic_prior, str), isinstance(lda.topic_word_prior, str)
+
+
+def check_learned(lda: Any, run: Run) -> None:
+    """Raise a ValueError if a prior is "auto" and this fit cannot learn it."""
+    if not any(is_learned(lda)):
+        return
+    if samples_density(run.sampler):
+        raise ValueError(f"'auto' priors need a sampler by passes, which keeps counts, not {lda.sampler!r}.")
+    if run.schedule.burn_in == 0:
+        raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
+
+
+def priors_of(lda: Any, n_features: int, *, fitted: bool = False) -> Priors:
+    """Both priors; with `fitted`, those that are "auto" as the last fit has learned them."""
+    beta = lda.topic_word_prior
+    if isinstance(beta, str):
+        beta = lda.topic_word_prior_ if fitted else None
+    beta = 0.1 if beta is None else beta
+    return doc_topic_prior_of(lda, fitted=fitted), TopicPrior(beta, lda.n_components, n_features)
+
+
+def doc_topic_prior_of(lda: Any, *, fitted: bool = False) -> np.ndarray:
+    """The prior of documents' topics, (K,)."""
+    K, alpha = lda.n_components, lda.doc_topic_prior
+    if isinstance(alpha, str):
+        alpha = lda.doc_topic_prior_ if fitted else None
+    alpha = 1.0 / K if alpha is None else alpha
+    return check_doc_topic_prior(np.full(K, alpha) if np.ndim(alpha) == 0 else alpha, K)
+
+
+def prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> dict[str, Any]:
+    """The priors as fitted attributes."""
+    values = topic_prior.values
+    return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}

@@ -1,0 +1,282 @@
+"""The base class of estimators that delegate to a sampler: parameters by name, one `fit`, one `partial_fit`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, clone
+from sklearn.callback import CallbackSupportMixin
+from threadpoolctl import threadpool_limits
+
+from ..callbacks._hooks import PassReport, rows_to_fit, wants_estimator
+from ..inference._chains import Chain, best_chain, run_chains
+from ..inference._distributed_fits.checkpoints import Checkpoints
+from ..inference._distributed_fits.open_shards import checkpoints_of
+from ..inference._distributed_fits.session import active_session
+from ..inference._distributed_fits.shards import ShardedModel
+from ..inference._schedule import Schedule
+from ..persistence import SavesItself
+from ..random._keys import root_key
+from ..samplers import BaseSampler
+from ..samplers._resolve import named_sampler, resolve_sampler
+from ..utils._plain_numbers import PlainNumbers
+from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._threads import Workers
+from ._posterior_arrays import posterior_arrays
+from ._rollback import all_or_nothing
+from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
+
+_COUNT = [Interval(Integral, 1, None, closed="left")]
+_SHARED_CONSTRAINTS: dict[str, list] = {  # of the constructor parameters that have the same meaning everywhere
+    "max_iter": _COUNT,
+    "burn_in": [None, Interval(Integral, 0, None, closed="left")],
+    "thin": _COUNT,
+    "n_chains": _COUNT,
+    "n_predictive_draws": _COUNT,
+    "total_samples": _COUNT,
+    "learning_decay": [Interval(Real, 0, 1, closed="both")],
+    "learning_offset": [Interval(Real, 0, None, closed="left")],
+    "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "n_jobs": [None, Integral],
+    "verbose": ["verbose"],
+}
+
+
+class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, BaseEstimator):
+    """Base class of estimators that delegate to a sampler.
+
+    A subclass lists its samplers by their short names in ``_samplers`` and makes the strategies of `fit` and, if it
+    learns from streams, of `partial_fit`. The constructor parameter `sampler` is a short name or a sampler instance;
+    `fit` works on a clone of it, ``sampler_``. The constructor also has the parameters `max_iter`, `burn_in`, `thin`,
+    `n_chains`, `random_state`, `n_jobs` and `verbose`, whose constraints are those of this class.
+    """
+
+    _samplers: ClassVar[dict[str, type[BaseSampler]]]
+    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
+    _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
+    _read_by: ClassVar[dict[str, Callable[[Any], bool]]] = {}  # parameters that only some samplers use, and which
+    _single_threaded: ClassVar[str | None] = None  # libraries whose rounding depends on their threads: "blas", "all"
+    _of_some_fits: ClassVar[tuple[str, ...]] = ()  # attributes that only some fits set
+    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_")  # not of partial_fit
+    _pass_report: PassReport  # during a fit
+    _parameter_constraints: dict
+    sampler_: BaseSampler
+    log_density_trace_: np.ndarray
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add the constraints of the constructor parameters that all estimators share."""
+        super().__init_subclass__(**kwargs)
+        if "_parameter_constraints" in vars(cls):
+            names = signature(cls).parameters
+            shared = {name: constraint for name, constraint in _SHARED_CONSTRAINTS.items() if name in names}
+            of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
+            cls._parameter_constraints = {**of_sampler, **shared, **cls._parameter_constraints}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set the parameters of this estimator; ``sampler__name`` sets one of its sampler, even of one given by name.
+
+        Parameters
+        ----------
+        **params : dict
+            Estimator parameters.
+
+        Returns
+        -------
+        self : estimator instance
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown, or belongs to a sampler of unknown name.
+        """
+        for block in self._blocks:
+            if any(name.startswith(f"{block}__") for name in params):
+                sampler = params.get(block, getattr(self, block))
+                if isinstance(sampler, str):
+                    params = {**params, block: self._named_block(block, sampler)}
+        return super().set_params(**params)
+
+    def _named_block(self, block: str, name: str) -> BaseEstimator:
+        """What a name given for one of ``_blocks`` stands for."""
+        return named_sampler(name, self._by_name(), self._error_context)
+
+    # Samplers
+
+    def _resolve_sampler(self) -> BaseSampler:
+        """A fresh, validated sampler from the constructor's `sampler`; warns of parameters that it does not use."""
+        names = ", ".join(map(repr, self._samplers))
+        wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
+        sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
+        defaults = signature(type(self)).parameters
+        for name, reads in self._read_by.items():
+            value = getattr(self, name)
+            if value is not None and value != defaults[name].default and not reads(sampler):
+                able = [repr(known) for known, kind in self._samplers.items() if reads(kind())]
+                warnings.warn(
+                    f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+        return sampler
+
+    def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
+        return {name: partial(self._named, name) for name in self._samplers}
+
+    def _named(self, name: str) -> BaseSampler:
+        return clone(self._samplers[name](**self._settings.get(name, {})))  # no schedule of steps is shared
+
+    @property
+    def _error_context(self) -> str:
+        return f" for {type(self).__name__}"
+
+    # Fitting
+
+    def _strategy(self, X: Any, run: Run) -> FitStrategy:
+        """How to fit to X: reads and validates the data and the parameters that depend on them."""
+        raise NotImplementedError
+
+    def _stream_strategy(self, X: Any, batch: Minibatch) -> StreamStrategy:
+        """How to learn from X as one more minibatch: reads and validates it."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any) -> Self:
+        """Fit to all rows but those that callbacks hold out; every estimator's `fit`."""
+        with all_or_nothing(self), self._limited_threads():
+            (X,) = rows_to_fit(self, X)
+            sampler = self._resolve_sampler()
+            schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
+            run = Run(sampler, root_key(self.random_state), schedule)
+            strategy = self._strategy(X, run)
+            with self._open_workers(self.n_chains) as (chain_workers, kernel_workers):
+                model = strategy.model(kernel_workers)
+                strategy.check(model, self._samplers.values())
+                model, checkpoints = strategy.prepare(model, kernel_workers), None
+                if isinstance(model, ShardedModel):
+                    checkpoints = checkpoints_of(self, run.key, model)
+                elif active_session():
+                    raise ValueError(
+                        f"{type(self).__name__} does not run in shards: fit it outside of `with distributed(...)`."
+                    )
+                fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
+                fitted.update(strategy.finish(fitted, model, kernel_workers))
+            self._forget(self._of_some_fits)
+            self.__dict__.update(fitted)
+            if checkpoints:
+                checkpoints.remove()
+            strategy.warn(fitted)
+            return self
+
+    def _partial_fit(self, X: Any) -> Self:
+        """Learn from X as one more minibatch; every estimator's `partial_fit`."""
+        with all_or_nothing(self), self._limited_threads():
+            is_first = not self.__sklearn_is_fitted__()
+            sampler = self._resolve_sampler()
+            if not is_first:
+                self._check_continues(sampler)
+            key, n_batches = (root_key(self.random_state), 0) if is_first else (self._key, self.n_batch_iter_)
+            rate = float(self.learning_offset + n_batches + 1) ** -self.learning_decay
+            batch = Minibatch(sampler, key, n_batches, is_first, rate, self.total_samples, self.n_chains)
+            strategy = self._stream_strategy(X, batch)
+            with self._open_workers(strategy.n_chains) as (chain_workers, kernel_workers):
+                model = strategy.model(kernel_workers)
+                strategy.check(model, self._samplers.values())
+                fitted = strategy.advance(model, chain_workers)
+            self._forget(self._of_no_stream)
+            self.__dict__.update(fitted, _key=key, sampler_=sampler, n_batch_iter_=n_batches + 1)
+            return self
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        """Raise a ValueError if the sampler or the number of components is not that of the last fit or minibatch."""
+        if type(sampler) is not type(self.sampler_):
+            was = type(self.sampler_).__name__
+            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
+
+    def _forget(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def _limited_threads(self) -> Any:
+        if self._single_threaded is None:
+            return nullcontext()
+        return threadpool_limits(1, user_api=None if self._single_threaded == "all" else self._single_threaded)
+
+    @contextmanager
+    def _open_workers(self, n_chains: int) -> Iterator[tuple[Workers, Workers]]:
+        """Threads for the chains, and threads that the kernels of all chains share if there are more than chains."""
+        n_workers = effective_n_jobs(self.n_jobs)
+        n_kernel_workers = n_workers if n_workers > n_chains else 1
+        with Workers(min(n_chains, n_workers)) as of_chains, Workers(n_kernel_workers) as of_kernels:
+            yield of_chains, of_kernels
+
+    def _run_chains(
+        self, strategy: FitStrategy, model: Any, run: Run, X: Any, workers: Workers, checkpoints: Checkpoints | None
+    ) -> dict[str, Any]:
+        """Run all chains under the callbacks; returns the fitted attributes.
+
+        Callbacks see a task "fit" with a subtask "pass" for each pass over the data, and may stop the fit after any.
+
+        Parameters
+        ----------
+        strategy : FitStrategy
+        model : object
+            The model that the chains run on.
+        run : Run
+        X : array-like
+            The data as the user gave them, for callbacks that score.
+        workers : Workers
+            One task a chain.
+        checkpoints : Checkpoints or None
+            Where passes are written.
+        """
+        schedule, passes = run.schedule, strategy.passes
+        context = self._init_callback_context(max_subtasks=schedule.max_iter)
+        # Score monitors are silent without a y, so they get one, made only if it is looked at.
+        task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}
+
+        def fitted(chains: list[Chain]) -> dict[str, Any]:
+            estimate = {**strategy.estimate(chains), "sampler_": run.sampler}
+            return {**estimate, **posterior_arrays(passes, chains, strategy.record)}
+
+        def after_pass(iteration: int, chains: list[Chain]) -> bool:
+            log_density = chains[best_chain(chains)].log_density[-1]
+            if self.verbose and iteration % self.verbose == 0:
+                print(f"pass {iteration} of {schedule.max_iter}: log density {log_density:.6g}")
+            may_stop = iteration > schedule.burn_in and (bool(chains[0].draws) or not schedule.n_draws)
+            amount, unit = strategy.amount(model)
+            objective = passes.log_density_name.replace("_", " ")
+            self._pass_report = PassReport(objective, log_density, self.n_chains * amount, unit, may_stop)
+            step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
+            attributes = (lambda: fitted(chains)) if wants_estimator(self, step) else None
+            stop = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+            return stop or all(passes.has_converged(chain.state) for chain in chains)
+
+        context.call_on_fit_task_begin(**task)
+        chains = run_chains(
+            passes,
+            model,
+            run.key,
+            self.n_chains,
+            schedule,
+            add=strategy.add,
+            record=strategy.record,
+            after_pass=after_pass,
+            workers=workers,
+            adapt=strategy.adapt,
+            checkpoints=checkpoints,
+        )
+        attributes = fitted(chains)
+        context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+        self.__dict__.pop("_pass_report", None)
+        return attributes

@@ -1,0 +1,212 @@
+"""How `DPCategoricalMixture` is fitted: by exact slice sampling, or by stochastic gradients."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
+from ...inference._chains import Chain
+from ...metrics._partitions import compact_labels
+from ...models import IncompatibleError
+from ...random._keys import Purpose, subkey
+from ...samplers import SGRLD, BaseSampler
+from ...samplers._resolve import resolve_sampler
+from ...sparse.counts import Counts
+from ...utils._threads import Workers
+from .category_table import Table
+from .encoding import category_table, count_table, fit_categories, validate_codes
+from .model import DPModel
+from .point_estimate import partition_attributes, point_estimate, summary_attributes
+from .posterior_draws import counted
+from .setup import build_model, draw_store, initial_labels
+from .stochastic_slice import StochasticSlice
+from .stream import MixtureStream
+
+
+def fit_strategy(mixture: Any, X: Any, run: Run) -> TableFit:
+    """The strategy of `fit` for this sampler."""
+    passes = passes_of(mixture, run.sampler)
+    table = read_table(mixture, X, subkey(run.key, Purpose.ROUNDING), is_first=True)
+    kind = StochasticFit if samples_density(run.sampler) else ExactFit
+    return kind(mixture, run, table, data_attributes(mixture, table, X), passes)
+
+
+def stream_strategy(mixture: Any, X: Any, batch: Minibatch) -> TableStream:
+    """The strategy of `partial_fit`."""
+    passes = passes_of(mixture, batch.sampler)
+    key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+    table = read_table(mixture, X, key, is_first=batch.is_first)
+    settled = data_attributes(mixture, table, X) if batch.is_first else {}
+    return TableStream(mixture, batch, table, settled, passes)
+
+
+class TableFit(FitStrategy):
+    """What all fits have in common."""
+
+    def __init__(self, mixture: Any, run: Run, table: Table, settled: dict[str, Any], passes: BaseSampler):
+        super().__init__(run.sampler, passes)
+        self.mixture = mixture
+        self.table = table
+        self.n_rows = table.n_rows
+        self.start = initial_labels(mixture.init, table.n_rows)
+        self.settled = {**settled, "_key": run.key, "_stream": None, "n_batch_iter_": 0}
+        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, table).max_draws)))
+
+    def model(self, workers: Workers) -> DPModel:
+        """The model of all rows."""
+        return build_model(self.mixture, self.table, self.start, workers)
+
+    def record(self, chain: Chain) -> dict[str, Any]:
+        """The number of components, the concentration and, in some draws, all parameters and labels."""
+        return self._record(chain, chain.is_whole_draw(self.stride))
+
+    def _record(self, chain: Chain, is_whole: bool) -> dict[str, Any]:
+        state = chain.state
+        occupied, concentration = state.statistics.occupied, self._concentration(state)
+        record = {"n_components": np.array(len(occupied)), "concentration": np.array(concentration)}
+        if is_whole:
+            draw = chain.sampler.parameters(chain.model, state)
+            record.update(draw.arrays(), labels=state.latents.copy(), _draw=self._predictive(state, draw))
+        return record
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """All draws, and the partition of the best chain's last pass."""
+        records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
+        records = records or [self._record(chain, True) for chain in chains]
+        best = chains[best_chain(chains)]
+        labels, concentration = compact_labels(best.state.latents), self._concentration(best.state)
+        fitted = {**self.settled, "_draws": [record["_draw"] for record in records], "_states": self._kept(chains)}
+        return {**fitted, **partition_attributes(best.model, labels, concentration)}
+
+    def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+        """The partition nearest to all draws."""
+        return point_estimate(fitted, model, workers)
+
+    def _concentration(self, state: Any) -> float:
+        """The concentration in a state."""
+        raise NotImplementedError
+
+    def _predictive(self, state: Any, draw: Any) -> Any:
+        """What a draw keeps for predictions."""
+        raise NotImplementedError
+
+    def _kept(self, chains: list[Chain]) -> list | None:
+        """What is kept of the chains for `partial_fit`."""
+        raise NotImplementedError
+
+
+class ExactFit(TableFit):
+    """Samplers of labels and sticks given all rows, such as `Slice`."""
+
+    def _concentration(self, state: Any) -> float:
+        return state.position
+
+    def _predictive(self, state: Any, draw: Any) -> Any:
+        # Given exact labels the parameters can be integrated out, which varies less than a draw of them.
+        return counted(state.statistics, draw.concentration)
+
+    def _kept(self, chains: list[Chain]) -> None:
+        return None
+
+
+class StochasticFit(TableFit):
+    """Samplers of gamma variables that give the sticks and the components, driven by `StochasticSlice`."""
+
+    def check(self, model: DPModel, known: Any) -> None:
+        """Nothing: `StochasticSlice` compares its samplers with their targets before its first step."""
+
+    def _concentration(self, state: Any) -> float:
+        return state.position.concentration
+
+    def _predictive(self, state: Any, draw: Any) -> Any:
+        return draw
+
+    def _kept(self, chains: list[Chain]) -> list:
+        return [chain.state for chain in chains]
+
+
+class TableStream(StreamStrategy):
+    """One minibatch, of which only statistics are kept."""
+
+    def __init__(self, mixture: Any, batch: Minibatch, table: Table, settled: dict[str, Any], passes: BaseSampler):
+        super().__init__(batch)
+        self.mixture = mixture
+        self.table = table
+        self.settled = settled
+        self.passes: Any = passes
+
+    def model(self, workers: Workers) -> DPModel:
+        """The model of the minibatch."""
+        start = initial_labels(self.mixture.init, self.table.n_rows) if self.batch.is_first else 1
+        return build_model(self.mixture, self.table, start, workers)
+
+    def check(self, model: DPModel, known: Any) -> None:
+        """Raise an `IncompatibleError` for a sampler of labels given all rows."""
+        if not samples_density(self.sampler):
+            super().check(model, known)
+            name = type(self.sampler).__name__
+            raise IncompatibleError(f"{name} needs all rows at once: partial_fit has minibatches.")
+
+    def advance(self, model: DPModel, workers: Workers) -> dict[str, Any]:
+        """The chains one step further."""
+        mixture, batch, passes = self.mixture, self.batch, self.passes
+        scale = batch.total_samples / self.table.n_rows
+        if batch.is_first:
+            store = draw_store(mixture, self.table)
+            stream = MixtureStream.begin(passes, model, batch.key, batch.n_chains, scale, store, workers)
+        else:
+            stream = mixture._stream or self._without_rows(model)
+            stream = stream.advanced(passes, model, batch.rate, scale, workers)
+        settled = {**self.settled, "_category_prior": float(model.category_prior)}
+        return {**settled, "_stream": stream, **summary_attributes(stream.summary())}
+
+    def _without_rows(self, model: DPModel) -> MixtureStream:
+        """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
+        scale = self.batch.total_samples / len(self.mixture.labels_)
+        states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
+        return MixtureStream(states, draw_store(self.mixture, self.table))
+
+
+def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
+    """What makes passes over the rows: the sampler of labels, or `StochasticSlice` with the samplers of gammas."""
+    given = mixture.weights_sampler
+    if not samples_density(sampler):
+        if given is not None:
+            raise ValueError(
+                f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
+            )
+        return sampler
+    if sampler.is_biased_near_zero and mixture.category_prior < 0.5:
+        warnings.warn(
+            f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
+            "categories become too probable; 'slice' and 'scir' have no such limit.",
+            stacklevel=7,
+        )
+    if given is None:
+        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
+    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
+    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
+
+
+def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool) -> Table:
+    """The rows to learn from; the first ones define the categories."""
+    if mixture.emission == "multinomial":
+        return count_table(mixture, X, rounding_key, reset=is_first)
+    codes = validate_codes(mixture, X, reset=is_first)
+    start = fit_categories(mixture, codes, mixture.min_categories) if is_first else mixture._column_start
+    return category_table(mixture, codes, start, handle_unknown=mixture.handle_unknown)
+
+
+def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
+    """What predictions need of the data."""
+    fitted = {"_emission": mixture.emission, "_category_prior": float(mixture.category_prior)}
+    fitted["_column_start"] = table.column_start
+    if mixture.emission == "multinomial":
+        tokens = Counts(*table[:3], table.n_categories).token_start()
+        return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
+    return {**fitted, "n_categories_": np.diff(table.column_start)}

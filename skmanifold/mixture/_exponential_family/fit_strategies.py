@@ -1,0 +1,152 @@
+"""How `ExponentialFamilyMixture` is fitted: to all rows, or to a stream of minibatches."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
+from ...emissions import BaseEmission
+from ...emissions._base import Family
+from ...inference._chains import Chain
+from ...inference._distributed_fits.session import active_session
+from ...inference._draw_store import DrawStore
+from ...models import ExpectationModel
+from ...numerics.block_sums import BlockSums
+from ...utils._threads import Workers
+from .inference import shares_and_log_density
+from .initial_labels import checked_labels, start_labels
+from .model import FamilyModel, Position, add_statistics
+from .shards import shard_mixture
+
+
+class RowsFit(FitStrategy):
+    """All rows, in this process or in shards."""
+
+    def __init__(self, mixture: Any, X: Any, emission: BaseEmission, run: Run):
+        super().__init__(run.sampler)
+        self.mixture = mixture
+        self.rows = emission.read(mixture, X, reset=True)
+        self.n_rows = self.rows.n_rows
+        self.family = bind(mixture, emission, self.rows)
+        # A draw is its parameters and what posterior_ shows of them, about twice the statistics.
+        store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
+        self.stride = store.stride(run.schedule.n_draws)
+        self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
+
+    @property
+    def climbs(self) -> bool:
+        """Whether the sampler climbs to a mode and does not draw: the last log density is the highest."""
+        return ExpectationModel in self.sampler.requires
+
+    def model(self, workers: Workers) -> FamilyModel:
+        """The model of all rows."""
+        self.here = mixture_model(self.mixture, self.rows, self.family, workers)
+        return self.here
+
+    def prepare(self, model: FamilyModel, workers: Workers) -> Any:
+        """The model; in a session, with its rows sent to their shards."""
+        return shard_mixture(model) if active_session() else model
+
+    def add(self, left: BlockSums, right: BlockSums) -> BlockSums:
+        """Sum of two passes' statistics."""
+        return add_statistics(left, right)
+
+    def record(self, chain: Chain) -> dict[str, Any]:
+        """The weights and, in some draws, the components."""
+        position = chain.sampler.parameters(chain.model, chain.state)
+        draw = {"weights": position.weights}
+        if chain.is_whole_draw(self.stride):
+            draw["components"] = chain.model.family.attributes(position.parameters)["components_"]
+            draw["_position"] = position
+        return draw
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """The best chain's mean statistics, the parameters they give, and its draws."""
+        sampler, model = self.sampler, self.here
+        best = best_chain(chains)
+        if self.climbs:
+            best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
+        total, n_passes = chains[best].estimate()
+        sums = total.map(lambda array: array / n_passes)
+        position = model.mode(sums)
+        for _ in range(self.mixture.n_polish):
+            sums, _ = model.expect_latents(position)
+            position = model.mode(sums)
+        fitted = {**self.settled, **fitted_parameters(model.family, position), "best_chain_": best}
+        if self.climbs:
+            fitted["converged_"] = sampler.has_converged(chains[best].state)
+        kept = [draw["_position"] for draw in chains[best].draws if "_position" in draw]
+        fitted["_draws"] = kept if sampler.draws_parameters else []
+        return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": float(model.n_rows)}
+
+    def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
+        """The likeliest component of each row."""
+        shares, _ = shares_and_log_density(self.family, self.rows, fitted["_position"], workers)
+        return {"labels_": shares.argmax(axis=1)}
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn of a climb that has not ended."""
+        ended = fitted["n_iter_"] == self.mixture.max_iter and self.climbs and self.sampler.can_converge
+        if ended and not fitted["converged_"]:
+            warnings.warn(
+                f"EM stopped after max_iter={self.mixture.max_iter} passes, before it converged: raise max_iter, or "
+                "tol of skmanifold.samplers.EM.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+
+class RowsStream(StatisticsStream):
+    """One minibatch: the statistics move towards its."""
+
+    def __init__(self, mixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
+        super().__init__(batch)
+        self.mixture = mixture
+        self.emission = emission
+        self.rows = emission.read(mixture, X, reset=batch.is_first)
+        self.family = bind(mixture, emission, self.rows) if batch.is_first else mixture._family
+        if not batch.is_first:
+            past = batch.total_samples / mixture._n_summed_rows
+            self.before = mixture._sums.map(lambda array: array * past)
+
+    def model(self, workers: Workers) -> FamilyModel:
+        """The model of the minibatch."""
+        return mixture_model(self.mixture, self.rows, self.family, workers, self.batch.is_first)
+
+    def advance(self, model: FamilyModel, workers: Workers) -> dict[str, Any]:
+        """The statistics, and the parameters they give."""
+        state = self.step(model)
+        summed = {"_sums": state.statistics, "_n_summed_rows": float(self.batch.total_samples), "_draws": []}
+        fitted = {**fitted_parameters(self.family, state.position), **summed, "best_chain_": 0}
+        return {**fitted, "_family": self.family, "emission_": self.emission}
+
+
+def bind(mixture: Any, emission: BaseEmission, rows: Any) -> Family:
+    """The emission with what its priors need of the rows; a ValueError if these are fewer than the components."""
+    if rows.n_rows < mixture.n_components:
+        raise ValueError(
+            f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
+        )
+    return emission.bind(rows, mixture.n_components)
+
+
+def mixture_model(mixture: Any, rows: Any, family: Family, workers: Workers, is_first: bool = True) -> FamilyModel:
+    """The model of some rows; `init` gives the labels of the first ones."""
+    K, init = mixture.n_components, mixture.init
+    prior = 1.0 / K if mixture.weight_prior is None else float(mixture.weight_prior)
+    start: np.ndarray | partial
+    if isinstance(init, str) or not is_first:
+        start = partial(start_labels, family, rows, init)
+    else:
+        start = checked_labels(init, rows.n_rows, K)
+    return FamilyModel(rows, 0, prior, family, start, workers, mixture.n_init if K > 1 else 1)
+
+
+def fitted_parameters(family: Family, position: Position) -> dict[str, Any]:
+    """The parameters as fitted attributes."""
+    return {"_position": position, "weights_": position.weights, **family.attributes(position.parameters)}
