@@ -15,8 +15,8 @@ from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
-from ..sparse.structure import check_structure
 from ..utils._sklearn import n_rows, take_rows
+from ..utils._sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 
 _FRACTION = 0.1

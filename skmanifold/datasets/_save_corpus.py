@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..sparse.structure import check_structure
 from ..utils._disk import sync
+from ..utils._sparse_structure import check_structure
 from ..utils._typing import MatrixLike
 from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus

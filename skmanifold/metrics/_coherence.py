@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
 from ..sparse.counts import canonical_csr
+from ..topics.top_words import find_top_words
 from ..topics.topic_word import TopicWord
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
@@ -119,37 +119,6 @@ def topic_coherence(
                 values = np.log((joint + eps) / first)
         out[k] = values.mean()
     return out
-
-
-def find_top_words(topic_word: ArrayLike | TopicWord, n_top_words: int) -> np.ndarray:
-    """Columns of each topic's largest entries, largest first, ties by column; of shape (n_components, n_top_words)."""
-    if not isinstance(topic_word, TopicWord):
-        rows = np.asarray(topic_word)
-        columns = np.arange(rows.shape[1])
-        return np.array([_take_top(row, columns, n_top_words) for row in rows])
-    shape = (topic_word.n_features, topic_word.n_components)
-    entries = (topic_word.weights.astype(np.float64), topic_word.topics.astype(np.int32), topic_word.indptr)
-    by_topic = sp.csr_array(entries, shape=shape).tocsc()
-    base = topic_word.base
-    # No word without an entry in the topic can pass these.
-    smooth_words = _take_top(base, np.arange(len(base)), n_top_words)
-    out = np.empty((topic_word.n_components, n_top_words), dtype=np.int64)
-    for k in range(topic_word.n_components):
-        entry = slice(by_topic.indptr[k], by_topic.indptr[k + 1])
-        own_words = by_topic.indices[entry]
-        others = np.setdiff1d(smooth_words, own_words)
-        columns = np.concatenate((own_words, others))
-        values = base[columns] * topic_word.inverse[k]
-        values[: len(own_words)] += by_topic.data[entry]
-        out[k] = _take_top(values, columns, n_top_words)
-    return out
-
-
-def _take_top(values, columns, n_top):
-    """The `n_top` columns of the largest values, largest first, ties by column."""
-    least = np.partition(values, len(values) - n_top)[len(values) - n_top]
-    near = np.flatnonzero(values >= least)
-    return columns[near[np.lexsort((columns[near], -values[near]))[:n_top]]]
 
 
 def _npmi(first, second, joint, eps):

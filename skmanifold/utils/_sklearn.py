@@ -8,7 +8,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples as n_rows
 
-from ..sparse.structure import check_structure
+from ._sparse_structure import check_structure
 
 # What a fit under way leaves on the estimator, for scikit-learn to clear when the fit ends, well or badly.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")

@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
-from ..sparse.structure import check_structure
+from ._sparse_structure import check_structure
 from ._typing import MatrixLike
 
 

@@ -24,6 +24,7 @@ from skmanifold import (
     SubspaceMixture,
     VonMisesFisherMixture,
 )
+from skmanifold.admixture._lda.fit_strategies import CountsFit
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 
 rng = np.random.default_rng(0)

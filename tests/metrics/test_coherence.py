@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold.metrics import topic_coherence
-from skmanifold.metrics._coherence import find_top_words
+from skmanifold.topics.top_words import find_top_words
 from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ...datasets import Corpus
 from ...sparse.counts import Counts
-from ...sparse.structure import check_structure
+from ...utils._sparse_structure import check_structure
 from ...utils._threads import split_range
 
 
