@@ -263,19 +263,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             return stop or all(passes.has_converged(chain.state) for chain in chains)
 
         context.call_on_fit_task_begin(**task)
-        chains = run_chains(
-            passes,
-            model,
-            run.key,
-            self.n_chains,
-            schedule,
-            add=strategy.add,
-            record=strategy.record,
-            after_pass=after_pass,
-            workers=workers,
-            adapt=strategy.adapt,
-            checkpoints=checkpoints,
-        )
+        chains = run_chains(strategy, model, run.key, self.n_chains, schedule, after_pass, workers, checkpoints)
         attributes = fitted(chains)
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
         self.__dict__.pop("_pass_report", None)

@@ -1,15 +1,15 @@
-"""The corridor between samplers and models: steps every chain, keeps its trace."""
+"""Chains: every pass of every chain, and the trace that it leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..random._keys import Purpose, subkey
-from ..samplers._base import BaseSampler, State
+from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints
 from ._distributed_fits.shards import LostShardError
@@ -18,6 +18,24 @@ from ._schedule import Schedule
 from ._window_average import WindowAverage
 
 _MAX_LOST = 10  # times that workers may die before a run gives up
+
+
+class Plan(Protocol):
+    """What a run needs besides the model: a `FitStrategy` has it."""
+
+    passes: BaseSampler  # what makes the passes
+
+    def add(self, left: Any, right: Any) -> Any:
+        """Sum of the statistics of two passes."""
+        ...
+
+    def record(self, chain: Chain) -> dict[str, Any]:
+        """The named arrays of a draw; not every draw need have the same names."""
+        ...
+
+    def adapt(self, model: Any, state: Any) -> Any:
+        """The model of the next pass, after a pass of burn-in."""
+        ...
 
 
 class Chain:
@@ -38,36 +56,29 @@ class Chain:
     """
 
     def __init__(
-        self,
-        sampler: BaseSampler,
-        model: Any,
-        key: np.uint64,
-        schedule: Schedule,
-        add: Callable,
-        stored: dict[str, Any] | None = None,
+        self, plan: Plan, model: Any, key: np.uint64, schedule: Schedule, stored: dict[str, Any] | None = None
     ):
-        self.sampler = sampler
+        self.plan = plan
+        self.sampler = plan.passes
         self.model = model
         self.schedule = schedule
-        self.average = WindowAverage(*window_of(sampler, schedule), add)
-        self.state: State = sampler.init(model, key) if stored is None else stored["state"]
+        self.average = WindowAverage(*window_of(self.sampler, schedule), plan.add)
+        self.state: Any = self.sampler.init(model, key) if stored is None else stored["state"]
         self.log_density: list[float] = []
         self.draws: list[dict[str, np.ndarray]] = []
         if stored is not None:
             self.average.sums, self.draws = stored["sums"], stored["draws"]
             self.log_density = stored["log_density"].tolist()
 
-    def advance(
-        self, iteration: int, record: Callable[[Chain], dict[str, np.ndarray]], adapt: Callable[[Any, State], Any]
-    ) -> None:
+    def advance(self, iteration: int) -> None:
         """One pass over the data."""
         self.state = self.sampler.step(self.model, self.state)
         self.log_density.append(self.state.log_density)
         self.average.update(iteration, self.state.statistics)
         if iteration <= self.schedule.burn_in:
-            self.model = adapt(self.model, self.state)
+            self.model = self.plan.adapt(self.model, self.state)
         if self.schedule.is_draw(iteration):
-            self.draws.append(record(self))
+            self.draws.append(self.plan.record(self))
 
     def stored(self) -> dict[str, Any]:
         """What a checkpoint keeps: all but the settings and the model, which who resumes the chain has too."""
@@ -95,44 +106,35 @@ def best_chain(chains: list[Chain]) -> int:
 
 
 def run_chains(
-    sampler: BaseSampler,
+    plan: Plan,
     model: Any,
     key: np.uint64,
     n_chains: int,
     schedule: Schedule,
-    *,
-    add: Callable[[Any, Any], Any],
-    record: Callable[[Chain], dict[str, np.ndarray]],
     after_pass: Callable[[int, list[Chain]], bool],
     workers: Workers,
-    adapt: Callable[[Any, State], Any] = lambda model, state: model,
     checkpoints: Checkpoints | None = None,
 ) -> list[Chain]:
     """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.
 
     Parameters
     ----------
-    sampler, model
-        What moves, and what it asks.
+    plan : Plan
+    model : object
+        The model that the chains run on.
     key : uint64
         Chain c's stream is ``subkey(key, Purpose.CHAIN, c)``.
     n_chains : int
     schedule : Schedule
-    add : callable
-        Sum of two sufficient statistics.
-    record : callable
-        From a chain at a draw to named arrays; not every draw need have the same names.
     after_pass : callable
         Called with the number of the pass and the chains, after each pass.
     workers : Workers
         One task a chain.
-    adapt : callable, optional
-        From the model and the state after a pass of burn-in to the chain's model from then on.
     checkpoints : Checkpoints, optional
         Where passes are written and taken up again; for models whose rows are in shards.
     """
     keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-    beginnings = [(sampler, model, chain_key, schedule, add) for chain_key in keys]
+    beginnings = [(plan, model, chain_key, schedule) for chain_key in keys]
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
     try:
@@ -145,7 +147,7 @@ def run_chains(
                 iteration, chains = found
                 if checkpoints and iteration and checkpoints.is_due(iteration):
                     checkpoints.save(iteration, chains, model)
-                _run_all(workers, Chain.advance, [(chain, iteration + 1, record, adapt) for chain in chains])
+                _run_all(workers, Chain.advance, [(chain, iteration + 1) for chain in chains])
             except LostShardError:  # the same passes again, from the last checkpoint or the beginning, to the same end
                 n_lost += 1
                 if n_lost > _MAX_LOST:
@@ -166,18 +168,16 @@ def run_chains(
 
 def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
     """The chains that a checkpoint after this pass has; a ValueError if it cannot be one of this run."""
-    sampler, model, _, schedule, _ = beginnings[0]
+    plan, model, _, schedule = beginnings[0]
     if type(iteration) is not int or not 0 < iteration < schedule.max_iter:
         raise ValueError(f"no checkpoint is written after pass {iteration!r} of {schedule.max_iter}")
     if not isinstance(stored, list) or len(stored) != len(beginnings):
         raise ValueError(f"it does not have {len(beginnings)} chains")
     for chain in stored:
-        check_chain(chain, sampler, model, schedule, iteration)
+        check_chain(chain, plan.passes, model, schedule, iteration)
     check_draws(stored)
-    return [
-        Chain(sampler, model, key, schedule, add, chain)
-        for (_, _, key, _, add), chain in zip(beginnings, stored, strict=True)
-    ]
+    keys = [key for _, _, key, _ in beginnings]
+    return [Chain(plan, model, key, schedule, chain) for key, chain in zip(keys, stored, strict=True)]
 
 
 def _run_all(workers: Workers, function: Callable, tasks: list[tuple]) -> list:
