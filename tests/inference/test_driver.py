@@ -39,19 +39,27 @@ def record(chain):
     return {"last": np.array(statistics[-1])}
 
 
+class Plan:
+    """What a run needs besides a model; `options` replace methods."""
+
+    def __init__(self, passes, **options):
+        self.passes = passes
+        self.__dict__.update(options)
+
+    def add(self, left, right):
+        return left + right
+
+    def record(self, chain):
+        return record(chain)
+
+    def adapt(self, model, state):
+        return model
+
+
 def run(sampler=None, model=0.0, n_chains=3, schedule=SCHEDULE, n_workers=1, after_pass=None, **options):
-    options = {"add": lambda a, b: a + b, "record": record, **options}
+    goes_on = after_pass or (lambda iteration, chains: False)
     with Workers(n_workers) as workers:
-        return run_chains(
-            sampler or Walk(),
-            model,
-            KEY,
-            n_chains,
-            schedule,
-            after_pass=after_pass or (lambda iteration, chains: False),
-            workers=workers,
-            **options,
-        )
+        return run_chains(Plan(sampler or Walk(), **options), model, KEY, n_chains, schedule, goes_on, workers)
 
 
 def make_lda():

@@ -15,6 +15,7 @@ from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import SphericalInference
 from .._spherical.model import MOST_CONCENTRATED
 from .fit_strategy import fit_strategy
+from .setup import samples_frames
 from .uncertainty import FrameUncertainty
 
 
@@ -174,7 +175,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "gsgnht": {"step_size": 0.5, "friction": 0.3, "n_steps": 1},
         "sggmc": {"step_size": 0.25, "friction": 1.5, "n_steps": 1},
     }
-    _read_by: ClassVar[dict] = {"batch_size": lambda sampler: sampler.batching != "full"}
+    _read_by: ClassVar[dict] = {"batch_size": lambda sampler: not samples_frames(sampler)}
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
