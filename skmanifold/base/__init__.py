@@ -21,7 +21,7 @@ from ..inference._distributed_fits.session import active_session
 from ..inference._distributed_fits.shards import ShardedModel
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
-from ..samplers import BaseSampler, ManifoldSampler, State
+from ..samplers import BaseSampler, ManifoldSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
 from ..utils._interrupts import plain_interrupts
 from ..utils._plain_numbers import PlainNumbers
@@ -139,7 +139,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         *,
         add: Callable[[Any, Any], Any],
         record: Callable[[Chain], dict[str, np.ndarray]],
-        adapt: Callable[[Any, State], Any],
+        adapt: Callable[[Any, Any], Any],
         estimate: Callable[[list[Chain]], dict[str, Any]],
         workers: Workers,
         checkpoints: Checkpoints | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..random._keys import Purpose, subkey
-from ..samplers._base import BaseSampler, State
+from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints
 from ._distributed_fits.shards import LostShardError
@@ -27,8 +27,8 @@ class Chain:
     ----------
     model : object
         What it asks; another from pass to pass if the model is adapted.
-    state : State
-        Where it stands.
+    state : NamedTuple
+        Where it stands; of one of the sampler's ``state_types``.
     log_density : list of float
         One value each pass.
     draws : list of dict of ndarray
@@ -50,7 +50,7 @@ class Chain:
         self.model = model
         self.schedule = schedule
         self.average = WindowAverage(*window_of(sampler, schedule), add)
-        self.state: State = sampler.init(model, key) if stored is None else stored["state"]
+        self.state: Any = sampler.init(model, key) if stored is None else stored["state"]
         self.log_density: list[float] = []
         self.draws: list[dict[str, np.ndarray]] = []
         if stored is not None:
@@ -58,12 +58,12 @@ class Chain:
             self.log_density = stored["log_density"].tolist()
 
     def advance(
-        self, iteration: int, record: Callable[[Chain], dict[str, np.ndarray]], adapt: Callable[[Any, State], Any]
+        self, iteration: int, record: Callable[[Chain], dict[str, np.ndarray]], adapt: Callable[[Any, Any], Any]
     ) -> None:
         """One pass over the data."""
         self.state = self.sampler.step(self.model, self.state)
         self.log_density.append(self.state.log_density)
-        self.average.update(iteration, self.state.statistics)
+        self.average.update(iteration, getattr(self.state, "statistics", None))
         if iteration <= self.schedule.burn_in:
             self.model = adapt(self.model, self.state)
         if self.schedule.is_draw(iteration):
@@ -81,7 +81,7 @@ class Chain:
     def estimate(self) -> tuple[Any, int]:
         """Sum of statistics and number of passes in it: the last window's, or before any, the last pass's alone."""
         total, n = self.average.total()
-        return (total, n) if n else (self.state.statistics, 1)
+        return (total, n) if n else (getattr(self.state, "statistics", None), 1)
 
     def quality(self) -> float:
         """Mean log density after burn-in (of all passes, before): by this the best chain is chosen."""
@@ -105,7 +105,7 @@ def run_chains(
     record: Callable[[Chain], dict[str, np.ndarray]],
     after_pass: Callable[[int, list[Chain]], bool],
     workers: Workers,
-    adapt: Callable[[Any, State], Any] = lambda model, state: model,
+    adapt: Callable[[Any, Any], Any] = lambda model, state: model,
     checkpoints: Checkpoints | None = None,
 ) -> list[Chain]:
     """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..random._keys import Purpose, subkey
-from ..samplers import BaseSampler, State
+from ..samplers import BaseSampler
 
 
 def advance_statistics(
     sampler: BaseSampler, model: Any, before: Any, key: np.uint64, n_batches: int, rate: float, total_samples: int
-) -> State:
+) -> Any:
     """One more minibatch: T <- (1 - rate) T + rate * scale * T_batch, where all rows are `scale` times the model's.
 
     `before` are the statistics after `n_batches` minibatches; None before the first.

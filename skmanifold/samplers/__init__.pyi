@@ -1,5 +1,6 @@
 from ._base import BaseSampler as BaseSampler
-from ._base import State as State
+from ._capabilities import FullPasses as FullPasses
+from ._capabilities import MinibatchStreams as MinibatchStreams
 from ._cir.scir import SCIR as SCIR
 from ._cir.scir import GeometricBrownian as GeometricBrownian
 from ._density.all_samplers import ON_DENSITIES as ON_DENSITIES
@@ -34,3 +35,4 @@ from ._recipe_checks.check_recipe import RecipeReport as RecipeReport
 from ._recipe_checks.check_recipe import check_recipe as check_recipe
 from ._recipe_checks.recover_curl import recover_curl as recover_curl
 from ._schedule import PolynomialDecay as PolynomialDecay
+from ._states import State as State

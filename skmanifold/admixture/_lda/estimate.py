@@ -25,7 +25,7 @@ def fitted_topics(chains: list[Chain]) -> dict:
     common = {"best_chain_": best, "n_batch_iter_": 0, "_n_counted_rows": model.n_rows}
     common.update(prior_attributes(model.doc_topic_prior, model.topic_prior))
     if isinstance(mover, MinibatchPasses):
-        stream = TopicStream(type(mover.sampler), [chain.state for chain in chains])
+        stream = TopicStream(type(mover.sampler), [chain.state.moving for chain in chains])
         return {**common, "_topic_counts": None, "_estimate": as_topic_word(total.components), "_stream": stream}
     counts = mean_counts(total, n_passes)
     return {**common, "_topic_counts": counts, "_estimate": model.mode(counts), "_stream": None}

@@ -112,7 +112,7 @@ class LearnsTopicsFromStreams:
     ) -> dict:
         if getattr(sampler, "control_variate", None) is not None:
             raise ValueError(f"control_variate={sampler.control_variate!r} needs all documents: it is not for streams.")
-        if self._stream and any(state.latents is not None for state in self._stream.states):
+        if self._stream and any(getattr(state, "latents", None) is not None for state in self._stream.states):
             raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
         with self._open_workers() as (chain_workers, kernel_workers):
             model = self._make_minibatches(sampler, counts, priors, kernel_workers)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...distributions import bessel_ratio
 from ...inference._chains import Chain, best_chain
-from ...samplers import GMC, BaseSampler, MeanField, State, StochasticMeanField
+from ...samplers import GMC, BaseSampler, MeanField, StochasticMeanField
+from ...samplers._latent.mean_field import MeanFieldState
 from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
@@ -88,7 +89,7 @@ class EstimatePlan:
             draw["components"] = chain.state.statistics
         return draw
 
-    def adapt(self, model: MeanFieldSAM, state: State) -> MeanFieldSAM:
+    def adapt(self, model: MeanFieldSAM, state: MeanFieldState) -> MeanFieldSAM:
         """A step of expectation-maximisation in the concentrations, after the first quarter of burn-in."""
         if not any(self.setup.learned) or state.n_steps < WAIT * self.burn_in:
             return model
@@ -127,7 +128,7 @@ class FactorStream(NamedTuple):
 
     def after_batch(
         self, sampler: StochasticMeanField, model: MeanFieldSAM, key: np.uint64, learned: tuple[bool, ...], rate: float
-    ) -> tuple[FactorStream, State]:
+    ) -> tuple[FactorStream, MeanFieldState]:
         """The stream after all rows of `model` as one minibatch."""
         model, t = model.tuned(self.concentrations), self.n_batches + 1
         state = sampler.resume_stream(model, self.factors, key, self.n_batches)
@@ -167,7 +168,7 @@ def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
     return {"components_": total / lengths[:, np.newaxis], "resultant_lengths_": lengths / n}
 
 
-def fitted_factors(model: MeanFieldSAM, state: State) -> dict[str, Any]:
+def fitted_factors(model: MeanFieldSAM, state: MeanFieldState) -> dict[str, Any]:
     """Attributes of factors."""
     lengths = bessel_ratio(model.directions.n_features, state.position.concentrations)
     priors = fitted_priors(model, model.concentrations)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...inference._chains import Chain, best_chain
 from ...metrics._partitions import compact_labels, point_partition
-from ...samplers import State
 from ...utils._threads import Workers
 from .cluster_counts import MixtureCounts
 from .model import DPModel
@@ -34,7 +33,7 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
     return record
 
 
-def _concentration_of(state: State) -> float:
+def _concentration_of(state: Any) -> float:
     return getattr(state.position, "concentration", state.position)
 
 
