@@ -155,7 +155,7 @@ class BlockwisePasses(_SphericalPasses):
         word_topic, gram = model.to_word_major(state.position[0])
         adapts = before.n_passes < self.n_adapting
         terms = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
-        keys = np.array([subkey(state.key[0], Purpose.STEP, before.n_passes)], np.uint64)  # `key` is for documents
+        keys = np.array([subkey(state.key[0], Purpose.TOPICS, before.n_passes)], np.uint64)  # `key` is for documents
         position, tally, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
         state = state._replace(position=position, n_steps=state.n_steps + 1)
         return self._finish(model, state, before, tally, rate=rate), draws

@@ -137,7 +137,7 @@ def _advance(
     proportions = model.init_chains(0)
     proportions.log_steps[:] = chain.log_step
     turned = model.to_word_major(state.position[0])
-    warming = subkey(state.key[0], Purpose.START, before.n_passes)  # rows have the children of `key`
+    warming = subkey(state.key[0], Purpose.WARM_UP, before.n_passes)  # rows have the children of `key`
     move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
     target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)
     state = sampler.step(target, state)

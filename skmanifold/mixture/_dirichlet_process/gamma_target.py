@@ -119,7 +119,7 @@ def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proporti
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
     log_theta = np.ascontiguousarray(np.concatenate((log_rows(state)[:n_kept], proportions[:, n_kept:n_rows].T)))
-    _redraw_sums(subkey(key, Purpose.DRAW), n_kept, empty.shapes, empty.column_start, log_theta)
+    _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), n_kept, empty.shapes, empty.column_start, log_theta)
     begun = _begin(sampler, empty, log_theta, np.uint64(key))
     arrays = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
     for name, old in arrays.items():
@@ -135,7 +135,7 @@ def with_sums_of(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
     column's sum is a gamma, independent of its proportions.
     """
     log_theta = log_rows(state)
-    _redraw_sums(subkey(key, Purpose.DRAW), 0, target.shapes, target.column_start, log_theta)
+    _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), 0, target.shapes, target.column_start, log_theta)
     np.exp(state.log_theta, out=state.position)
     return state
 

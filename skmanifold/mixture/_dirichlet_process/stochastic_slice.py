@@ -303,7 +303,7 @@ class StochasticSlice(BaseSampler):
         everything = sums_of(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
-            with_sums_of(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
+            with_sums_of(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
             for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
         )
         return Blocks(sticks, components, blocks.concentration), counts
@@ -344,7 +344,7 @@ class StochasticSlice(BaseSampler):
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
-            with_rows(*arguments, subkey(key, Purpose.START, i))
+            with_rows(*arguments, subkey(key, Purpose.BIRTHS, i))
             for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
         )
         return Blocks(sticks, components, blocks.concentration)

@@ -22,7 +22,7 @@ from .._schedule import PolynomialDecay, StepSize, step_size_at
 from .._states import counted
 from .scir_by_rows import SCIRRowsState, begin_rows, step_rows
 
-_START = Purpose.START
+_ROW_SUMS = Purpose.ROW_SUMS
 
 
 class LogPositionState(NamedTuple):
@@ -244,7 +244,7 @@ def _step_cir(keys, h, shapes, log_theta):
 def _scale_rows(keys, totals, log_theta):
     """Multiply each row by a gamma draw of its total shape."""
     for c in range(keys.shape[0]):
-        key = fold_in(keys[c], _START)
+        key = fold_in(keys[c], _ROW_SUMS)
         for r in range(log_theta.shape[1]):
             log_scale = log_gamma_variate(fold_in(key, r), totals[c, r])
             for j in range(log_theta.shape[2]):

@@ -83,7 +83,7 @@ def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> 
     Given all counts a column's sum is a gamma, independent of its proportions.
     """
     shapes = model.row_prior.totals + rows.count_totals + changes.totals
-    keys = fold_in_each(subkey(key, Purpose.DRAW), np.arange(len(shapes)))
+    keys = fold_in_each(subkey(key, Purpose.COLUMN_SUMS), np.arange(len(shapes)))
     drawn = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
     rows.log_theta[...] += drawn - log_totals(rows)
     rows.totals[...] = np.exp(drawn)

@@ -178,7 +178,7 @@ class GradientSampler(ManifoldSampler):
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary law: standard normal in the tangent space."""
         momentum = np.empty_like(position)
-        fill_normal(keys, Purpose.START, momentum.reshape(len(keys), -1))
+        fill_normal(keys, Purpose.MOMENTUM, momentum.reshape(len(keys), -1))
         if offers(model.manifold, GeodesicFlow):
             model.manifold.project(position, momentum)
         return momentum

@@ -168,7 +168,7 @@ class Recipe(GradientSampler):
         if self.n_auxiliary:
             momentum = np.zeros((n_chains, self.n_auxiliary))
             if self.hamiltonian is None:
-                fill_normal(keys, Purpose.START, momentum)
+                fill_normal(keys, Purpose.MOMENTUM, momentum)
             state = MomentumState._make((*state, momentum))
         if wrong := invalid_matrices(*self._matrices(joint_state(state)), joint_state(state)):
             raise InvalidRecipeError(f"Recipe's {wrong}.")

@@ -154,8 +154,8 @@ class ConwayWalk(BaseSampler):
         centres, squares = before.centres.copy(), np.empty(K)
         priors = model.priors.ratio_shape, variance, subkey(key, Purpose.COMPONENTS)
         draw_within(frames, dims, offsets, *rows, *priors, bases, ratios, centres, squares)
-        noise = model.draw_noise(counts, squares, subkey(key, Purpose.CONCENTRATION))
-        weights = model.draw_weights(counts, subkey(key, Purpose.STICKS))
+        noise = model.draw_noise(counts, squares, subkey(key, Purpose.NOISE_PRECISION))
+        weights = model.draw_weights(counts, subkey(key, Purpose.WEIGHTS))
         position = before._replace(bases=bases, dims=dims, ratios=ratios, centres=centres, noise=noise, weights=weights)
 
         loss = position._replace(ratios=np.zeros_like(ratios), noise=2.0 * walk.temperature * noise)

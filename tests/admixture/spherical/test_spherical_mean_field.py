@@ -11,8 +11,7 @@ from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
 from skmanifold.models import MeanFieldModel
 from skmanifold.random._keys import root_key
-from skmanifold.samplers._latent.mean_field import MeanFieldState
-from skmanifold.samplers._latent.mean_field import MeanField, StochasticMeanField
+from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, StochasticMeanField
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
