@@ -10,7 +10,9 @@ from ._density.column_gibbs import ColumnGibbs as ColumnGibbs
 from ._density.geodesic import GSGNHT as GSGNHT
 from ._density.geodesic import SGGMC as SGGMC
 from ._density.gradient_base import SVRG as SVRG
+from ._density.gradient_base import GradientMemory as GradientMemory
 from ._density.gradient_base import GradientSampler as GradientSampler
+from ._density.gradient_base import GradientState as GradientState
 from ._density.hamiltonian import SGHMC as SGHMC
 from ._density.hamiltonian import SGNHT as SGNHT
 from ._density.langevin import SGLD as SGLD
