@@ -351,7 +351,7 @@ def compare_samplers(clock):
 def start_of(sampler, manifold, size):
     """Arrays of the sampler's own start, and the number of the next inner step."""
     state = sampler.init(Free(manifold, force_at(size)), np.array([7], np.uint64))
-    thermostat = None if state.thermostat is None else state.thermostat.copy()
+    thermostat = state.thermostat.copy() if hasattr(state, "thermostat") else None
     return state.key.copy(), state.position.copy(), state.momentum.copy(), thermostat, itertools.count()
 
 

@@ -21,7 +21,7 @@ from skmanifold.samplers import GMC, SCIR, SGGMC, SGRHMC, SGRLD, NonFiniteError
 def ks_distance(sampler, target, shape, n_steps, n_chains=4000, seed=0):
     """Kolmogorov-Smirnov distance of the last of `n_steps` positions of many chains."""
     *_, state = walk(sampler, target, n_steps, n_chains=n_chains, seed=seed)
-    log_theta = state.latents if state.latents is not None else np.log(state.position)
+    log_theta = state.log_theta if hasattr(state, "log_theta") else np.log(state.position)
     return stats.kstest(log_theta[:, 0], lambda y: log_gamma_cdf(y, shape)).statistic
 
 

@@ -262,7 +262,7 @@ CIRCLE_BIAS = {"ou": 0.003, "aboba": 0.004, "baoab": 0.015}
 def circle_squares(sampler, target=None, n_steps=100, n_chains=1024, burn_in=40):
     def squares(state):
         columns = [(state.position @ MU) ** 2, (state.momentum**2).sum(axis=1)]
-        if state.thermostat is not None:
+        if hasattr(state, "thermostat"):
             columns.append(state.thermostat)
         return np.stack(columns, axis=1)
 
@@ -355,7 +355,7 @@ MIXTURE_BIAS = [0.001, 0.006, 0.002, 0.0005, 0.003]  # of the squares, their pro
 def mixture_moments(state):
     first, second = np.arctan2(state.position[:, :, 1], state.position[:, :, 0]).T
     columns = [first**2, second**2, first * second, np.cos(first), np.cos(second), np.sin(first), np.sin(second)]
-    if state.momentum is not None:
+    if hasattr(state, "momentum"):
         columns[5:] = (state.momentum**2).sum(axis=2).T
     return np.stack(columns, axis=1)
 

@@ -11,7 +11,7 @@ from ..inference._chains import Chain
 from ..inference._schedule import Schedule
 from ..models import check_compatible
 from ..random._keys import Purpose, subkey
-from ..samplers import BaseSampler, State
+from ..samplers import BaseSampler
 from ..utils._threads import Workers
 
 
@@ -96,7 +96,7 @@ class FitStrategy(_Strategy):
         """The named arrays of a draw."""
         raise NotImplementedError
 
-    def adapt(self, model: Any, state: State) -> Any:
+    def adapt(self, model: Any, state: Any) -> Any:
         """The model of the next pass, after a pass of burn-in."""
         return model
 
@@ -151,7 +151,7 @@ class StatisticsStream(StreamStrategy):
         """One."""
         return 1
 
-    def step(self, model: Any) -> State:
+    def step(self, model: Any) -> Any:
         """T <- (1 - rate) T + rate * scale * T_batch, where the stream stands for `scale` times the model's rows."""
         batch, sampler = self.batch, self.sampler
         key, scale = subkey(batch.key, Purpose.MINIBATCH), batch.total_samples / model.n_rows

@@ -198,7 +198,7 @@ def make_subspaces(
             rows += scores * (precisions[k] ** -0.5 - noise_precision**-0.5) @ basis
             rows += centres[k]
     if shuffle:
-        order = _generator(key, Purpose.RELABEL).permutation(len(labels))
+        order = _generator(key, Purpose.ORDER).permutation(len(labels))
         data, labels = data[order], labels[order]
     return SubspaceData(
         data=data,

@@ -45,8 +45,8 @@ class Chain:
     ----------
     model : object
         What it asks; another from pass to pass if the model is adapted.
-    state : State
-        Where it stands.
+    state : NamedTuple
+        Where it stands; of one of the sampler's ``state_types``.
     log_density : list of float
         One value each pass.
     draws : list of dict of ndarray
@@ -74,7 +74,7 @@ class Chain:
         """One pass over the data."""
         self.state = self.sampler.step(self.model, self.state)
         self.log_density.append(self.state.log_density)
-        self.average.update(iteration, self.state.statistics)
+        self.average.update(iteration, getattr(self.state, "statistics", None))
         if iteration <= self.schedule.burn_in:
             self.model = self.plan.adapt(self.model, self.state)
         if self.schedule.is_draw(iteration):
@@ -92,7 +92,7 @@ class Chain:
     def estimate(self) -> tuple[Any, int]:
         """Sum of statistics and number of passes in it: the last window's, or before any, the last pass's alone."""
         total, n = self.average.total()
-        return (total, n) if n else (self.state.statistics, 1)
+        return (total, n) if n else (getattr(self.state, "statistics", None), 1)
 
     def quality(self) -> float:
         """Mean log density after burn-in (of all passes, before): by this the best chain is chosen."""

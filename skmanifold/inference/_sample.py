@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..random._keys import Purpose, root_key, subkey
-from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError, State
+from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError
 from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
@@ -153,7 +153,7 @@ class _Run:
     def advance(self, keys: np.ndarray, position: np.ndarray | None, start: int, stop: int) -> None:
         """Run chains start..stop to the end."""
         own = None if position is None else position[start:stop]
-        state: State = self.sampler.init(self.target, keys[start:stop], own)
+        state: Any = self.sampler.init(self.target, keys[start:stop], own)
         for _ in range(self.burn_in):
             state = self.sampler.step(self.target, state)
         for draw in range(self.positions.shape[1]):

@@ -21,7 +21,9 @@ _TARGET = 0.8  # acceptance probability
 _FIRST_LOG_STEP = -1.2
 _STEP = Purpose.STEP
 _START = Purpose.START
-_SUM = Purpose.CONCENTRATION
+_LOG_SUM = Purpose.LOG_SUM
+_JUMP = Purpose.JUMP
+_STEP_SIZE = Purpose.STEP_SIZE
 _LEAST_ROOT = 1e-150
 _ACCEPTANCE = Purpose.ACCEPTANCE
 
@@ -43,7 +45,7 @@ def _learn_step(log_steps, rung, particle, rate):
 @njit(cache=True, nogil=True)
 def _draw_step(log_step, key):
     """A step size about the one that was learnt: a fixed one might fall in with a period of the motion."""
-    return math.exp(log_step) * (0.8 + 0.4 * uniform(key, _STEP))
+    return math.exp(log_step) * (0.8 + 0.4 * uniform(key, _STEP_SIZE))
 
 
 @njit(cache=True, nogil=True)
@@ -142,7 +144,7 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, learns, tally, work)
             reached = heat
             # The last transition changes no weight, but theta, which has the last rung's law before it as after.
             rung_key = fold_in(move_key, rung)
-            _jump(alpha, heat, b, B, fold_in(rung_key, _START), y, work)
+            _jump(alpha, heat, b, B, fold_in(rung_key, _JUMP), y, work)
             step = _draw_step(log_steps[rung], rung_key)
             if on_sphere:
                 fill_softmax(y, theta)
@@ -150,7 +152,7 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, learns, tally, work)
                     x[i] = math.sqrt(theta[i])
                 rate = move_on_sphere(x, exponents, heat, b, B, step, _N_STEPS, rung_key, work)
                 # Any law of the sum of exp(y) would do; this one makes them independent gammas a priori.
-                log_sum = log_gamma_variate(fold_in(rung_key, _SUM), mass)
+                log_sum = log_gamma_variate(fold_in(rung_key, _LOG_SUM), mass)
                 for i in range(n):
                     y[i] = 2.0 * math.log(max(abs(x[i]), _LEAST_ROOT)) + log_sum
             else:

@@ -19,8 +19,9 @@ _MOST_FLAT = 5.0  # concentration up to which the prior is as good a proposal as
 _DRAWS_PER_PARTICLE = 8
 _N_LEARNERS = 4  # particles, whose draws serve nothing but to choose step sizes
 _DRAW = Purpose.DRAW
-_START = Purpose.START
-_STEP = Purpose.STEP
+_PILOT = Purpose.PILOT
+_TUNING = Purpose.TUNING
+_ANNEALING = Purpose.ANNEALING
 
 
 @njit(cache=True, nogil=True)
@@ -108,7 +109,7 @@ def integrate_proportions(
         n_used = n_draws
         while True:
             fitted = (alpha, kappa, k, b, gram, tables, means, precisions, shifts, lower)
-            pilot_key = fold_in(fold_in(document_key, _START), from_prior)
+            pilot_key = fold_in(fold_in(document_key, _PILOT), from_prior)
             if _draw(from_prior, *fitted, pilot_key, _N_PILOT, tally, work, scratch) >= least_ess:
                 _draw(from_prior, *fitted, fold_in(document_key, _DRAW), n_draws, tally, work, scratch)
                 break
@@ -116,7 +117,7 @@ def integrate_proportions(
                 out_annealed[row] = True
                 n_used = max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)
                 out_n_draws[row] = n_used
-                _anneal(alpha, kappa, b, gram, fold_in(document_key, _STEP), n_used, tally, work)
+                _anneal(alpha, kappa, b, gram, fold_in(document_key, _ANNEALING), n_used, tally, work)
                 break
             from_prior = True
         _record(tally, n_used, row, out_log, out_ess, out_proportions)
@@ -128,5 +129,5 @@ def _anneal(alpha, kappa, b, B, key, n_particles, tally, work):
     log_steps = np.empty(N_RUNGS)
     start_steps(log_steps)
     for learns in (True, False):
-        of_stage = fold_in(key, _START if learns else _DRAW)
+        of_stage = fold_in(key, _TUNING if learns else _DRAW)
         anneal(alpha, kappa, b, B, of_stage, _N_LEARNERS if learns else n_particles, log_steps, learns, tally, work)

@@ -1,14 +1,11 @@
-"""Does this sampler fit this model? Asked before the first iteration, answered in one sentence."""
+"""Whether a sampler and a model fit together: checked before the first iteration, refused in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ..utils._protocol_check import offers
-
-if TYPE_CHECKING:  # samplers know models, not the other way round
-    from ..samplers import BaseSampler
+from ..utils._protocol_check import missing_names, offers
 
 _WORDS = {
     "HasGradient": "a gradient of the log density (grad_log_density)",
@@ -20,41 +17,65 @@ _WORDS = {
     "Flat": "a flat space without boundary",
     "GeodesicFlow": "geodesics in closed form",
     "DiffusionMetric": "a metric for diffusions",
+    "FullPasses": "passes over all rows",
+    "MinibatchStreams": "minibatches (batching='either')",
 }
 
 
 class IncompatibleError(TypeError, ValueError):
-    """A sampler asks what a model (or its manifold) cannot answer."""
+    """A sampler needs what a model (or its manifold) does not offer, or lacks what it declares."""
 
 
-def missing_protocols(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:
+class Requirements(Protocol):
+    """What the checks read of a sampler, or of its class; ``requires_manifold`` is optional."""
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Protocols that the model must offer."""
+        ...
+
+    @property
+    def capabilities(self) -> Any:
+        """Protocols that the sampler itself declares to offer; of a class it may not be known yet."""
+        ...
+
+
+def missing_protocols(sampler: Requirements | type[Requirements], model: Any) -> list[type]:
     """The protocols that `sampler` requires and `model` lacks."""
-    return [protocol for protocol in sampler.requires if not offers(model, protocol)]
+    required: Any = sampler.requires
+    return [protocol for protocol in required if not offers(model, protocol)]
 
 
-def missing_geometry(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:
+def missing_geometry(sampler: Requirements | type[Requirements], model: Any) -> list[type]:
     """The protocols that `sampler` requires and the model's manifold lacks."""
     geometry = getattr(sampler, "requires_manifold", ())
     return [protocol for protocol in geometry if not offers(getattr(model, "manifold", None), protocol)]
 
 
-def is_compatible(sampler: BaseSampler | type[BaseSampler], model: Any) -> bool:
+def missing_capabilities(sampler: Requirements | type[Requirements]) -> list[type]:
+    """The protocols that `sampler` declares and does not satisfy; none are looked for in a class."""
+    declared: Any = () if isinstance(sampler, type) else getattr(sampler, "capabilities", ())
+    return [protocol for protocol in declared if not offers(sampler, protocol)]
+
+
+def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> bool:
     """Whether `model` and its manifold offer all that `sampler` requires."""
     return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
 
 
 def check_compatible(
-    sampler: BaseSampler | type[BaseSampler],
+    sampler: Requirements | type[Requirements],
     model: Any,
     known_samplers: Iterable[type] = (),
     charts: Iterable[Any] = (),
 ) -> None:
-    """Raise `IncompatibleError` unless `model` offers all that `sampler` requires.
+    """Raise `IncompatibleError` unless `model` offers all that `sampler` requires, and `sampler` what it declares.
 
     Parameters
     ----------
     sampler : BaseSampler
-        Its class attribute ``requires`` lists protocols of the model, ``requires_manifold`` those of its manifold.
+        ``requires`` lists protocols of the model, ``requires_manifold`` those of its manifold, ``capabilities`` those
+        that the sampler declares to satisfy itself.
     model : object
         A posterior.
     known_samplers : iterable of sampler classes
@@ -67,6 +88,11 @@ def check_compatible(
     IncompatibleError
         In one sentence: what is missing, which samplers would work, and which chart would make this one work.
     """
+    if lacks := missing_capabilities(sampler):
+        names = [name for protocol in lacks for name in missing_names(sampler, protocol)]
+        raise IncompatibleError(
+            f"{type(sampler).__name__} declares {_words(lacks)} but does not define {_listed(names)}."
+        )
     lacks_model, lacks_geometry = missing_protocols(sampler, model), missing_geometry(sampler, model)
     if not lacks_model and not lacks_geometry:
         return
@@ -82,6 +108,10 @@ def check_compatible(
     if helpful:
         advice += f"; or wrap the target: {' or '.join(f'{name}(target)' for name in helpful)}"
     raise IncompatibleError(f"{type(sampler).__name__} needs {' and '.join(parts)}{advice}.")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _words(protocols: list[type]) -> str:

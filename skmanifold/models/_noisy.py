@@ -10,7 +10,7 @@ from ..random._keys import Purpose
 from ..random._variates import fill_normal
 from ..utils._typing import ArrayLike, available_if
 from ._density import check_covariance
-from ._protocols import HasGradient
+from ._density_protocols import HasGradient
 from ._wrapper import TargetWrapper, target_has
 
 

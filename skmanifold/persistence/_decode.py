@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..utils._declared import check_estimator, check_names
 from ._bit_generators import make_bit_generator
+from ._earlier_states import upgraded
 from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
@@ -101,6 +102,7 @@ class Decoder:
         return class_of(node["class"])
 
     def _named_tuple(self, node: dict) -> tuple:
+        node = upgraded(node)
         cls = class_of(node["class"])
         if not issubclass(cls, tuple):
             raise ValueError(f"{node['class']} is no named tuple")

@@ -64,12 +64,18 @@ _PLACES = {
     # what samplers carry
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",
+    "EMState": "samplers._latent.em:EMState",
     "GammaTables": "samplers._cir.lazy_cir_rows:GammaTables",
     "GradientMemory": "samplers._density.gradient_base:GradientMemory",
+    "GradientState": "samplers._density.gradient_base:GradientState",
     "LazyRows": "samplers._cir.lazy_cir_rows:LazyRows",
+    "LogPositionState": "samplers._cir.scir:LogPositionState",
+    "MomentumState": "samplers._density.gradient_base:MomentumState",
     "RowPrior": "samplers._cir.lazy_cir_rows:RowPrior",
-    "State": "samplers._base:State",
+    "SCIRRowsState": "samplers._cir.scir_by_rows:SCIRRowsState",
+    "State": "samplers._states:State",
     "Sticks": "samplers._latent.stick_breaking:Sticks",
+    "ThermostatState": "samplers._density.gradient_base:ThermostatState",
     # topics
     "DirichletTokens": "admixture._exponential_family.token_laws:DirichletTokens",
     "FamilyTokens": "admixture._exponential_family.token_laws:FamilyTokens",
@@ -98,6 +104,8 @@ _PLACES = {
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "MixtureCounts": "mixture._dirichlet_process.cluster_counts:MixtureCounts",
     "MixtureStream": "mixture._dirichlet_process.stream:MixtureStream",
+    "DPState": "mixture._dirichlet_process.stochastic_slice:StochasticSliceState",
+    "DPStreamState": "mixture._dirichlet_process.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._dirichlet_process.posterior_draws:ParameterDraw",
     "Subspaces": "mixture._subspace.parameters:Subspaces",
 }

@@ -1,5 +1,6 @@
 from ._base import BaseSampler as BaseSampler
-from ._base import State as State
+from ._capabilities import FullPasses as FullPasses
+from ._capabilities import MinibatchStreams as MinibatchStreams
 from ._cir.scir import SCIR as SCIR
 from ._cir.scir import GeometricBrownian as GeometricBrownian
 from ._density.all_samplers import ON_DENSITIES as ON_DENSITIES
@@ -9,7 +10,9 @@ from ._density.column_gibbs import ColumnGibbs as ColumnGibbs
 from ._density.geodesic import GSGNHT as GSGNHT
 from ._density.geodesic import SGGMC as SGGMC
 from ._density.gradient_base import SVRG as SVRG
+from ._density.gradient_base import GradientMemory as GradientMemory
 from ._density.gradient_base import GradientSampler as GradientSampler
+from ._density.gradient_base import GradientState as GradientState
 from ._density.hamiltonian import SGHMC as SGHMC
 from ._density.hamiltonian import SGNHT as SGNHT
 from ._density.langevin import SGLD as SGLD
@@ -34,3 +37,4 @@ from ._recipe_checks.check_recipe import RecipeReport as RecipeReport
 from ._recipe_checks.check_recipe import check_recipe as check_recipe
 from ._recipe_checks.recover_curl import recover_curl as recover_curl
 from ._schedule import PolynomialDecay as PolynomialDecay
+from ._states import State as State

@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..utils._plain_numbers import PlainNumbers
-
-
-class State(NamedTuple):
-    """Everything that moves. A step returns a new state, and may reuse the old one's buffers.
-
-    Samplers of a model with its own statistics hold one chain; samplers on a manifold hold `n_chains` chains beside
-    each other, as the leading axis of every array, and one key for each.
-    """
-
-    position: Any  # parameters, as the model's kernels read them
-    key: Any  # the chain's stream; a step folds ``n_steps`` into it
-    n_steps: int = 0
-    log_density: Any = np.nan  # of the last step, as each sampler says
-    momentum: Any = None
-    thermostat: Any = None
-    statistics: Any = None  # sufficient statistics
-    latents: Any = None  # per-token or per-row variables
-    memory: Any = None  # what the estimator of the gradient carries from step to step
-
-    def counted(self) -> State:
-        """Return the same after one more step: in half the time of ``_replace``, which small arrays feel."""
-        return State(*self[:2], self.n_steps + 1, *self[3:])
-
-    def detached(self) -> State:
-        """Return the same with arrays of its own for what moves: steps may reuse those of the state they are given."""
-        moves = (self.position, self.momentum, self.thermostat)
-        position, momentum, thermostat = (copy.copy(array) for array in moves)
-        return self._replace(position=position, momentum=momentum, thermostat=thermostat)
+from ._capabilities import FullPasses, MinibatchStreams
+from ._states import ChainState, State
 
 
 class BaseSampler(PlainNumbers, BaseEstimator):
@@ -48,8 +21,9 @@ class BaseSampler(PlainNumbers, BaseEstimator):
 
     short_name: ClassVar[str]
     requires: ClassVar[tuple[type, ...]] = ()
-    # "full": needs all rows at once; "either": has init_stream, resume_stream and step_stream too, for minibatches
+    # "full": needs all rows at once; "either": has the methods of `MinibatchStreams` too
     batching: ClassVar[str] = "full"
+    state_types: ClassVar[tuple[type, ...]] = (State,)  # the NamedTuples that `init` and `step` return
     log_density_name: ClassVar[str] = "log_likelihood"
     draws_parameters: ClassVar[bool] = False  # whether `parameters` are draws from their posterior
     _parameter_constraints: ClassVar[dict] = {}
@@ -59,19 +33,24 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         """Whether `has_converged` may be true of a state."""
         return False
 
-    def init(self, model: Any, key: np.uint64) -> State:
+    @property
+    def capabilities(self) -> tuple[type, ...]:
+        """The protocols that the sampler declares to satisfy; a fit refuses one that lacks their methods."""
+        return (FullPasses, MinibatchStreams) if self.batching == "either" else (FullPasses,)
+
+    def init(self, model: Any, key: np.uint64) -> Any:
         """The state before the first step."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
 
-    def step(self, model: Any, state: State) -> State:
+    def step(self, model: Any, state: Any) -> Any:
         """The state after one more pass over the data."""
         raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
 
-    def parameters(self, model: Any, state: State) -> Any:
+    def parameters(self, model: Any, state: Any) -> Any:
         """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
         return model.mode(state.statistics)
 
-    def has_converged(self, state: State) -> bool:
+    def has_converged(self, state: ChainState) -> bool:
         """Whether further steps are of no use; a fit ends when all its chains say so."""
         return False
 

@@ -20,14 +20,15 @@ from ..utils._conditions import (
     refuse,
 )
 from ..utils._declared import Held, holds
-from ._base import State
-from ._cir.lazy_cir_rows import LazyRows
-from ._cir.scir import SCIR
-from ._density.gradient_base import GradientMemory, GradientSampler
+from ._cir.scir import LogPositionState
+from ._cir.scir_by_rows import SCIRRowsState
+from ._density.gradient_base import GradientMemory, GradientState, MomentumState, ThermostatState
 from ._density.integrator_kernels import N_COEFFICIENTS
 from ._density.noise_covariance import Covariance
-from ._density.recipe import Recipe
+from ._latent.em import EMState
+from ._states import State
 
+_MOVING: tuple[type, ...] = (GradientState, MomentumState, ThermostatState, LogPositionState, SCIRRowsState)
 LARGEST = 1e100  # coordinate; its square is a number
 _KEYS = Array("uint64", (1,))
 _LOG_DENSITY = Either(
@@ -43,45 +44,58 @@ def nothing(value: Any, where: str, sizes: Sizes) -> None:
         refuse(where, "holds what is not kept")
 
 
-def moving(
-    *shape: Size,
-    statistics: Condition = nothing,
-    latents: Condition = nothing,
-    memory: Condition | None = None,
-    position: Condition | None = None,
-) -> Held:
-    """Condition of one chain of a sampler of points of this shape."""
+def moving(*shape: Size, **others: Condition) -> Condition:
+    """Condition of one chain of a sampler of points of this shape.
+
+    Parameters
+    ----------
+    *shape : str or int
+        Of a point.
+    **others : Condition
+        Of fields that only some states have: ``log_theta`` admits `LogPositionState`, ``rows`` and ``latents`` admit
+        `SCIRRowsState`.
+    """
+    point = Array("float64", (1, *shape), low=-LARGEST, high=LARGEST)
+    thermostat = Array("float64", (1,), low=-LARGEST, high=LARGEST)
+    fields: dict[str, Condition] = {
+        "position": point,
+        "key": _KEYS,
+        "n_steps": Whole(),
+        "log_density": _LOG_DENSITY,
+        "memory": gradient_memory(*shape),
+        "momentum": point,
+        "thermostat": thermostat,
+        **others,
+    }
+    known: dict[type, Held] = {}
+    for state_type in _MOVING:
+        names = state_type._fields  # type: ignore[attr-defined]
+        if fields.keys() >= set(names):
+            conditions = {name: fields[name] for name in names}
+            if state_type is SCIRRowsState:
+                conditions["position"] = nothing
+            known[state_type] = Held(state_type, **conditions)
+
+    def holds_one(value: Any, where: str, sizes: Sizes) -> None:
+        known.get(type(value), Held(*known))(value, where, sizes)
+
+    return holds_one
+
+
+def gradient_memory(*shape: Size) -> Held:
+    """Condition of the memory of a sampler that moves along gradients."""
     point = Array("float64", (1, *shape), low=-LARGEST, high=LARGEST)
     return Held(
-        State,
-        position=point if position is None else position,
-        key=_KEYS,
-        n_steps=Whole(),
-        log_density=_LOG_DENSITY,
-        momentum=OrNone(point),
-        thermostat=OrNone(Array("float64", (1,), low=-LARGEST, high=LARGEST)),
-        statistics=statistics,
-        latents=latents,
-        memory=gradient_memory(*shape) if memory is None else memory,
-    )
-
-
-def gradient_memory(*shape: Size) -> OrNone:
-    """Condition of the memory of a sampler that moves along gradients, None for another."""
-    point = Array("float64", (1, *shape), low=-LARGEST, high=LARGEST)
-    return OrNone(
-        Held(
-            GradientMemory,
-            gradient=point,
-            noise=point,
-            keys=_KEYS,
-            coefficients=Array("float64", (N_COEFFICIENTS, 1)),
-            covariance=OrNone(Held(Covariance)),
-            running=OrNone(_running),
-            anchor=OrNone(point),
-            anchor_gradient=OrNone(point),
-            declared=FLAG,
-        )
+        GradientMemory,
+        gradient=point,
+        noise=point,
+        keys=_KEYS,
+        coefficients=Array("float64", (N_COEFFICIENTS, 1)),
+        covariance=OrNone(Held(Covariance)),
+        running=OrNone(_running),
+        anchor=OrNone(point),
+        anchor_gradient=OrNone(point),
+        declared=FLAG,
     )
 
 
@@ -89,14 +103,9 @@ def _running(value: Any, where: str, sizes: Sizes) -> None:
     Array("float64", (1, None, None)[: np.ndim(value)])(value, where, sizes)
 
 
-def is_of(sampler: type, state: State) -> bool:
-    """Whether a state has what steps of a kind of sampler read."""
-    if isinstance(state.memory, LazyRows):
-        return issubclass(sampler, SCIR)
-    if not issubclass(sampler, GradientSampler):
-        return state.memory is None and (state.latents is not None) == issubclass(sampler, SCIR)
-    has = isinstance(state.memory, GradientMemory), state.momentum is not None, state.thermostat is not None
-    return has == (True, sampler._has_momentum, sampler._has_thermostat) or (has[0] and issubclass(sampler, Recipe))
+def is_of(sampler: type, state: Any) -> bool:
+    """Whether a state is one that steps of a kind of sampler read."""
+    return type(state) in getattr(sampler, "state_types", ())
 
 
 def memory_agrees(memory: GradientMemory, sizes: Sizes) -> str | None:
@@ -113,7 +122,8 @@ def memory_agrees(memory: GradientMemory, sizes: Sizes) -> str | None:
 
 
 holds(memory_agrees, **dict.fromkeys(GradientMemory._fields, anything))(GradientMemory)
-holds(**dict.fromkeys(State._fields, anything))(State)
+for _state_type in (State, EMState, *_MOVING):
+    holds(**dict.fromkeys(_state_type._fields, anything))(_state_type)  # type: ignore[attr-defined]
 
 
 def _others(vectors: np.ndarray | None, size: int) -> bool:

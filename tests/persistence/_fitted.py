@@ -49,7 +49,7 @@ def _cases():
         for name, sampler in kind._samplers.items():
             estimator = kind(sampler=name, n_chains=2, **small, **SHORT)
             cases[f"{kind.__name__}-{name}"] = (estimator, X, ("fit",))
-            if sampler.batching != "full" and hasattr(kind, "_partial_fit"):
+            if sampler.batching != "full" and hasattr(kind, "partial_fit"):
                 cases[f"{kind.__name__}-{name}-stream"] = (estimator, X, ("partial_fit", "partial_fit"))
                 cases[f"{kind.__name__}-{name}-then-stream"] = (estimator, X, ("fit", "partial_fit"))
     for name in ("esca", "cvb0"):

@@ -5,6 +5,7 @@ from scipy.linalg import block_diag, expm, solve_discrete_lyapunov
 
 from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density
+from skmanifold.samplers._density.recipe import joint_state
 
 from ._evidence import expectations
 from ._flat_targets import Noisy
@@ -83,7 +84,7 @@ def second_moments(sampler, target, n_steps=300, n_chains=2000):
     """E z z' of positions and momenta, from chains that begin at the mode."""
 
     def products(state):
-        z = state.position if state.momentum is None else np.concatenate([state.position, state.momentum], axis=1)
+        z = joint_state(state)
         return z[:, :, None] * z[:, None, :]
 
     return expectations(

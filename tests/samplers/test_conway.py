@@ -288,41 +288,41 @@ def test_the_same_key_gives_the_same_bytes_and_a_step_leaves_its_state_alone():
     before = pickle.dumps(runs[0])
     after = sampler.step(model, runs[0])
     assert pickle.dumps(runs[0]) == before
-    assert not np.array_equal(after.memory.directions, runs[0].memory.directions)
+    assert not np.array_equal(after.walk.directions, runs[0].walk.directions)
 
 
 def test_steps_are_tuned_in_burn_in_and_never_after():
     X, _ = line_and_plane(2)
     states = list(run(model_of(X, n_adapting=60), 100, ConwayWalk(n_moves=20)))
-    scales = [state.memory.log_scales for state in states]
+    scales = [state.walk.log_scales for state in states]
     assert not np.array_equal(scales[58], scales[59])
     for later in scales[60:]:
         np.testing.assert_array_equal(later, scales[59])
-    assert {state.memory.temperature for state in states} == {0.5}
-    rates = np.mean([state.memory.acceptance for state in states[60:]], axis=0)
+    assert {state.walk.temperature for state in states} == {0.5}
+    rates = np.mean([state.walk.acceptance for state in states[60:]], axis=0)
     assert np.all((rates > 0.2) & (rates < 0.5)), rates
 
 
 def test_the_search_for_a_temperature_ends_where_long_steps_are_accepted():
     X, _ = line_and_plane(3)
     states = list(run(model_of(X, n_adapting=80), 90, ConwayWalk("auto", n_moves=20)))
-    found = [state.memory.temperature for state in states]
+    found = [state.walk.temperature for state in states]
     assert np.all(np.diff(found) <= 0)
     assert found[0] == 1e3
     assert 1e-6 < found[39] < 0.1  # far from 1/2, which is that of the likelihood
     assert found[39] == found[-1]
-    end = next(i for i, state in enumerate(states) if not state.memory.searching)
-    assert not states[end].memory.log_scales.any()
-    assert states[end].memory.acceptance[:, 0].mean() >= 0.1
-    assert states[end + 1].memory.log_scales.any()
+    end = next(i for i, state in enumerate(states) if not state.walk.searching)
+    assert not states[end].walk.log_scales.any()
+    assert states[end].walk.acceptance[:, 0].mean() >= 0.1
+    assert states[end + 1].walk.log_scales.any()
 
 
 def test_a_search_that_burn_in_cuts_short_ends():
     X, _ = line_and_plane(3, n=50)
     last = list(run(model_of(X, n_adapting=4), 4, ConwayWalk("auto", n_moves=2)))[-1]
-    assert not last.memory.searching
+    assert not last.walk.searching
     last = list(run(model_of(X, n_adapting=0), 2, ConwayWalk("auto", n_moves=2)))[-1]
-    assert not last.memory.searching
+    assert not last.walk.searching
 
 
 def test_clusters_without_rows_fall_back_to_the_prior():
@@ -330,7 +330,7 @@ def test_clusters_without_rows_fall_back_to_the_prior():
     model = model_of(X, n_components=12)
     empty = []
     for state in run(model, 60, ConwayWalk(n_moves=3)):
-        for values in (*state.position, *state.memory[:4]):
+        for values in (*state.position, *state.walk[:4]):
             assert np.all(np.isfinite(values))
         empty.append(12 - len(np.unique(state.latents)))
     assert max(empty) > 3

@@ -135,7 +135,7 @@ def test_leapfrog_steps_are_accepted_to_second_order_in_the_step():
     target = FLAT_TARGETS["double well"]
 
     def rejected(h):
-        moved = lambda state: state.statistics  # noqa: E731
+        moved = lambda state: state.accepted  # noqa: E731
         sampler = HMC(h, round(0.6 / h))
         return 1 - expectations(sampler, target.density, moved, 200, burn_in=50, position=target.start).mean
 

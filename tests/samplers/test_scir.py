@@ -90,7 +90,7 @@ def test_step_sizes_may_fall():
 @pytest.mark.parametrize("shape", [1e-4, 1e-2])
 def test_tiny_shapes_lose_nothing(shape):
     *_, state = walk(SCIR(1.0), gamma(shape), 20, n_chains=N_CHAINS)
-    log_theta = state.latents[:, 0]
+    log_theta = state.log_theta[:, 0]
     assert np.isfinite(log_theta).all()
     assert stats.kstest(log_theta, lambda y: log_gamma_cdf(y, shape)).statistic < NO_DISTANCE
     if shape == 1e-4:
@@ -135,7 +135,7 @@ def test_a_stationary_start_on_the_simplex_is_kept():
     for state in walk(SCIR(0.3), target, 3, n_chains=N_CHAINS, position=position):
         for j, law in enumerate([stats.beta(0.5, 6), stats.beta(2, 4.5), stats.beta(4, 2.5)]):
             assert stats.kstest(state.position[:, j], law.cdf).statistic < NO_DISTANCE
-        totals = np.exp(state.latents).sum(axis=1)
+        totals = np.exp(state.log_theta).sum(axis=1)
         assert stats.kstest(totals, stats.gamma(6.5).cdf).statistic < NO_DISTANCE
 
 

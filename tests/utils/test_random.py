@@ -137,8 +137,23 @@ def test_a_key_may_be_folded_and_drawn_from():
     assert p_independent(draws(KEY, n), np.array([float(child) for child in children]) / 2.0**64) > 1e-3
 
 
+PURPOSES = """initial_latents sweep rounding inference minibatch chain step noise start acceptance metric gradient_noise
+    draw read sticks concentration slice labels split_merge relabel components""".upper().split()
+
+
+def test_purposes_keep_their_numbers():
+    assert [getattr(Purpose, name) for name in PURPOSES] == list(range(1, 22))
+
+
+def test_a_name_that_came_later_has_the_number_of_one_that_was_there():
+    later = {name: value for name, value in vars(Purpose).items() if name.isupper() and name not in PURPOSES}
+    assert set(later.values()) <= set(range(1, 22))
+    assert later["WEIGHTS"] == Purpose.STICKS
+    assert later["NOISE_PRECISION"] == Purpose.CONCENTRATION
+
+
 def test_purposes_are_different_streams():
-    purposes = [value for name, value in vars(Purpose).items() if name.isupper()]
+    purposes = [getattr(Purpose, name) for name in PURPOSES]
     assert len({int(subkey(KEY, purpose)) for purpose in purposes}) == len(purposes) > 5
 
 

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ...samplers import State
 from .._tokens.model import Assignments, TokenLatents
 from .._tokens.topic_counts import TopicPrior
 from .dirichlet_mle import (
@@ -23,13 +22,13 @@ from .model import LDAModel, Responsibilities
 _FIRST, _EVERY = 10, 5  # passes: before, the counts are those of the random start
 
 
-def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, State], LDAModel]:
+def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
     """What `run_chains` calls after each pass of burn-in: empirical Bayes for either prior, or both, or none.
 
     The priors stay as they are after burn-in, so that all draws are from one posterior.
     """
 
-    def adapt(model: LDAModel, state: State) -> LDAModel:
+    def adapt(model: LDAModel, state: Any) -> LDAModel:
         t = state.n_steps
         due = t == burn_in or (t >= _FIRST and t % _EVERY == 0)
         if not (due and (doc_topic or topic_word)):
@@ -66,7 +65,7 @@ def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
     return histogram_of_assignments(topics, model.token_start, model.n_components, model.workers)
 
 
-def _count_words(model: LDAModel, state: State) -> Any:
+def _count_words(model: LDAModel, state: Any) -> Any:
     """The topics' counts of words; expected ones, which are no whole numbers, as a histogram."""
     if isinstance(state.latents, Responsibilities):
         gamma, _, totals = state.latents

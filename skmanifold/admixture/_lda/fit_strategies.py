@@ -15,7 +15,6 @@ from ...inference._distributed_fits.sources import corpora_of
 from ...inference._draw_store import DrawStore
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
-from ...samplers import State
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
@@ -90,7 +89,7 @@ class CountsFit(TopicFit):
         """Sum of two passes' counts."""
         return add_counts(left, right)
 
-    def adapt(self, model: LDAModel, state: State) -> LDAModel:
+    def adapt(self, model: LDAModel, state: Any) -> LDAModel:
         """Empirical Bayes for the priors that are "auto"."""
         return self._adapt(model, state)
 
@@ -148,7 +147,7 @@ class ShardedCountsFit(CountsFit):
             lda.n_features_in_ = sharded.shards.n_features
         return super().prepare(sharded, workers)
 
-    def adapt(self, model: Any, state: State) -> Any:
+    def adapt(self, model: Any, state: Any) -> Any:
         """No change."""
         return model
 
@@ -180,7 +179,7 @@ class GradientFit(TopicFit):
         """The best chain's mean topics."""
         best = best_chain(chains)
         total, _ = chains[best].estimate()
-        stream = TopicStream(type(self.sampler), [chain.state for chain in chains])
+        stream = TopicStream(type(self.sampler), [chain.state.moving for chain in chains])
         topics = as_topic_word(total.components)
         common = self._common(chains[best].model, best)
         return {**common, "_topic_counts": None, "_estimate": topics, "_stream": stream}
@@ -220,7 +219,7 @@ class GradientStream(StreamStrategy):
         self.lda = lda
         self.counts = counts
         self.stream = None if batch.is_first else lda._stream
-        if self.stream and any(state.latents is not None for state in self.stream.states):
+        if self.stream and lda.sampler_.keeps_rows:
             raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
 
     def model(self, workers: Workers) -> MinibatchLDA:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...inference._chains import Chain
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, ManifoldSampler, State
-from ...samplers._cir.lazy_cir_rows import LazyRows
-from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
+from ...samplers import BaseSampler, ManifoldSampler
+from ...samplers._cir.scir_by_rows import SCIRRowsState, begin_at, log_totals, settle
+from ...samplers._states import PassState
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from .._tokens.log_topic_word import LogTopics
@@ -49,32 +49,33 @@ class MinibatchPasses(BaseSampler):
     def __init__(self, sampler: ManifoldSampler):
         self.sampler = sampler
 
-    def init(self, model: MinibatchLDA, key: np.uint64) -> State:
+    def init(self, model: MinibatchLDA, key: np.uint64) -> PassState:
         """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
         model = with_private_scratch(model)
         state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
-        if not isinstance(state.memory, LazyRows) or state.latents is not None:
-            return state
+        if not isinstance(state, SCIRRowsState) or state.latents is not None:
+            return PassState(state)
         key = subkey(key, Purpose.INITIAL_LATENTS)
         batch, counts = model.guess_counts(key)
         scale = batch.scale * (model.n_sweeps - model.n_burn_in)
-        return begin_at(model, state, batch.words, counts, scale, key)
+        return PassState(begin_at(model, state, batch.words, counts, scale, key))
 
-    def step(self, model: MinibatchLDA, state: State) -> State:
+    def step(self, model: MinibatchLDA, state: PassState) -> PassState:
         """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
         model = with_private_scratch(model)
         target = seen_by(self.sampler, model)
+        moving = state.moving
         for _ in range(model.n_batches):
-            state = self.sampler.step(target, state)
-        state, components = topics_of(self.sampler, model, state)
+            moving = self.sampler.step(target, moving)
+        moving, components = topics_of(self.sampler, model, moving)
         log_likelihood = model.log_likelihood * (model.n_samples / model.n_scored)
-        return state._replace(log_density=log_likelihood, statistics=TopicSums(components, model.topic_tokens))
+        return PassState(moving, log_likelihood, TopicSums(components, model.topic_tokens))
 
-    def step_batch(self, model: MinibatchLDA, state: State) -> State:
-        """One step of the sampler."""
+    def step_batch(self, model: MinibatchLDA, state: Any) -> Any:
+        """One step of the sampler, from and to a state of its own."""
         return self.sampler.step(seen_by(self.sampler, model), state)
 
-    def parameters(self, model: MinibatchLDA, state: State) -> np.ndarray:
+    def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
         """Word probabilities of the topics, as drawn."""
         return state.statistics.components
 
@@ -86,11 +87,11 @@ def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
     return model
 
 
-def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: State) -> tuple[State, np.ndarray]:
-    """The state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
-    if isinstance(state.memory, LazyRows):
+def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tuple[Any, np.ndarray]:
+    """The sampler's state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
+    if isinstance(state, SCIRRowsState):
         state = settle(model, state)
-        return state, LogTopics(state.memory.log_theta, log_totals(state.memory)).toarray()
+        return state, LogTopics(state.rows.log_theta, log_totals(state.rows)).toarray()
     theta = np.abs(state.position[0])
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
 

@@ -8,23 +8,20 @@ import numpy as np
 
 from ...inference._draw_stream import DrawStream, chains_agree, streamed
 from ...random._keys import Purpose, subkey
-from ...samplers import ManifoldSampler, State
+from ...samplers import ManifoldSampler
 from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
-from ...samplers._state_conditions import gradient_memory, is_of, moving, nothing
+from ...samplers._cir.scir_by_rows import SCIRRowsState
+from ...samplers._state_conditions import is_of, moving
+from ...samplers._states import detached
 from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._conditions import Either, Lacking, OrNone, Sizes, anything
+from ...utils._conditions import Lacking, OrNone, Sizes, anything
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._posterior.draw_conditions import DRAW
-from .minibatch_passes import MinibatchPasses, TopicSums, topics_of, with_private_scratch
+from .minibatch_passes import MinibatchPasses, topics_of, with_private_scratch
 from .minibatch_target import MinibatchLDA
 
-_SHAPE = "n_features", "n_components"
-_STATE = Either(
-    lambda state: isinstance(getattr(state, "memory", None), LazyRows),
-    moving(position=nothing, statistics=OrNone(Held(TopicSums)), latents=anything, memory=Held(LazyRows)),
-    moving(*_SHAPE, statistics=OrNone(Held(TopicSums)), latents=anything, memory=gradient_memory(*_SHAPE)),
-)
+_STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
 
 
 def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
@@ -33,7 +30,7 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     for state in stream.states:
         if not is_of(stream.kind, state):
             return "has states that are not of its sampler"
-        if not isinstance(state.memory, LazyRows) and not np.abs(state.position[0]).sum(axis=0).all():
+        if not isinstance(state, SCIRRowsState) and not np.abs(state.position[0]).sum(axis=0).all():
             return "has a state with a topic of no word"
     return chains_agree(stream, sizes)
 
@@ -54,15 +51,17 @@ class TopicStream(DrawStream):
     def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
         """Chains at their beginning, with the streams that `fit` would give them."""
         passes = MinibatchPasses(sampler)
-        states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
+        states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)).moving for chain in range(n_chains)]
         return cls(type(sampler), states)
 
     def after_batch(self, sampler: ManifoldSampler, model: MinibatchLDA, workers: Workers) -> TopicStream:
         """The stream after all rows of `model` as one minibatch."""
 
-        def advance(state: State, wanted: bool) -> tuple[State, float, dict[str, np.ndarray] | None]:
+        def advance(state: Any, wanted: bool) -> tuple[Any, float, dict[str, np.ndarray] | None]:
             chain_model, draw = with_private_scratch(model), None
-            state = MinibatchPasses(sampler).step_batch(chain_model, _detached(state))
+            # Rows that are read lazily are shared with the state before: they are too many to copy for one minibatch. A
+            # step that is interrupted may leave some drawn later, or count its minibatch again when it is repeated.
+            state = MinibatchPasses(sampler).step_batch(chain_model, detached(state))
             n_tokens = chain_model.topic_tokens.sum()
             log_likelihood = chain_model.log_likelihood / n_tokens
             if wanted:
@@ -88,17 +87,8 @@ class TopicStream(DrawStream):
             self._topic_word = as_topic_word(total)
         return self._topic_word
 
-    def _expected_weights(self, state: State) -> np.ndarray:
+    def _expected_weights(self, state: Any) -> np.ndarray:
         """Unnormalised topics, ``(K, V)``."""
-        if isinstance(state.memory, LazyRows):
-            return expected_rows(state.memory, self.row_prior, 0, len(state.memory.log_theta)).T
+        if isinstance(state, SCIRRowsState):
+            return expected_rows(state.rows, self.row_prior, 0, len(state.rows.log_theta)).T
         return np.abs(state.position[0]).T
-
-
-def _detached(state: State) -> State:
-    """The state with arrays of its own, so that a step that fails leaves the old ones alone.
-
-    Rows that are read lazily are shared: they are too many to copy for one minibatch. A step that is interrupted may
-    leave some of them drawn later, or count its minibatch once more when it is tried again.
-    """
-    return state if isinstance(state.memory, LazyRows) else state.detached()

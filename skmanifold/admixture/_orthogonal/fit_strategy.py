@@ -13,7 +13,7 @@ from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, State
+from ...samplers import BaseSampler
 from ...sparse.directions import validate_directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
@@ -61,7 +61,7 @@ class OrthogonalFit(FitStrategy):
         """Sum of two passes' topics, by their number where it is inferred."""
         return (add_topics if self.setup.log_prior is None else add_by_number)(left, right)
 
-    def adapt(self, model: Any, state: State) -> Any:
+    def adapt(self, model: Any, state: Any) -> Any:
         """The concentration and the radii."""
         return self._adapt(model, state)
 

@@ -101,7 +101,7 @@ class FramePasses(BlockwisePasses):
         statistics = state.statistics
         alpha, kappa = float(model.alpha[0]), model.concentrations.document
         topics, moved = statistics.topics, False
-        key = subkey(state.key[0], Purpose.COMPONENTS, statistics.n_passes)
+        key = subkey(state.key[0], Purpose.SIZE_MOVES, statistics.n_passes)
         for i in range(self.n_size_moves):
             state_of_move = topics, proportions, alpha, kappa, log_prior
             move = propose_size(model.rows, model.directed, *state_of_move, subkey(key, i), model.workers)

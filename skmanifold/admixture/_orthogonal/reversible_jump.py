@@ -230,10 +230,10 @@ def propose_size(
         law = _fit_direction(documents, common, products, new, cosine, sine, key)
     else:
         law = _fit_direction(documents, common, products, old, cosine, sine, key)
-        topic = law.draw(as_generator(int(subkey(key, Purpose.NOISE))))
+        topic = law.draw(as_generator(int(subkey(key, Purpose.PROPOSAL))))
         new = np.array([cosine * old[0] + sine * topic, sine * old[0] - cosine * topic] if turns else [topic])
-    taken, _ = documents.attach(shares, products, documents.multiply(old), subkey(key, Purpose.DRAW), log_odds)
-    given, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.DRAW))
+    taken, _ = documents.attach(shares, products, documents.multiply(old), subkey(key, Purpose.SHARES), log_odds)
+    given, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.SHARES))
 
     if turns and grows:
         log_chance = _MergerLaw(theta, kappa).log_chance(np.array([after - 2, after - 1]), angle)
@@ -297,7 +297,7 @@ def _fit_direction(documents, common, products, turned, cosine, sine, key) -> _D
             break
         pull = documents.pull(squares, along, pull / size, cosine, sine)
     if not size > _LEAST_PULL:  # no document points there: any direction, the same for the reverse move
-        rng = as_generator(int(subkey(key, Purpose.START)))
+        rng = as_generator(int(subkey(key, Purpose.DIRECTION)))
         pull = _project_off(frame, rng.standard_normal(len(pull)))
         return _DirectionLaw(frame, pull / np.linalg.norm(pull), np.zeros(len(_WEIGHTS)))
     return _DirectionLaw(frame, pull / size, size * _CONCENTRATIONS)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...distributions import inverse_bessel_ratio
-from ...samplers import State
 from .model import Concentrations, SphericalModel
 from .passes import Scales, blend, no_scales
 from .targets import NO_DRAWS, Tally, move_chains
@@ -83,29 +82,29 @@ def first_tuned(
 
 def adapter(
     learned: tuple[bool, ...], scaled: bool, burn_in: int, batch_size: int | None
-) -> Callable[[SphericalModel, State], SphericalModel]:
+) -> Callable[[SphericalModel, Any], SphericalModel]:
     """What `run_chains` calls after each pass of burn-in. The state is moved to other spheres in place.
 
     All stays as it is after burn-in, so that all draws are from one posterior.
     """
 
-    def adapt(model: SphericalModel, state: State) -> SphericalModel:
+    def adapt(model: SphericalModel, state: Any) -> SphericalModel:
         scales, t = state.statistics.scales, state.statistics.n_passes
         concentrations = model.concentrations
         if any(learned) and t >= WAIT * burn_in:
             concentrations = learn_concentrations(model, scales.cosines, learned)
         after = retuned(model, scales, concentrations, scaled, batch_size)
-        follow(state, model, after)
+        follow(getattr(state, "moving", state), model, after)
         return after
 
     return adapt
 
 
-def follow(state: State, before: SphericalModel, after: SphericalModel) -> None:
+def follow(state: Any, before: SphericalModel, after: SphericalModel) -> None:
     """Move a chain to other spheres, in place; speeds keep their law."""
     ratio = after.radii / before.radii
     state.position[...] *= ratio[:, None]
-    memory = state.memory
+    memory: Any = getattr(state, "memory", None)
     if getattr(memory, "anchor", None) is not None:
         memory.anchor[...] *= ratio[:, None]
         memory.anchor_gradient[...] /= ratio[:, None]

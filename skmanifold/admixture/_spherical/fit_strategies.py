@@ -12,7 +12,8 @@ from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
 from ...models import HasLogDensity, MeanFieldModel
-from ...samplers import BaseSampler, State, StochasticMeanField
+from ...samplers import BaseSampler, StochasticMeanField
+from ...samplers._latent.mean_field import MeanFieldState
 from ...sparse.directions import validate_directions
 from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
@@ -91,7 +92,7 @@ class _DrawFit(SphericalFit):
         """Sum of two passes' topics."""
         return add_topics(left, right)
 
-    def adapt(self, model: SphericalModel, state: State) -> SphericalModel:
+    def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
         """Concentrations and radii that are "auto"."""
         return self._adapt(model, state)
 
@@ -157,7 +158,7 @@ class VariationalFit(SphericalFit):
             draw["components"] = chain.state.statistics
         return draw
 
-    def adapt(self, model: MeanFieldSAM, state: State) -> MeanFieldSAM:
+    def adapt(self, model: MeanFieldSAM, state: MeanFieldState) -> MeanFieldSAM:
         """A step of expectation-maximisation in the concentrations, after the first quarter of burn-in."""
         if not any(self.setup.learned) or state.n_steps < WAIT * self.run.schedule.burn_in:
             return model
@@ -242,7 +243,7 @@ class FactorStream(NamedTuple):
 
     def after_batch(
         self, sampler: StochasticMeanField, model: MeanFieldSAM, key: np.uint64, learned: tuple[bool, ...], rate: float
-    ) -> tuple[FactorStream, State]:
+    ) -> tuple[FactorStream, MeanFieldState]:
         """The stream after all rows of `model` as one minibatch."""
         model, t = model.tuned(self.concentrations), self.n_batches + 1
         state = sampler.resume_stream(model, self.factors, key, self.n_batches)
@@ -287,7 +288,7 @@ def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
     return {"components_": total / lengths[:, np.newaxis], "resultant_lengths_": lengths / n}
 
 
-def fitted_factors(model: MeanFieldSAM, state: State) -> dict[str, Any]:
+def fitted_factors(model: MeanFieldSAM, state: MeanFieldState) -> dict[str, Any]:
     """Attributes of factors."""
     lengths = bessel_ratio(model.directions.n_features, state.position.concentrations)
     priors = fitted_priors(model, model.concentrations)

@@ -10,6 +10,7 @@ from ...distributions import log_vmf_normalizer
 from ...inference._chains import Chain
 from ...random._keys import Purpose, subkey
 from ...samplers import GMC, BaseSampler, ManifoldSampler, State
+from ...samplers._states import PassState
 from ...utils._conditions import Array, Real, Whole
 from ...utils._declared import Held, holds
 from .model import DocumentTerms, ProportionChains, SphericalModel
@@ -93,13 +94,13 @@ class _SphericalPasses(BaseSampler):
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
         return chains, TopicStatistics(model.start(key), no_scales(model.n_components), np.nan, 0)
 
-    def _finish(self, model: SphericalModel, state: State, before: TopicStatistics, tally: Tally, **last) -> State:
+    def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, tally: Tally, **last) -> Any:
         scales = blend(before.scales, tally, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
         topics = model.topics(state.position[0])
         statistics = TopicStatistics(topics, scales, last.get("temperature", np.nan), before.n_passes + 1)
         return state._replace(statistics=statistics, log_density=model.total_samples * log_density_of(model, tally))
 
-    def parameters(self, model: SphericalModel, state: State) -> np.ndarray:
+    def parameters(self, model: SphericalModel, state: Any) -> np.ndarray:
         """The topics as drawn."""
         return state.statistics.topics
 
@@ -107,26 +108,28 @@ class _SphericalPasses(BaseSampler):
 class SphericalMinibatchPasses(_SphericalPasses):
     """As many steps as see each document once on average, each inner step with a minibatch of its own."""
 
-    def init(self, model: SphericalModel, key: np.uint64) -> State:
+    def init(self, model: SphericalModel, key: np.uint64) -> PassState:
         """Topics at the centres of clusters, at a random speed."""
         chains, statistics = self._initial(model, key)
         target = MinibatchSAM(model, chains, key, self.batch_size, self.n_draws, True)
-        state = self.sampler.init(target, np.array([key], np.uint64), model.place(statistics.topics)[None])
-        return state._replace(latents=chains, statistics=statistics)
+        moving = self.sampler.init(target, np.array([key], np.uint64), model.place(statistics.topics)[None])
+        return PassState(moving, statistics=statistics, latents=chains)
 
-    def step(self, model: SphericalModel, state: State) -> State:
+    def step(self, model: SphericalModel, state: PassState) -> PassState:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
         before, n_steps = state.statistics, self.sampler.n_steps
         key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
         adapts = before.n_passes < self.n_adapting
         target = MinibatchSAM(model, state.latents, key, self.batch_size, self.n_draws, adapts)
         batch_size = target.batch_size or target.n_samples
-        temperature = 0.0
+        moving, temperature = state.moving, 0.0
         n_moves = max(1, round(target.n_samples / (batch_size * n_steps)))
         for _ in range(n_moves):
-            state = self.sampler.step(target, state)
-            temperature += self.sampler.stats(target, state).get("temperature", np.array([np.nan]))[0]
-        return self._finish(model, state, before, target.tally, temperature=temperature / n_moves)
+            moving = self.sampler.step(target, moving)
+            temperature += self.sampler.stats(target, moving).get("temperature", np.array([np.nan]))[0]
+        return self._finish(
+            model, state._replace(moving=moving), before, target.tally, temperature=temperature / n_moves
+        )
 
 
 class BlockwisePasses(_SphericalPasses):
@@ -152,7 +155,7 @@ class BlockwisePasses(_SphericalPasses):
         word_topic, gram = model.to_word_major(state.position[0])
         adapts = before.n_passes < self.n_adapting
         terms = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
-        keys = np.array([subkey(state.key[0], Purpose.STEP, before.n_passes)], np.uint64)  # `key` is for documents
+        keys = np.array([subkey(state.key[0], Purpose.TOPICS, before.n_passes)], np.uint64)  # `key` is for documents
         position, tally, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
         state = state._replace(position=position, n_steps=state.n_steps + 1)
         return self._finish(model, state, before, tally, rate=rate), draws
@@ -173,7 +176,7 @@ class BlockwisePasses(_SphericalPasses):
         target = ConditionalSAM(model, draws[:, -1:] if self.sampler.conditions_on_last_draw else draws)
         moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
-        return moving.position, target.tally, float(moving.statistics[0])
+        return moving.position, target.tally, float(moving.accepted[0])
 
 
 def no_scales(n_components: int) -> Scales:

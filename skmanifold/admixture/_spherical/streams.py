@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...inference._draw_stream import DrawStream, chains_agree, streamed
 from ...random._keys import Purpose, subkey
-from ...samplers import ManifoldSampler, State
+from ...samplers import ManifoldSampler
 from ...samplers._state_conditions import is_of, moving
+from ...samplers._states import PassState, detached
 from ...utils._conditions import Array, Keyed, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
@@ -40,7 +41,8 @@ def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
 
 @holds(
     _chain_agrees,
-    state=moving("n_components", "n_features", statistics=Held(TopicStatistics)),
+    state=moving("n_components", "n_features"),
+    statistics=Held(TopicStatistics),
     concentrations=Held(Concentrations),
     radii=RADII,
     noise=NOISE,
@@ -49,7 +51,8 @@ def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
 class StreamChain(NamedTuple):
     """One chain between two minibatches."""
 
-    state: State  # without latents: the documents are gone
+    state: Any  # the sampler's own; the documents are gone
+    statistics: TopicStatistics
     concentrations: Concentrations
     radii: np.ndarray
     noise: np.ndarray
@@ -86,14 +89,14 @@ class SphericalStream(DrawStream):
         return cls.resume(sampler, [(model, state) for state in states])
 
     @classmethod
-    def resume(cls, sampler: ManifoldSampler, chains: list[tuple[SphericalModel, State]]) -> SphericalStream:
+    def resume(cls, sampler: ManifoldSampler, chains: list[tuple[SphericalModel, PassState]]) -> SphericalStream:
         """Chains that go on from a fit."""
         stood = []
         for model, state in chains:
             log_step = float(np.mean(state.latents.log_steps[model.directed]))
             statistics = state.statistics._replace(n_passes=0)
-            rest = state._replace(latents=None, statistics=statistics)
-            stood.append(StreamChain(rest, model.concentrations, model.radii, model.noise, log_step))
+            kept = model.concentrations, model.radii, model.noise, log_step
+            stood.append(StreamChain(state.moving, statistics, *kept))
         return cls(type(sampler), stood)
 
     def after_batch(
@@ -106,7 +109,7 @@ class SphericalStream(DrawStream):
             chain, log_density, weights = _advance(sampler, its, settings, chain)
             draw = None
             if wanted:
-                statistics = chain.state.statistics
+                statistics = chain.statistics
                 draw = {
                     "log_likelihood": np.array(log_density),
                     "topic_weights": weights,
@@ -122,20 +125,19 @@ class SphericalStream(DrawStream):
         draws = self.draws(self.best_chain)
         if draws:
             return np.add.reduce([draw["components"] for draw in draws]), len(draws)
-        return self.states[self.best_chain].state.statistics.topics, 1
+        return self.states[self.best_chain].statistics.topics, 1
 
 
 def _advance(
     sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, chain: StreamChain
 ) -> tuple[StreamChain, float, np.ndarray]:
     """One minibatch: its documents' proportions are warmed up, the topics move, and then what is learned of them."""
-    state = chain.state.detached()
-    before: TopicStatistics = state.statistics
+    state, before = detached(chain.state), chain.statistics
     key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
     proportions = model.init_chains(0)
     proportions.log_steps[:] = chain.log_step
     turned = model.to_word_major(state.position[0])
-    warming = subkey(state.key[0], Purpose.START, before.n_passes)  # rows have the children of `key`
+    warming = subkey(state.key[0], Purpose.WARM_UP, before.n_passes)  # rows have the children of `key`
     move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
     target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)
     state = sampler.step(target, state)
@@ -143,7 +145,6 @@ def _advance(
     scales = blend(before.scales, target.tally, settings.rate if before.n_passes else 1.0)
     temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
     statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
-    state = state._replace(statistics=statistics)
     after = model
     if t <= _OFTEN or t & (t - 1) == 0:  # then ever more rarely: between changes the metric is constant
         concentrations = model.concentrations
@@ -153,5 +154,5 @@ def _advance(
         follow(state, model, after)
     log_step = float(np.mean(proportions.log_steps[model.directed]))
     weights = proportions_of(model, proportions)
-    chain = StreamChain(state, after.concentrations, after.radii, after.noise, log_step)
+    chain = StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step)
     return chain, log_density_of(model, target.tally), weights

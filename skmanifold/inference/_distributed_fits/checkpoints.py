@@ -222,7 +222,7 @@ def _read_chains(header: dict[str, Any], folder: Path) -> Any:
 
 def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[LatentFile]]:
     """Let all shards write; what the header says of their files, by the number of the chain."""
-    numbers = [chain.state.latents for chain in chains if chain.state.latents is not None]
+    numbers = _numbers_of_latents(chains)
     try:
         files = model.shards.save(numbers, str(folder))
     except PermissionError as error:
@@ -234,12 +234,18 @@ def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[Lat
 
 def _latent_files(header: dict[str, Any], chains: list, model: Any) -> dict[int, list[LatentFile]]:
     """The files of each chain's latents: by the header, which must list each row of each chain once."""
-    numbers = [chain.state.latents for chain in chains if chain.state.latents is not None]
+    numbers = _numbers_of_latents(chains)
     listed = header.get("latents")
     if not isinstance(listed, dict) or sorted(listed) != sorted(map(str, numbers)):
         raise ValueError(f"{_HEADER} does not list the latents of each chain")
     dtype = model.latent_type(chains[0].sampler.draws_parameters)
     return {number: listed_files(listed[str(number)], model.n_rows, dtype) for number in numbers}
+
+
+def _numbers_of_latents(chains: list) -> list[int]:
+    """The numbers by which shards know the latents of the chains that have any."""
+    numbers = [getattr(chain.state, "latents", None) for chain in chains]
+    return [number for number in numbers if number is not None]
 
 
 def _digest(header: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ...persistence._decode import Decoder
 from ...persistence._encode import Encoder
 from ...persistence._format import read, told_in_one_sentence, write
-from ...samplers._base import BaseSampler, State
+from ...samplers._base import BaseSampler
 from ...utils._conditions import Array
 from .._schedule import Schedule
 from .._window_average import WindowAverage
@@ -28,10 +28,10 @@ def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
     Raises
     ------
     TypeError
-        If a state holds an object of a class that is not of the package.
+        If a state holds an object of a class that is not of the package. The class of the state itself may be any.
     """
     encoder = Encoder("A checkpoint of this sampler")
-    tree = encoder.encode(chains)
+    tree = encoder.encode([{**chain, "state": chain["state"]._asdict()} for chain in chains])
     write(path, tree, encoder.arrays, compress=False, kind=_KIND)
     os.chmod(path, 0o600)
 
@@ -50,13 +50,17 @@ def read_chains(path: Path) -> Any:
 
 
 def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedule, iteration: int) -> None:
-    """Raise a ValueError unless this can be what is left of a chain of this run after so many passes."""
+    """Raise a ValueError unless this can be what is left of a chain of this run after so many passes.
+
+    Its state is put into the sampler's own class.
+    """
     if not isinstance(stored, dict) or set(stored) != _PARTS:
         raise ValueError("a chain does not have the parts of one")
     drawn = sampler.draws_parameters
+    stored["state"] = _state_of(sampler, stored["state"])
     _check_state(stored["state"], model.latent_type(drawn) is not None)
     model.check_position(stored["state"].position, drawn)
-    model.check_statistics(stored["state"].statistics)
+    model.check_statistics(getattr(stored["state"], "statistics", None))
     _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
     counted = WindowAverage(*window_of(sampler, schedule), operator.add)
     for i in range(1, iteration + 1):
@@ -94,14 +98,24 @@ def window_of(sampler: BaseSampler, schedule: Schedule) -> tuple[int, int, int]:
     return sampler.average_window(schedule.n_kept_passes), schedule.max_iter, schedule.burn_in + 1
 
 
+def _state_of(sampler: BaseSampler, stored: Any) -> Any:
+    """The state of a sampler from its fields by name; up to version 0.1.0.dev0 files have a tuple of another class."""
+    fields = stored._asdict() if hasattr(stored, "_asdict") else stored
+    if isinstance(fields, dict):
+        for state_type in sampler.state_types:
+            names = set(state_type._fields)  # type: ignore[attr-defined]
+            if names <= fields.keys() and all(fields[name] is None for name in fields.keys() - names):
+                return state_type(**{name: fields[name] for name in names})
+    raise ValueError(f"a {type(stored).__name__} is not the state of a chain")
+
+
 def _check_state(state: Any, has_latents: bool) -> None:
-    if not isinstance(state, State):
-        raise ValueError(f"a {type(state).__name__} is not the state of a chain")
     if not isinstance(state.key, np.uint64) or type(state.n_steps) is not int or state.n_steps < 0:
         raise ValueError("a chain's stream is not one")
     if not isinstance(state.log_density, float):  # numpy's are, too
         raise ValueError("a log density is not a number")
-    if state.latents is not None and (type(state.latents) is not int or state.latents < 0):
+    latents = getattr(state, "latents", None)
+    if latents is not None and (type(latents) is not int or latents < 0):
         raise ValueError("the number of a chain is not one")
-    if has_latents and state.latents is None:
+    if has_latents and latents is None:
         raise ValueError("a chain has no latents")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...inference._draw_conditions import traces, whole_draws_agree
-from ...samplers import BaseSampler, State
+from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...samplers._state_conditions import is_of
 from ...utils._conditions import (
@@ -30,7 +30,7 @@ from ...utils._conditions import (
 from ...utils._declared import Held, Settings, holds
 from .cluster_counts import MixtureCounts
 from .posterior_draws import CountedDraw, ParameterDraw
-from .stochastic_slice import Blocks
+from .stochastic_slice import Blocks, StochasticSliceState
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 
 _OF_DRAWS = "n_chains", "n_component_draws"
@@ -39,12 +39,17 @@ _TOLERANCE = 1e-6
 
 def _state(value: Any, where: str, sizes: Sizes) -> None:
     """Of a fit: labels of all rows, counts of them, and as many blocks as labels reach."""
-    if isinstance(value, State) and isinstance(value.statistics, MixtureCounts) and np.any(value.statistics.sizes):
-        sizes["n_clusters"] = value.statistics.n_used
+    counts = getattr(value, "statistics", None)
+    if isinstance(counts, MixtureCounts) and np.any(counts.sizes):
+        sizes["n_clusters"] = counts.n_used
     _STATE(value, where, sizes)
 
 
-_STATE = state_of_blocks(Held(MixtureCounts), latents=index("n_rows", below="n_clusters", dtype="int32"))
+_STATE = state_of_blocks(
+    StochasticSliceState,
+    statistics=Held(MixtureCounts),
+    latents=index("n_rows", below="n_clusters", dtype="int32"),
+)
 
 
 def _agree(mixture: Any, sizes: Sizes) -> str | None:

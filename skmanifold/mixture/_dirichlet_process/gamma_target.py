@@ -11,8 +11,7 @@ from ...manifolds import PositiveOrthant
 from ...models import IncompatibleError, check_compatible, seen_by
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import fill_log_gamma_variates, log_gamma_variate
-from ...samplers import ManifoldSampler, State
-from ...samplers._density.gradient_base import SVRG
+from ...samplers import ManifoldSampler
 from ...utils._njit import njit
 
 _LEAST = 1e-290  # of a coordinate: its inverse, times a count, must be finite
@@ -71,11 +70,11 @@ def check_mover(sampler: ManifoldSampler, target: GammaBlocks) -> None:
     name = type(sampler).__name__
     if sampler.batching == "full":
         raise IncompatibleError(f"{name} needs a density that stays, and the counts of a mixture change at every step.")
-    if isinstance(getattr(sampler, "control_variate", None), SVRG):
+    if sampler.is_anchored:
         raise IncompatibleError(f"{name} with SVRG needs gradients of all rows, which a mixture does not offer.")
 
 
-def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> State:
+def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:
     """One chain whose proportions are an exact draw given the counts."""
     check_mover(sampler, target)
     log_theta = np.empty(target.manifold.shape)
@@ -83,19 +82,19 @@ def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) 
     return _begin(sampler, target, log_theta, np.uint64(key))
 
 
-def step_blocks(sampler: ManifoldSampler, target: GammaBlocks, state: State) -> State:
+def step_blocks(sampler: ManifoldSampler, target: GammaBlocks, state: Any) -> Any:
     """One step of the sampler towards rows that have these counts."""
     return sampler.step(seen_by(sampler, target), state)
 
 
-def log_rows(state: State) -> np.ndarray:
+def log_rows(state: Any) -> np.ndarray:
     """Logarithms of the coordinates, (K, d)."""
-    if state.latents is not None:
-        return state.latents[0]
+    if hasattr(state, "log_theta"):
+        return state.log_theta[0]
     return np.log(np.maximum(np.abs(state.position[0]), _LEAST))
 
 
-def log_proportions(state: State, column_start: np.ndarray) -> np.ndarray:
+def log_proportions(state: Any, column_start: np.ndarray) -> np.ndarray:
     """Logarithms of the proportions, (d, K): rows side by side."""
     log_theta = log_rows(state)
     out = np.empty(log_theta.shape[::-1])
@@ -103,7 +102,7 @@ def log_proportions(state: State, column_start: np.ndarray) -> np.ndarray:
     return out
 
 
-def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: State, proportions: np.ndarray, key) -> State:
+def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proportions: np.ndarray, key) -> Any:
     """The state with as many rows as the target `empty` has: its own first ones, and then new ones that are born.
 
     A row is born with the proportions under which data took it for theirs; only its columns' sums, of which the data
@@ -119,34 +118,30 @@ def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: State, propor
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
     log_theta = np.ascontiguousarray(np.concatenate((log_rows(state)[:n_kept], proportions[:, n_kept:n_rows].T)))
-    _redraw_sums(subkey(key, Purpose.DRAW), n_kept, empty.shapes, empty.column_start, log_theta)
+    _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), n_kept, empty.shapes, empty.column_start, log_theta)
     begun = _begin(sampler, empty, log_theta, np.uint64(key))
-    rows = {name: _joined(getattr(state, name), getattr(begun, name), n_kept) for name in ("position", "momentum")}
-    return begun._replace(key=state.key, n_steps=state.n_steps, thermostat=state.thermostat, **rows)
+    arrays = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+    for name, old in arrays.items():
+        if old.ndim == state.position.ndim:  # by rows
+            arrays[name] = np.concatenate((old[:, :n_kept], getattr(begun, name)[:, n_kept:]), axis=1)
+    return begun._replace(n_steps=state.n_steps, **arrays)
 
 
-def with_sums_of(target: GammaBlocks, state: State, key: np.uint64) -> State:
-    """The state with the columns' sums drawn from their law given the target's counts, for a sampler with `latents`.
+def with_sums_of(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
+    """The state with the columns' sums drawn from their law given the target's counts, of a sampler with `log_theta`.
 
     Labels are drawn given the proportions alone, so the sums still belong to the counts before. Given all counts a
     column's sum is a gamma, independent of its proportions.
     """
     log_theta = log_rows(state)
-    _redraw_sums(subkey(key, Purpose.DRAW), 0, target.shapes, target.column_start, log_theta)
-    np.exp(state.latents, out=state.position)
+    _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), 0, target.shapes, target.column_start, log_theta)
+    np.exp(state.log_theta, out=state.position)
     return state
 
 
-def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> State:
+def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> Any:
     state = sampler._begin(seen_by(sampler, target), np.array([key]), np.exp(log_theta)[np.newaxis])
-    return state if state.latents is None else state._replace(latents=log_theta[np.newaxis])
-
-
-def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
-    """The first rows of one and the others of the other."""
-    if old is None or new is None:
-        return new
-    return np.concatenate((old[:, :n_kept], new[:, n_kept:]), axis=1)
+    return state._replace(log_theta=log_theta[np.newaxis]) if hasattr(state, "log_theta") else state
 
 
 @njit(cache=True, nogil=True)

@@ -181,7 +181,7 @@ class DPModel:
         """
         labels = counts.by_size()
         shapes = np.append(counts.sizes[labels], concentration)
-        keys = fold_in_each(subkey(key, Purpose.STICKS), np.append(labels, counts.capacity))
+        keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, counts.capacity))
         log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
         log_components = self.draw_components(counts, labels, subkey(key, Purpose.COMPONENTS))
         return ParameterDraw(log_weights - logsumexp(log_weights), log_components, concentration)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
-from ...samplers import BaseSampler, ManifoldSampler, State
+from ...samplers import BaseSampler, ManifoldSampler
+from ...samplers._capabilities import FullPasses
 from ...samplers._latent.slice import Slice
 from ...samplers._latent.stick_breaking import (
     MOST_CONCENTRATED,
@@ -22,7 +23,7 @@ from ...samplers._latent.stick_breaking import (
     order_above,
 )
 from ...samplers._state_conditions import moving
-from ...utils._conditions import MOST_COUNTED, Array, OrNone, Real
+from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
@@ -48,19 +49,17 @@ _LEAST_ROWS = 1e-3  # a last component of a stream that is expected to have fewe
 _MOST_LOG = 64.0  # of a gamma
 
 
-def _block(n_columns: int | str) -> Held:
+def _block(n_columns: int | str) -> Condition:
     """Condition of a block of gammas, by their logarithms too where the sampler has them."""
-    return moving(
-        "n_clusters", n_columns, latents=OrNone(Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
-    )
+    return moving("n_clusters", n_columns, log_theta=Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
 
 
 @holds(sticks=_block(2), components=_block("n_categories"), concentration=Real(above=0, high=MOST_CONCENTRATED))
 class Blocks(NamedTuple):
     """What moves: each instantiated component's gammas in samplers' states, (1, K, ...), and the concentration."""
 
-    sticks: State
-    components: State
+    sticks: Any
+    components: Any
     concentration: float
 
 
@@ -115,6 +114,32 @@ class Mixture(NamedTuple):
         return Mixture(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
 
 
+class StochasticSliceState(NamedTuple):
+    """One chain of passes over rows whose labels are kept."""
+
+    position: Blocks
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: MixtureCounts
+    latents: np.ndarray  # (n_rows,) int32: the labels
+
+
+class StreamState(NamedTuple):
+    """One chain on a stream, whose rows are not kept."""
+
+    position: Blocks
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Sums
+    mixture: Mixture  # that the last minibatch was labelled with
+
+
+for _state_type in (StochasticSliceState, StreamState):
+    holds(**dict.fromkeys(_state_type._fields, anything))(_state_type)
+
+
 class StochasticSlice(BaseSampler):
     r"""Slice sampler of a Dirichlet-process mixture whose parameters follow stochastic gradients.
 
@@ -163,6 +188,8 @@ class StochasticSlice(BaseSampler):
     """
 
     batching = "either"
+    capabilities = (FullPasses,)  # its streams keep states and not statistics alone
+    state_types = (StochasticSliceState, StreamState)
     log_density_name = "log_joint"
     draws_parameters = True
     _parameter_constraints: ClassVar[dict] = {
@@ -178,23 +205,23 @@ class StochasticSlice(BaseSampler):
         self.n_local_sweeps = n_local_sweeps
         self.n_first_sweeps = n_first_sweeps
 
-    def init(self, model: DPModel, key: np.uint64) -> State:
+    def init(self, model: DPModel, key: np.uint64) -> StochasticSliceState:
         """Labels to begin with, and sticks and components that are an exact draw given them."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         counts = model.count(labels)
         blocks = self._begin(model, sums_of(counts), model.init_concentration(), key)
-        return State(blocks, key, 0, -np.inf, statistics=counts, latents=labels)
+        return StochasticSliceState(blocks, key, 0, -np.inf, counts, labels)
 
-    def step(self, model: DPModel, state: State) -> State:
+    def step(self, model: DPModel, state: StochasticSliceState) -> StochasticSliceState:
         """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         blocks, labels, counts = state.position, state.latents, state.statistics
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
             blocks, counts = self._scan(model, rows, labels, counts, blocks, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, blocks.concentration)
-        return State(blocks, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
+        return StochasticSliceState(blocks, state.key, state.n_steps + 1, log_joint, counts, labels)
 
-    def parameters(self, model: DPModel, state: State) -> ParameterDraw:
+    def parameters(self, model: DPModel, state: StochasticSliceState | StreamState) -> ParameterDraw:
         """Weights and components as drawn, of all components up to the highest label, the heaviest first."""
         mixture = _mixture_of(model, state.position)
         log_weights, log_leftover = mixture.sticks.log_weights()
@@ -206,7 +233,7 @@ class StochasticSlice(BaseSampler):
         """The last pass alone: labels mean something else in each."""
         return 1
 
-    def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> State:
+    def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> StreamState:
         """Begin a stream: `n_first_sweeps` passes of `Slice` over the first minibatch, its counts times `scale`."""
         self._refuse_stored()
         exact: BaseSampler = Slice()
@@ -215,16 +242,16 @@ class StochasticSlice(BaseSampler):
             first = exact.step(model, first)
         sums = sums_of(first.statistics).times(scale)
         blocks = self._begin(model, sums, first.position, key)
-        return State(blocks, key, 1, first.log_density, statistics=sums, memory=_mixture_of(model, blocks))
+        return StreamState(blocks, key, 1, first.log_density, sums, _mixture_of(model, blocks))
 
-    def leave_rows(self, model: DPModel, state: State, scale: float) -> State:
+    def leave_rows(self, model: DPModel, state: StochasticSliceState, scale: float) -> StreamState:
         """The state of passes over rows as one of a stream, for which each of these rows stands for `scale`."""
         self._refuse_stored()
         sums = sums_of(state.statistics).times(scale)
-        memory = _mixture_of(model, state.position)
-        return State(state.position, state.key, state.n_steps, state.log_density, statistics=sums, memory=memory)
+        mixture = _mixture_of(model, state.position)
+        return StreamState(state.position, state.key, state.n_steps, state.log_density, sums, mixture)
 
-    def step_stream(self, model: DPModel, state: State, rate: float, scale: float) -> State:
+    def step_stream(self, model: DPModel, state: StreamState, rate: float, scale: float) -> StreamState:
         """Label one minibatch, move the statistics by it, and take one step with them."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         blocks, old = state.position, state.statistics
@@ -232,15 +259,15 @@ class StochasticSlice(BaseSampler):
         rows, n = np.arange(model.n_rows), max(len(old.sizes), int(labels.max()) + 1)
         sums = seen = _sums_of_rows(model, rows, labels, n, scale)
         if rate < 1:
-            _, labels_before = self._label_rows(model, state.memory, None, key)
-            rows = rows[labels < state.memory.n_components]  # those of new components were in none before
+            _, labels_before = self._label_rows(model, state.mixture, None, key)
+            rows = rows[labels < state.mixture.n_components]  # those of new components were in none before
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
             parts = zip(old.first(n), seen, now, before, strict=True)
             sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
         n = int(np.flatnonzero(sums.sizes > _LEAST_ROWS)[-1]) + 1
         sums, mixture = sums.first(n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
-        return State(blocks, state.key, state.n_steps + 1, statistics=sums, memory=mixture)
+        return StreamState(blocks, state.key, state.n_steps + 1, np.nan, sums, mixture)
 
     @property
     def _movers(self) -> tuple[ManifoldSampler, ManifoldSampler]:
@@ -248,7 +275,7 @@ class StochasticSlice(BaseSampler):
         return (self.sampler if self.weights_sampler is None else self.weights_sampler), self.sampler
 
     def _refuse_stored(self) -> None:
-        if any(_stores(sampler) for sampler in self._movers):
+        if any(sampler.keeps_rows for sampler in self._movers):
             raise IncompatibleError("control_variate='stored' keeps the labels of all rows, which a stream forgets.")
 
     def _begin(self, model: DPModel, sums: Sums, concentration: float, key: np.uint64) -> Blocks:
@@ -263,7 +290,7 @@ class StochasticSlice(BaseSampler):
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
         """Everything once from one minibatch; labels in place."""
         everything = batch = sums_of(counts)
-        stored = [_stores(sampler) for sampler in self._movers]
+        stored = [sampler.keeps_rows for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
             batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
         of_sticks, of_components = (everything if stores else batch for stores in stored)
@@ -276,7 +303,7 @@ class StochasticSlice(BaseSampler):
         everything = sums_of(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
-            with_sums_of(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
+            with_sums_of(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
             for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
         )
         return Blocks(sticks, components, blocks.concentration), counts
@@ -317,7 +344,7 @@ class StochasticSlice(BaseSampler):
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
-            with_rows(*arguments, subkey(key, Purpose.START, i))
+            with_rows(*arguments, subkey(key, Purpose.BIRTHS, i))
             for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
         )
         return Blocks(sticks, components, blocks.concentration)
@@ -352,11 +379,7 @@ def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) 
     return sticks, components
 
 
-def _stores(sampler: ManifoldSampler) -> bool:
-    return getattr(sampler, "control_variate", None) == "stored"
-
-
-def _sticks_of(state: State) -> Sticks:
+def _sticks_of(state: Any) -> Sticks:
     return Sticks(*log_proportions(state, _PAIR))
 
 

@@ -11,14 +11,12 @@ from ...base import stack_draws
 from ...inference._draw_store import DrawStore, stores
 from ...inference._draw_stream import chains_agree
 from ...random._keys import Purpose, subkey
-from ...samplers import State
-from ...samplers._state_conditions import nothing
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .model import DPModel
 from .posterior_draws import CountedDraw, ParameterDraw
-from .stochastic_slice import Blocks, StochasticSlice, Sums
+from .stochastic_slice import Blocks, StochasticSlice, StreamState, Sums
 from .stochastic_slice import Mixture as Instantiated
 
 _LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is expected to have
@@ -27,30 +25,20 @@ _LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is e
 MOST_COMPONENTS = 1 << 24  # that draws may tell of
 
 
-def state_of_blocks(statistics: Condition, latents: Condition = nothing, memory: Condition = nothing) -> Held:
-    """Condition of a chain of the mixture's blocks."""
-    return Held(
-        State,
-        position=Held(Blocks),
-        key=key,
-        n_steps=Whole(),
-        log_density=Real(nan=True, infinite=True),
-        momentum=nothing,
-        thermostat=nothing,
-        statistics=statistics,
-        latents=latents,
-        memory=memory,
-    )
+def state_of_blocks(kind: type, **others: Condition) -> Held:
+    """Condition of a chain of the mixture's blocks, with the conditions of the fields that this kind of state has."""
+    log_density = Real(nan=True, infinite=True)
+    return Held(kind, position=Held(Blocks), key=key, n_steps=Whole(), log_density=log_density, **others)
 
 
 def _state(value: Any, where: str, sizes: Sizes) -> None:
     """Of blocks, sums and components that are as many."""
-    if isinstance(value, State) and isinstance(value.statistics, Sums):
+    if isinstance(value, StreamState) and isinstance(value.statistics, Sums):
         sizes["n_clusters"] = len(value.statistics.sizes)
     _STATE(value, where, sizes)
 
 
-_STATE = state_of_blocks(Held(Sums), memory=Held(Instantiated))
+_STATE = state_of_blocks(StreamState, statistics=Held(Sums), mixture=Held(Instantiated))
 
 
 def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
@@ -74,13 +62,13 @@ class MixtureStream:
 
     Parameters
     ----------
-    states : list of State
+    states : list of StreamState
         One a chain, as `StochasticSlice.step_stream` takes them.
     store : DrawStore
         Empty; each chain gets one like it.
     """
 
-    def __init__(self, states: list[State], store: DrawStore):
+    def __init__(self, states: list[StreamState], store: DrawStore):
         self.states = states
         self.stores = [copy.copy(store) for _ in states]
         self.n_batches = 0
@@ -142,5 +130,5 @@ def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
     return {"n_components": np.array(n_components), "concentration": np.array(draw.concentration), **draw.arrays()}
 
 
-def _n_components(state: State) -> int:
+def _n_components(state: StreamState) -> int:
     return max(1, int(np.count_nonzero(state.statistics.sizes >= _LEAST_ROWS)))

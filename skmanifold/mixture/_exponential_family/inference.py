@@ -259,7 +259,7 @@ class FamilyInference(MembershipTransformer):
         levels = np.cumsum(self.weights_)
         places = fold_in_each(subkey(key, Purpose.LABELS), np.arange(n_samples)) * _TO_UNIT * levels[-1]
         labels = np.searchsorted(levels[:-1], places, side="right")
-        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.NOISE)
+        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
         with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
             return self._family.sample(*of_rows), labels
 

@@ -173,7 +173,7 @@ class FamilyModel:
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
         """The parameters from their posterior."""
         total = statistics.total()
-        keys = fold_in_each(subkey(key, Purpose.STICKS), np.arange(self.n_components))
+        keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.arange(self.n_components))
         logs = np.array([log_gamma_variate(*cell) for cell in zip(keys, total[0] + self.weight_prior, strict=True)])
         weights = np.exp(logs - logs.max())
         return Position(weights / weights.sum(), self.family.draw(total, subkey(key, Purpose.COMPONENTS)))

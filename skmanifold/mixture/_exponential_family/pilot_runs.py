@@ -11,7 +11,7 @@ import numpy as np
 from ...emissions._base import NoModeError
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
-from ...samplers._base import State
+from ...samplers._latent.esca_gibbs_cvb0 import ESCAState
 from ...samplers._latent.pilot_runs import run_pilot
 
 _N_PASSES = 5
@@ -36,7 +36,7 @@ def best_labels(model: Any, start: Callable[[np.uint64], np.ndarray], n_init: in
         labels = start(of_start)
         try:
             statistics = model.count(labels)
-            begun = State(model.mode(statistics), of_start, 0, -np.inf, statistics=statistics, latents=labels)
+            begun = ESCAState(model.mode(statistics), of_start, 0, -np.inf, statistics, labels)
             tried.append(run_pilot(step, begun, _N_PASSES))
         except NoModeError:  # where no start has one, the sampler says what is wrong
             continue

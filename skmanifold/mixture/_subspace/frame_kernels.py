@@ -19,12 +19,12 @@ from .birth_death_kernels import give_birth_or_take, orthonormalise, scatter_alo
 from .variates import log_gain, von_mises
 
 # Numbers of one type: a kernel is compiled anew for every plain integer that it is called with.
-_NOISE = np.int64(Purpose.NOISE)
+_COMPLETION = np.int64(Purpose.COMPLETION)
 _SWEEP = np.int64(Purpose.SWEEP)
-_LABELS = np.int64(Purpose.LABELS)
-_STEP = np.int64(Purpose.STEP)
-_DRAW = np.int64(Purpose.DRAW)
-_RELABEL = np.int64(Purpose.RELABEL)
+_FLIPS = np.int64(Purpose.FLIPS)
+_ROTATIONS = np.int64(Purpose.ROTATIONS)
+_BIRTH_DEATH = np.int64(Purpose.BIRTH_DEATH)
+_ORDER = np.int64(Purpose.ORDER)
 _FLIP, _RATIO = np.int64(0), np.int64(1)
 _LEAST_FRAME = 32
 
@@ -152,8 +152,8 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     for e in range(len(within)):
         if e < least or e > largest:
             within[e] = -np.inf
-    order = _in_any_order(D, fold_in(key, _RELABEL))
-    whole, frame = complete_frame(basis, D, fold_in(key, _NOISE)), np.empty((D, m))
+    order = _in_any_order(D, fold_in(key, _ORDER))
+    whole, frame = complete_frame(basis, D, fold_in(key, _COMPLETION)), np.empty((D, m))
     inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
     Q = np.zeros((D, D))
     for j in range(D):
@@ -168,8 +168,8 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
         child = fold_in(fold_in(key, _SWEEP), sweep)
         for j in range(D):
             precisions[j] = noise * every[j]
-        rotate_planes(R, Q, precisions, fold_in(child, _STEP))
-        flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _LABELS))
+        rotate_planes(R, Q, precisions, fold_in(child, _ROTATIONS))
+        flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _FLIPS))
     d = 0
     for j in range(D):  # those inside, at the front
         if inside[j]:
@@ -179,7 +179,9 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
             d += 1
     moved = np.dot(Q[:d], frame)
     orthonormalise(moved, np.int64(0))  # against the drift of rounding
-    moved, kept = give_birth_or_take(Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _DRAW))
+    moved, kept = give_birth_or_take(
+        Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH)
+    )
     scatters = np.empty(len(moved))
     for j in range(len(moved)):
         scatters[j] = scatter_along(Y, moved[j])

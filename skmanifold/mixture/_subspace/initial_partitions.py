@@ -46,7 +46,7 @@ def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key:
 def _begin(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key: np.uint64) -> np.ndarray:
     labels = np.full(len(X), -1, np.int32)
     rows = np.empty((1, min(len(X), _MAX_ROWS)), np.int64)
-    sample_rows(np.array([key], np.uint64), Purpose.MINIBATCH, len(X), rows)
+    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, len(X), rows)
     rows.sort()
     labels[rows[0]] = start(X[rows[0]], priors, key)
     return labels

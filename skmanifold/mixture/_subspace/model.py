@@ -95,8 +95,8 @@ class SubspaceModel:
             [(k, summary, subspaces, n_sweeps, subkey(key, Purpose.COMPONENTS, k)) for k in range(self.n_components)],
         )
         bases, ratios, centres, squares = zip(*moved, strict=True)
-        noise = self.draw_noise(summary.counts, np.array(squares), subkey(key, Purpose.CONCENTRATION))
-        weights = self.draw_weights(summary.counts, subkey(key, Purpose.STICKS))
+        noise = self.draw_noise(summary.counts, np.array(squares), subkey(key, Purpose.NOISE_PRECISION))
+        weights = self.draw_weights(summary.counts, subkey(key, Purpose.WEIGHTS))
         return gather(bases, ratios, np.array(centres), noise, weights)
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
@@ -122,11 +122,11 @@ class SubspaceModel:
         n, noise = int(summary.counts[k]), subspaces.noise[k]
         basis, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]].copy()
         at = np.zeros(m)
-        of_centre = at, prior.centre_variance, subkey(key, Purpose.READ)
+        of_centre = at, prior.centre_variance, subkey(key, Purpose.CENTRES)
         centre = draw_centre(basis, ratios, noise, n, summary.means[k], *of_centre)
         Y = summary.factor(k, centre)
         of_prior = prior.log_dimension[k], prior.ratio_shape
-        basis, ratios, along = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.STEP))
+        basis, ratios, along = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES))
         squares = max(np.einsum("ra,ra->", Y, Y) - (1.0 - ratios) @ along, 0.0)
         return basis, ratios, centre, squares
 

@@ -46,7 +46,7 @@ def spectral_start(
     some, sparse = np.arange(n), flats
     if n > _MAX_ROWS:
         chosen = np.empty((1, _MAX_ROWS), np.int64)
-        sample_rows(np.array([key], np.uint64), Purpose.MINIBATCH, n, chosen)
+        sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
         some = np.sort(chosen[0])
         sparse = Flats(flats.rows[some], n_components, dimensions, max_dimension)
     starts = spectral_partitions(sparse.rows, n_components, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,16 +16,27 @@ from ...utils._njit import njit
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
-from .._base import State
 from .._density.base import ManifoldSampler, NonFiniteError, step_keys
 from .._density.recipe import Recipe
 from .._schedule import PolynomialDecay, StepSize, step_size_at
-from .scir_by_rows import begin_rows, step_rows
+from .._states import counted
+from .scir_by_rows import SCIRRowsState, begin_rows, step_rows
 
-_START = Purpose.START
+_ROW_SUMS = Purpose.ROW_SUMS
+
+
+class LogPositionState(NamedTuple):
+    """Chains of positive coordinates, which move in their logarithms."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: Any
+    log_theta: np.ndarray  # (n_chains, *shape): of the coordinates before any row is normalised
 
 
 class _ExactSampler(ManifoldSampler):
+    state_types: ClassVar[tuple[type, ...]] = (LogPositionState,)
     _parameter_constraints: ClassVar[dict] = {
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable]
     }
@@ -33,12 +44,12 @@ class _ExactSampler(ManifoldSampler):
     def __init__(self, step_size: StepSize = 0.5) -> None:
         self.step_size = step_size
 
-    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
         """The logarithm of the position, ``log_position``, which does not underflow."""
         if not isinstance(model.manifold, Simplex):
-            return {"log_position": state.latents}
-        log_position = np.empty_like(state.latents)
-        _normalize_log_rows(_rows(state.latents), _rows(log_position))
+            return {"log_position": state.log_theta}
+        log_position = np.empty_like(state.log_theta)
+        _normalize_log_rows(_rows(state.log_theta), _rows(log_position))
         return {"log_position": log_position}
 
 
@@ -73,7 +84,7 @@ class SCIR(_ExactSampler):
 
     Notes
     -----
-    ``State.latents`` is the logarithm of theta, from which the position is made.
+    The states have ``log_theta``, the logarithm of theta, from which the position is made.
 
     References
     ----------
@@ -83,6 +94,7 @@ class SCIR(_ExactSampler):
 
     short_name = "scir"
     requires = (HasCounts,)
+    state_types = (LogPositionState, SCIRRowsState)  # the second on targets with counts by rows
     _parameter_constraints: ClassVar[dict] = {
         **_ExactSampler._parameter_constraints,
         "lazy": ["boolean"],
@@ -96,7 +108,12 @@ class SCIR(_ExactSampler):
         self.lazy = lazy
         self.control_variate = control_variate
 
-    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the state holds the assignments of all data."""
+        return self.control_variate == "stored"
+
+    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
         """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
         if offers(model, HasRowCounts) and position is None:
             self._validate_params()
@@ -108,31 +125,31 @@ class SCIR(_ExactSampler):
             )
         return super().init(model, key, position)
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> LogPositionState:
         if not isinstance(model.manifold, (PositiveOrthant, Simplex)):
             raise IncompatibleError(f"SCIR moves on a positive orthant or a simplex, not on {model.manifold!r}.")
         with np.errstate(divide="ignore"):
             log_theta = np.log(position)
         if isinstance(model.manifold, Simplex):  # a row's sum is the gamma that belongs to it
-            shapes = _shapes(self, model, State(position, keys), keys)
+            shapes = _shapes(self, model, LogPositionState(position, keys, 0, np.nan, log_theta), keys)
             _scale_rows(keys, shapes.sum(axis=-1).reshape(len(keys), -1), _rows(log_theta))
-        return State(position, step_keys(keys), latents=log_theta)
+        return LogPositionState(position, step_keys(keys), 0, np.nan, log_theta)
 
-    def step(self, model: Any, state: State) -> State:
+    def step(self, model: Any, state: Any) -> Any:
         """One transition of every coordinate, or of every row that is read."""
-        if state.memory is not None:
+        if isinstance(state, SCIRRowsState):
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
         keys = np.empty_like(state.key)
         fold_keys(state.key, state.n_steps, keys)
         shapes = _shapes(self, model, state, keys)
-        n_chains, log_theta = len(keys), state.latents
+        n_chains, log_theta = len(keys), state.log_theta
         _step_cir(keys, h, shapes.reshape(n_chains, -1), log_theta.reshape(n_chains, -1))
         if isinstance(model.manifold, Simplex):
             _normalize_rows(_rows(log_theta), _rows(state.position))
         else:
             np.exp(log_theta, out=state.position)
-        return state.counted()
+        return counted(state)
 
     def recipe(self, model: HasCounts) -> Recipe:
         """D, Q and H of the process on a positive orthant, for `check_recipe`."""
@@ -167,12 +184,12 @@ class GeometricBrownian(_ExactSampler):
     short_name = "geometric_brownian"
     requires = (HasLogNormalMean,)
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> LogPositionState:
         if position.min() <= 0:
             raise ValueError("GeometricBrownian must begin at positive coordinates.")
-        return State(position, step_keys(keys), latents=np.log(position))
+        return LogPositionState(position, step_keys(keys), 0, np.nan, np.log(position))
 
-    def step(self, model: HasLogNormalMean, state: State) -> State:
+    def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
         """One transition of every coordinate."""
         h = step_size_at(self.step_size, state.n_steps)
         keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
@@ -180,10 +197,10 @@ class GeometricBrownian(_ExactSampler):
         model.expected_log(state.position, keys, mean)
         _check(self, state, np.isfinite(mean).reshape(len(keys), -1).all(axis=1), "mean that is not finite")
         fill_normal(keys, Purpose.NOISE, noise.reshape(len(keys), -1))
-        y = state.latents
+        y = state.log_theta
         y += -math.expm1(-h) * (mean - y) + np.sqrt(-math.expm1(-2 * h) * model.log_variance) * noise
         np.exp(y, out=state.position)
-        return state.counted()
+        return counted(state)
 
     def recipe(self, model: HasLogNormalMean) -> Recipe:
         """D, Q and H of the process, for `check_recipe`."""
@@ -192,7 +209,7 @@ class GeometricBrownian(_ExactSampler):
         return Recipe(lambda z: np.diag(variance * z**2), np.zeros((size, size)))
 
 
-def _shapes(sampler: SCIR, model, state: State, keys: np.ndarray) -> np.ndarray:
+def _shapes(sampler: SCIR, model, state: LogPositionState, keys: np.ndarray) -> np.ndarray:
     shapes = np.empty_like(state.position)
     model.expected_counts(state.position, keys, shapes)
     fine = (np.isfinite(shapes) & (shapes > 0)).reshape(len(keys), -1).all(axis=1)
@@ -200,7 +217,7 @@ def _shapes(sampler: SCIR, model, state: State, keys: np.ndarray) -> np.ndarray:
     return shapes
 
 
-def _check(sampler: ManifoldSampler, state: State, fine: np.ndarray, what: str) -> None:
+def _check(sampler: ManifoldSampler, state: Any, fine: np.ndarray, what: str) -> None:
     if not fine.all():
         raise NonFiniteError(
             f"{type(sampler).__name__} met a {what} at step {state.n_steps} of chain {int(np.argmin(fine))}; "
@@ -232,7 +249,7 @@ def _step_cir(keys, h, shapes, log_theta):
 def _scale_rows(keys, totals, log_theta):
     """Multiply each row by a gamma draw of its total shape."""
     for c in range(keys.shape[0]):
-        key = fold_in(keys[c], _START)
+        key = fold_in(keys[c], _ROW_SUMS)
         for r in range(log_theta.shape[1]):
             log_scale = log_gamma_variate(fold_in(key, r), totals[c, r])
             for j in range(log_theta.shape[2]):

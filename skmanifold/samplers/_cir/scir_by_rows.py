@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ...random._keys import Purpose, fold_in, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
-from .._base import State
 from .._density.base import step_keys
 from .._schedule import step_size_at
 from .lazy_cir_rows import LazyRows, add_counts, new_rows, read_rows
@@ -18,10 +17,21 @@ _FOR_EVER = 100.0  # e^-100 of what was is left
 _TINY = 1e-200
 
 
-def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
+class SCIRRowsState(NamedTuple):
+    """One chain of `SCIR` on rows of which each minibatch reads few; it has no position until all rows are drawn."""
+
+    position: None
+    key: np.ndarray  # (1,) uint64
+    n_steps: int
+    log_density: Any
+    rows: LazyRows
+    latents: Any  # the assignments of all data, with ``control_variate="stored"``; else None
+
+
+def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
     """One chain before its first step: the prior's stationary law, or with stored counts that given random ones."""
     n_rows, n_columns = model.manifold.shape
-    state = State(None, step_keys(keys), memory=new_rows(n_rows, n_columns, model.row_prior))
+    state = SCIRRowsState(None, step_keys(keys), 0, np.nan, new_rows(n_rows, n_columns, model.row_prior), None)
     if sampler.control_variate is None:
         return state
     latents, counts = model.init_rows(subkey(keys[0], Purpose.INITIAL_LATENTS))
@@ -29,17 +39,19 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> State:
     state = state._replace(latents=latents)
     rows = _read(model, state, words, keys[0])
     rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=1.0, lasting=True)
-    return state._replace(memory=rows)
+    return state._replace(rows=rows)
 
 
-def begin_at(model: Any, state: State, words: np.ndarray, counts: Any, scale: float, key: np.uint64) -> State:
+def begin_at(
+    model: Any, state: SCIRRowsState, words: np.ndarray, counts: Any, scale: float, key: np.uint64
+) -> SCIRRowsState:
     """The chain with `words`, ascending, drawn from the stationary law given `scale` times these counts."""
     rows = _read(model, state, words, key)
     rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
-    return state._replace(memory=rows)
+    return state._replace(rows=rows)
 
 
-def step_rows(sampler: Any, model: Any, state: State) -> State:
+def step_rows(sampler: Any, model: Any, state: SCIRRowsState) -> SCIRRowsState:
     """Read the minibatch's rows, count its statistics given them, and let a step of time begin."""
     key = fold_in(state.key[0], state.n_steps)
     batch = model.choose_batch(key)
@@ -54,7 +66,7 @@ def step_rows(sampler: Any, model: Any, state: State) -> State:
         counts, scale = model.count_batch(batch, *arrays), batch.scale
     h = step_size_at(sampler.step_size, state.n_steps)
     rows = add_counts(rows, batch.words, counts, h, model.row_prior, scale=scale, lasting=stored)
-    return state._replace(memory=rows, n_steps=state.n_steps + 1)
+    return state._replace(rows=rows, n_steps=state.n_steps + 1)
 
 
 def log_totals(rows: LazyRows) -> np.ndarray:
@@ -71,26 +83,26 @@ def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> 
     Given all counts a column's sum is a gamma, independent of its proportions.
     """
     shapes = model.row_prior.totals + rows.count_totals + changes.totals
-    keys = fold_in_each(subkey(key, Purpose.DRAW), np.arange(len(shapes)))
+    keys = fold_in_each(subkey(key, Purpose.COLUMN_SUMS), np.arange(len(shapes)))
     drawn = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
     rows.log_theta[...] += drawn - log_totals(rows)
     rows.totals[...] = np.exp(drawn)
     return rows
 
 
-def settle(model: Any, state: State) -> State:
+def settle(model: Any, state: SCIRRowsState) -> SCIRRowsState:
     """Draw every row up to now; the columns' totals are then their sums."""
     key = subkey(state.key[0], Purpose.DRAW, state.n_steps)
-    return state._replace(memory=_read(model, state, _all_rows(model), key))
+    return state._replace(rows=_read(model, state, _all_rows(model), key))
 
 
 def _all_rows(model: Any) -> np.ndarray:
     return np.arange(model.manifold.shape[0], dtype=np.int32)
 
 
-def _read(model: Any, state: State, words: np.ndarray, key: np.uint64):
+def _read(model: Any, state: SCIRRowsState, words: np.ndarray, key: np.uint64):
     return read_rows(
-        state.memory,
+        state.rows,
         words,
         model.row_prior,
         subkey(key, Purpose.READ),

@@ -11,7 +11,8 @@ from ...random._keys import Purpose, fold_in
 from ...random._variates import fold_keys
 from ...utils._protocol_check import offers
 from ...utils._typing import ArrayLike
-from .._base import BaseSampler, State
+from .._base import BaseSampler
+from .._capabilities import FullPasses
 
 
 class NonFiniteError(FloatingPointError):
@@ -19,7 +20,7 @@ class NonFiniteError(FloatingPointError):
 
     Attributes
     ----------
-    state : State
+    state : NamedTuple
         Where the sampler stood when it asked for the gradient.
     draws : Draws or None
         What `skmanifold.sample` had drawn until then.
@@ -27,7 +28,7 @@ class NonFiniteError(FloatingPointError):
 
     draws: Any = None
 
-    def __init__(self, message: str, state: State | None = None) -> None:
+    def __init__(self, message: str, state: Any = None) -> None:
         super().__init__(message)
         self.state = state
 
@@ -39,14 +40,15 @@ class ManifoldSampler(BaseSampler):
     """
 
     requires_manifold: ClassVar[tuple[type, ...]] = ()
-    batching = "either"
     draws_parameters = True
     control_variate: Any = None  # what makes gradient estimates less noisy; a constructor parameter of some
     n_steps: int = 1  # gradients of a step; a constructor parameter of some
     is_biased_near_zero: ClassVar[bool] = False  # for positive coordinates whose density is unbounded at zero
+    batching = "either"  # a minibatch is part of the model: each step asks for a new one
+    capabilities: ClassVar[tuple[type, ...]] = (FullPasses,)
     _draws_isolated_points: ClassVar[bool] = False  # which moves along a manifold never reach
 
-    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
+    def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
         """The state before the first step.
 
         Parameters
@@ -75,15 +77,20 @@ class ManifoldSampler(BaseSampler):
         return self._begin(model, keys, checked_position(manifold, len(keys), position))
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether the state holds latent variables of all rows, which a stream cannot keep."""
+        return False
+
+    @property
     def is_anchored(self) -> bool:
         """Whether gradient estimates refer to a gradient of all data, computed now and then."""
         return False
 
-    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
         """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""
         return {}
 
-    def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:
+    def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> Any:
         """The first state of chains with these keys at these positions, which it may keep and write to."""
         raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,17 @@ from ...distributions import gibbs_sweep
 from ...models import HasLinearLogDensity
 from ...random._keys import subkey
 from ...utils._sklearn import Interval
-from .._base import State
+from .._states import counted
 from .base import ManifoldSampler, step_keys
+
+
+class ColumnGibbsState(NamedTuple):
+    """Frames, and nothing else."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: Any
 
 
 class ColumnGibbs(ManifoldSampler):
@@ -48,16 +57,17 @@ class ColumnGibbs(ManifoldSampler):
     short_name = "gibbs"
     requires = (HasLinearLogDensity,)
     batching = "full"
+    state_types = (ColumnGibbsState,)
     _draws_isolated_points = True  # of Stiefel(1, 1), -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
     def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
-        return State(position, step_keys(keys))
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> ColumnGibbsState:
+        return ColumnGibbsState(position, step_keys(keys), 0, np.nan)
 
-    def step(self, model: HasLinearLogDensity, state: State) -> State:
+    def step(self, model: HasLinearLogDensity, state: ColumnGibbsState) -> ColumnGibbsState:
         """`n_sweeps` sweeps."""
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame
@@ -68,4 +78,4 @@ class ColumnGibbs(ManifoldSampler):
                 unit = gibbs_sweep(unit, parameter, rng)
                 unit = unit @ gibbs_sweep(np.eye(unit.shape[1]), unit.T @ parameter, rng)
             frame[...] = radius * unit
-        return state.counted()
+        return counted(state)

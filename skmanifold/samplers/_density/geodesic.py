@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from ...random._variates import fold_keys
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
-from .._base import State
 from .._schedule import StepSize, step_size_at
-from .gradient_base import FULL_SIZE, SVRG, GradientSampler
+from .._states import counted
+from .gradient_base import FULL_SIZE, SVRG, GradientSampler, MomentumState, ThermostatState
 from .hamiltonian import friction_recipe, thermostat_recipe
 from .integrator_kernels import (
     N_COEFFICIENTS,
@@ -44,14 +44,14 @@ class _GeodesicSampler(GradientSampler):
     """Half a geodesic, friction and noise in the tangent space, half a geodesic; and the gradient's kick."""
 
     requires_manifold = (GeodesicFlow,)
-    _has_momentum = True
+    state_types: ClassVar[tuple[type, ...]] = (MomentumState,)
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         "scheme": [StrOptions({"aboba", "ou", "baoab"})],
     }
     scheme: str
 
-    def step(self, model: HasGradient, state: State) -> State:
+    def step(self, model: HasGradient, state: Any) -> Any:
         """`n_steps` steps of the integrator."""
         if self.scheme == "baoab":
             return super().step(model, state)
@@ -65,9 +65,9 @@ class _GeodesicSampler(GradientSampler):
             self._flow(manifold, state, h if t + 1 < stop else h / 2)  # half of this step and half of the next are one
             if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
                 manifold.retract(state.position, state.momentum)
-        return state.counted()
+        return counted(state)
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: Any, h: float, t: int) -> Any:
         manifold, x, v = model.manifold, state.position, state.momentum
         _, gradient = self._estimate_gradient(model, state, t)
         add_scaled(v, h, gradient)
@@ -79,12 +79,12 @@ class _GeodesicSampler(GradientSampler):
             manifold.retract(x, v)
         return state
 
-    def _flow(self, manifold, state: State, time: float) -> None:
+    def _flow(self, manifold, state: Any, time: float) -> None:
         manifold.flow(state.position, state.momentum, time)
 
-    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+    def _kick(self, manifold, state: Any, h: float, gradient: np.ndarray) -> None:
         """Damping, noise and (but for BAOAB, whose kick was before) the gradient's kick, projected."""
-        memory, friction, v = state.memory, state.thermostat, state.momentum
+        memory, friction, v = state.memory, getattr(state, "thermostat", None), state.momentum
         if friction is None:
             coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
         else:
@@ -177,12 +177,12 @@ class SGGMC(_GeodesicSampler):
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
         if not isinstance(self.friction, Real):
             _check_friction(np.asarray(self.friction), model.manifold.size)
         return super()._begin(model, keys, position)
 
-    def _kick(self, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+    def _kick(self, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
         if isinstance(self.friction, Real):
             super()._kick(manifold, state, h, gradient)
         else:
@@ -233,7 +233,7 @@ class GSGNHT(_GeodesicSampler):
     """
 
     short_name = "gsgnht"
-    _has_thermostat = True
+    state_types = (ThermostatState,)
     _parameter_constraints: ClassVar[dict] = {
         **_GeodesicSampler._parameter_constraints,
         "thermostat_mass": [Interval(Real, 0, None, closed="neither")],
@@ -257,7 +257,7 @@ class GSGNHT(_GeodesicSampler):
         self.control_variate = control_variate
         self.thermostat_mass = thermostat_mass
 
-    def _flow(self, manifold, state: State, time: float) -> None:
+    def _flow(self, manifold, state: ThermostatState, time: float) -> None:
         manifold.flow(state.position, state.momentum, time)
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
 
@@ -282,7 +282,7 @@ def _check_friction(friction: np.ndarray, size: int) -> None:
         raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
 
 
-def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient: np.ndarray) -> None:
+def _kick_with_matrix(sampler: SGGMC, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
     """The kicks of `SGGMC` with matrices in the exponents, by the eigenvectors of the tangent friction."""
     n_chains, size, memory = len(gradient), manifold.size, state.memory
     v, noise, gradient = (array.reshape(n_chains, size) for array in (state.momentum, memory.noise, gradient))
@@ -304,7 +304,7 @@ def _kick_with_matrix(sampler: SGGMC, manifold, state: State, h: float, gradient
     v[...] = times(after, times(before, v) + times(tangent, noise))
 
 
-def _fill_tangent_noise(manifold, state: State, variance: np.ndarray, weight: np.ndarray) -> None:
+def _fill_tangent_noise(manifold, state: Any, variance: np.ndarray, weight: np.ndarray) -> None:
     """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero; the rest is projected off."""
     memory, covariance = state.memory, state.memory.covariance
     # Clipped where V is large across the tangent space, a covariance would lose directions that it need not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,8 +17,8 @@ from ...random._variates import fill_normal, fold_keys
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
-from .._base import State
 from .._schedule import PolynomialDecay, step_size_at
+from .._states import SHARED_FIELDS, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
 from .noise_covariance import Covariance, decompose
@@ -63,18 +64,57 @@ class GradientMemory(NamedTuple):
     running: np.ndarray | None  # its running estimate, diagonals or matrices
     anchor: np.ndarray | None
     anchor_gradient: np.ndarray | None
-    declared: bool = False  # whether the covariance is what the target says
+    declared: bool = False  # whether the covariance is what the target declares
+
+    def detached(self) -> GradientMemory:
+        """The same with its own copies of what minibatch steps read again later; the others they write first."""
+        names = ("covariance", "running", "anchor", "anchor_gradient")
+        return self._replace(**{name: copy.deepcopy(getattr(self, name)) for name in names})
+
+
+class GradientState(NamedTuple):
+    """Chains that carry no more than their gradients."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: Any
+    memory: GradientMemory
+
+
+class MomentumState(NamedTuple):
+    """Chains with a velocity, or with other auxiliary variables."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: Any
+    memory: GradientMemory
+    momentum: np.ndarray  # (n_chains, *shape)
+
+
+class ThermostatState(NamedTuple):
+    """Chains with a velocity and a friction that adapts."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: Any
+    memory: GradientMemory
+    momentum: np.ndarray  # (n_chains, *shape)
+    thermostat: np.ndarray  # (n_chains,): the friction
 
 
 class GradientSampler(ManifoldSampler):
     """Base class of samplers that move all chains at once along estimates of the gradient.
 
     A subclass defines ``_move(model, state, h, t)``: step t of its integrator, of size h, in place; returns the state.
+    One that carries more from step to step than its gradients lists a NamedTuple of its own in ``state_types``, with
+    the fields of `GradientState` first, and defines ``_first_fields``.
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (GradientState,)
     requires: ClassVar[tuple[type, ...]] = (HasGradient,)
-    _has_momentum: ClassVar[bool] = False
-    _has_thermostat: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable],
         "n_steps": [Interval(Integral, 1, None, closed="left")],
@@ -92,6 +132,10 @@ class GradientSampler(ManifoldSampler):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        expected = (*SHARED_FIELDS, "memory")
+        for state_type in cls.state_types:
+            if state_type._fields[: len(expected)] != expected:  # type: ignore[attr-defined]
+                raise TypeError(f"{state_type.__name__} must have the fields {', '.join(expected)} first.")
         own = cls._get_param_names()
         if "__init__" in cls.__dict__:
             cls._parameter_constraints = {
@@ -103,34 +147,43 @@ class GradientSampler(ManifoldSampler):
         """Whether gradient estimates refer to a gradient of all data, computed now and then."""
         return isinstance(self.control_variate, SVRG)
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
-        momentum = self._start_momentum(model, position, keys) if self._has_momentum else None
-        thermostat = np.full(len(keys), float(self.friction)) if self._has_thermostat else None
-        memory = self._start_memory(model, position)
-        return State(position, step_keys(keys), momentum=momentum, thermostat=thermostat, memory=memory)
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> Any:
+        first = self._first_fields(model, keys, position)
+        return self.state_types[0](
+            position, step_keys(keys), 0, np.nan, memory=self._start_memory(model, position), **first
+        )
 
-    def step(self, model: HasGradient, state: State) -> State:
+    def _first_fields(self, model, keys: np.ndarray, position: np.ndarray) -> dict[str, Any]:
+        """What the state holds beyond the fields of `GradientState`, before the first step, by the names of fields."""
+        fields, first = self.state_types[0]._fields, {}  # type: ignore[attr-defined]
+        if "momentum" in fields:
+            first["momentum"] = self._start_momentum(model, position, keys)
+        if "thermostat" in fields:
+            first["thermostat"] = np.full(len(keys), float(self.friction))
+        return first
+
+    def step(self, model: HasGradient, state: Any) -> Any:
         """`n_steps` steps of the integrator."""
         step_size = step_size_at(self.step_size, state.n_steps)
         n = self.n_steps
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
             fold_keys(state.key, t, state.memory.keys)
             state = self._move(model, state, step_size, t)
-        return state.counted()
+        return counted(state)
 
-    def stats(self, model: HasGradient, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
-        stats = {}
-        if self._has_momentum:
+        fields, stats = self.state_types[0]._fields, {}  # type: ignore[attr-defined]
+        if "momentum" in fields:
             stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
-        if self._has_thermostat:
+        if "thermostat" in fields:
             stats["thermostat"] = state.thermostat
         return stats
 
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary law: standard normal in the tangent space."""
         momentum = np.empty_like(position)
-        fill_normal(keys, Purpose.START, momentum.reshape(len(keys), -1))
+        fill_normal(keys, Purpose.MOMENTUM, momentum.reshape(len(keys), -1))
         if offers(model.manifold, GeodesicFlow):
             model.manifold.project(position, momentum)
         return momentum
@@ -181,7 +234,7 @@ class GradientSampler(ManifoldSampler):
     def _control_variate(self) -> Any:
         return getattr(self, "control_variate", None)
 
-    def _estimate_gradient(self, model, state: State, t: int) -> tuple[GradientMemory, np.ndarray]:
+    def _estimate_gradient(self, model, state: Any, t: int) -> tuple[GradientMemory, np.ndarray]:
         """Estimate the gradient where the state is; returns the memory and the gradient, ``(n_chains, *shape)``."""
         memory, x = state.memory, state.position
         gradient = memory.gradient
@@ -207,7 +260,7 @@ class GradientSampler(ManifoldSampler):
         return memory, gradient
 
 
-def stop_at_gradient(sampler: ManifoldSampler, state: State, t: int) -> None:
+def stop_at_gradient(sampler: ManifoldSampler, state: Any, t: int) -> None:
     """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
     chain = first_not_finite(state.memory.gradient)
     raise NonFiniteError(

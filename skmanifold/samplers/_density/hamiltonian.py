@@ -11,9 +11,8 @@ import numpy as np
 from ...manifolds import Flat
 from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
-from .._base import State
 from .._schedule import StepSize
-from .gradient_base import SVRG, GradientSampler
+from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .integrator_kernels import (
     add_scaled,
     damp_and_kick,
@@ -67,7 +66,7 @@ class SGHMC(GradientSampler):
 
     short_name = "sghmc"
     requires_manifold = (Flat,)
-    _has_momentum = True
+    state_types = (MomentumState,)
     _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_SCHEMES}
 
     def __init__(
@@ -86,7 +85,7 @@ class SGHMC(GradientSampler):
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
         if self.scheme == "euler":
@@ -148,8 +147,7 @@ class SGNHT(GradientSampler):
 
     short_name = "sgnht"
     requires_manifold = (Flat,)
-    _has_momentum = True
-    _has_thermostat = True
+    state_types = (ThermostatState,)
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         **_SCHEMES,
@@ -174,7 +172,7 @@ class SGNHT(GradientSampler):
         self.control_variate = control_variate
         self.thermostat_mass = thermostat_mass
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: ThermostatState, h: float, t: int) -> ThermostatState:
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v, xi, noise, n_chains = state.position, state.momentum, state.thermostat, memory.noise, len(gradient)
         d = model.manifold.dim

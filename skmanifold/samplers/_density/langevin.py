@@ -13,9 +13,8 @@ from ...numerics.batched_linalg import as_matrices, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._typing import ArrayLike
-from .._base import State
 from .._schedule import StepSize
-from .gradient_base import SVRG, GradientSampler
+from .gradient_base import SVRG, GradientSampler, GradientState
 from .integrator_kernels import step_langevin, step_langevin_diagonal
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
 from .noise_covariance import NoiseCovariance, constant, fill_noise
@@ -60,7 +59,7 @@ class SGLD(GradientSampler):
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: GradientState, h: float, t: int) -> GradientState:
         memory, gradient = self._estimate_gradient(model, state, t)
         n_chains = len(gradient)
         variance, weight = constant(n_chains, 2 * h), constant(n_chains, h * h)
@@ -128,7 +127,7 @@ class SGRLD(GradientSampler):
         self.metric_batch_size = metric_batch_size
         self.control_variate = control_variate
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: GradientState, h: float, t: int) -> GradientState:
         memory, gradient = self._estimate_gradient(model, state, t)
         n_chains = len(gradient)
         noise = memory.noise.reshape(n_chains, -1)

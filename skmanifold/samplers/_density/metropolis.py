@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,22 @@ from ...models import HasGradient, HasLogDensity
 from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
 from ...utils._sklearn import Interval
-from .._base import State
 from .._schedule import StepSize, step_size_at
-from .gradient_base import GradientSampler, stop_at_gradient
+from .gradient_base import GradientMemory, GradientSampler, stop_at_gradient
 from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
 
 _PATHS = np.uint64(0x9A7B5)  # the stream of the lengths of paths
+
+
+class MetropolisState(NamedTuple):
+    """Chains whose gradients are of where they stand, with the last answers of the test."""
+
+    position: np.ndarray  # (n_chains, *shape)
+    key: np.ndarray  # (n_chains,) uint64
+    n_steps: int
+    log_density: np.ndarray  # (n_chains,): of the position
+    memory: GradientMemory
+    accepted: np.ndarray  # (n_chains,) bool: whether the last proposal was
 
 
 class GMC(GradientSampler):
@@ -55,6 +65,7 @@ class GMC(GradientSampler):
     requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
     batching = "full"
     conditions_on_last_draw: ClassVar[bool] = False  # of latents; else the density is the mean over their draws
+    state_types: ClassVar[tuple[type, ...]] = (MetropolisState,)
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         "jitter": [Interval(Real, 0, 1, closed="left")],
@@ -65,7 +76,10 @@ class GMC(GradientSampler):
         self.n_steps = n_steps
         self.jitter = jitter
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+    def _first_fields(self, model, keys: np.ndarray, position: np.ndarray) -> dict[str, Any]:
+        return {"accepted": np.zeros(len(keys), bool)}
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MetropolisState:
         state = super()._begin(model, keys, position)
         log_density = model.log_density(state.position)
         if not np.isfinite(log_density).all():
@@ -73,10 +87,10 @@ class GMC(GradientSampler):
         model.grad_log_density(state.position, None, state.memory.gradient)
         if first_not_finite(state.memory.gradient) >= 0:
             stop_at_gradient(self, state, 0)
-        return state._replace(log_density=log_density, statistics=np.zeros(len(state.key), bool))
+        return state._replace(log_density=log_density)
 
-    def step(self, model: Any, state: State) -> State:
-        """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
+    def step(self, model: Any, state: MetropolisState) -> MetropolisState:
+        """One transition; ``log_density`` is that of the position."""
         (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
         n_chains = len(state.key)
         fold_keys(state.key, state.n_steps, memory.keys)
@@ -101,7 +115,7 @@ class GMC(GradientSampler):
         if first_not_finite(gradient) >= 0:
             stop_at_gradient(self, state, state.n_steps)
         log_density = np.where(accepted, log_density, state.log_density)
-        return state._replace(n_steps=state.n_steps + 1, log_density=log_density, statistics=accepted)
+        return state._replace(n_steps=state.n_steps + 1, log_density=log_density, accepted=accepted)
 
     def _path(self, t: int) -> tuple[float, int]:
         """Step size and number of steps of transition t, of all chains."""
@@ -112,9 +126,9 @@ class GMC(GradientSampler):
         n_steps = math.ceil(length)
         return h * length / n_steps, n_steps
 
-    def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
+    def stats(self, model: Any, state: MetropolisState) -> dict[str, np.ndarray]:
         """The ``log_density``, and whether the last proposal was ``accepted``."""
-        return {"log_density": state.log_density, "accepted": state.statistics}
+        return {"log_density": state.log_density, "accepted": state.accepted}
 
 
 class BlockwiseGMC(GMC):

@@ -16,11 +16,10 @@ from ...random._variates import fill_normal
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from ...utils._vectorize import call_at_all
-from .._base import State
 from .._schedule import StepSize
 from .base import NonFiniteError
 from .derivatives import divergence_of, positive_part
-from .gradient_base import SVRG, GradientMemory, GradientSampler
+from .gradient_base import SVRG, GradientMemory, GradientSampler, GradientState, MomentumState
 from .integrator_kernels import first_not_finite
 from .noise_covariance import NoiseCovariance, fill_matrix_noise
 
@@ -49,9 +48,9 @@ class Recipe(GradientSampler):
     whose covariance is clipped to be positive semi-definite. The law of x alone is the target's if
     :math:`\int \exp(-K) da` does not depend on x.
 
-    ``State.position`` is x and ``State.momentum`` is a, ``(n_chains, n_auxiliary)``. Without `hamiltonian`, a begins
-    standard normal, which is its stationary law; with it, at zero: the state that `init` returns can be given another
-    ``momentum``.
+    The ``position`` of a state is x. Where there are auxiliary variables, its ``momentum`` is a, ``(n_chains,
+    n_auxiliary)``. Without `hamiltonian`, a begins standard normal, which is its stationary distribution; with it, at
+    zero: the state that `init` returns can be given another ``momentum``.
 
     Parameters
     ----------
@@ -120,6 +119,7 @@ class Recipe(GradientSampler):
 
     short_name = "recipe"
     requires_manifold = (DiffusionMetric,)
+    state_types = (GradientState, MomentumState)  # without auxiliary variables, and with them
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         "diffusion": ["array-like", callable],
@@ -162,14 +162,14 @@ class Recipe(GradientSampler):
         self.control_variate = control_variate
         self.vectorized = vectorized
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
-        state = super()._begin(model, keys, position)
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> GradientState | MomentumState:
+        state: Any = super()._begin(model, keys, position)
         n_chains, nz = len(keys), model.manifold.size + self.n_auxiliary
         if self.n_auxiliary:
             momentum = np.zeros((n_chains, self.n_auxiliary))
             if self.hamiltonian is None:
-                fill_normal(keys, Purpose.START, momentum)
-            state = state._replace(momentum=momentum)
+                fill_normal(keys, Purpose.MOMENTUM, momentum)
+            state = MomentumState._make((*state, momentum))
         if wrong := invalid_matrices(*self._matrices(joint_state(state)), joint_state(state)):
             raise InvalidRecipeError(f"Recipe's {wrong}.")
         return state._replace(memory=state.memory._replace(noise=np.empty((n_chains, nz))))
@@ -178,7 +178,7 @@ class Recipe(GradientSampler):
         """Itself: D, Q and H of the diffusion, for `check_recipe`."""
         return self
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: Any, h: float, t: int) -> Any:
         memory, gradient = self._estimate_gradient(model, state, t)
         gradient = gradient.reshape(len(gradient), -1)
         z = joint_state(state)
@@ -197,7 +197,7 @@ class Recipe(GradientSampler):
         self._come_back(model.manifold, state, moved)
         return state
 
-    def _come_back(self, manifold, state: State, moved: np.ndarray) -> None:
+    def _come_back(self, manifold, state: Any, moved: np.ndarray) -> None:
         """Write z to the state's arrays, mirrored into the space."""
         position, size = state.position, manifold.size
         position[...] = moved[:, :size].reshape(position.shape)
@@ -300,10 +300,10 @@ class Recipe(GradientSampler):
         return values
 
 
-def joint_state(state: State) -> np.ndarray:
+def joint_state(state: Any) -> np.ndarray:
     """The z of each chain, ``(n_chains, nz)``: position, momentum and thermostat, those that there are."""
     n_chains = len(state.position)
-    parts = [state.position, state.momentum, state.thermostat]
+    parts = [getattr(state, name, None) for name in ("position", "momentum", "thermostat")]
     return np.concatenate([part.reshape(n_chains, -1) for part in parts if part is not None], axis=1)
 
 

@@ -12,9 +12,8 @@ from ...models import HasGradient
 from ...numerics.batched_linalg import as_matrices, from_eigen, times
 from ...utils._sklearn import StrOptions
 from ...utils._typing import ArrayLike
-from .._base import State
 from .._schedule import StepSize
-from .gradient_base import SVRG, GradientMemory, GradientSampler
+from .gradient_base import SVRG, GradientMemory, GradientSampler, MomentumState
 from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
 from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
@@ -67,7 +66,7 @@ class SGRHMC(GradientSampler):
     short_name = "sgrhmc"
     requires_manifold = (DiffusionMetric,)
     is_biased_near_zero = True
-    _has_momentum = True
+    state_types = (MomentumState,)
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         **METRIC_CONSTRAINTS,
@@ -94,7 +93,7 @@ class SGRHMC(GradientSampler):
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
 
-    def _move(self, model, state: State, h: float, t: int) -> State:
+    def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v = state.position, state.momentum
         root = metric_at(self, model, x, memory.keys, root=True)
@@ -117,7 +116,7 @@ class SGRHMC(GradientSampler):
             self._flow(model, state, h / 2, root)
         return state
 
-    def _flow(self, model, state: State, time: float, root: np.ndarray) -> None:
+    def _flow(self, model, state: MomentumState, time: float, root: np.ndarray) -> None:
         """Midpoint rule for dx = g(x) v dt, mirrored at the walls; `root` is g where it begins."""
         x, v = state.position, state.momentum
         middle = np.empty_like(x)

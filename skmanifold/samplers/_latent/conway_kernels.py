@@ -16,9 +16,9 @@ from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import exponential, normal
 from ...utils._njit import njit
 
-_STEP = Purpose.STEP
-_OFFSET = Purpose.COMPONENTS
-_NOISE = Purpose.NOISE
+_ROTATIONS = Purpose.ROTATIONS
+_OFFSETS = Purpose.OFFSETS
+_PROPOSAL = Purpose.PROPOSAL
 _ACCEPTANCE = Purpose.ACCEPTANCE
 
 # Moves
@@ -68,7 +68,7 @@ def walk_subspaces(
         values, frame, spreads = _spectrum(direction, scatter)
         for move in range(n_moves):
             step = fold_in(child, move)
-            proposed = _propose(direction, scales[k, 0], fold_in(step, _NOISE))
+            proposed = _propose(direction, scales[k, 0], fold_in(step, _PROPOSAL))
             new_values, new_frame, new_spreads = _spectrum(proposed, scatter)
             log_ratio = _log_density(new_values, new_frame, new_spreads, offset, *of_loss)
             log_ratio -= _log_density(values, frame, spreads, offset, *of_loss)
@@ -76,10 +76,10 @@ def walk_subspaces(
                 direction[:] = proposed
                 values, frame, spreads = new_values, new_frame, new_spreads
                 acceptance[k, 0] += 1.0 / n_moves
-            if _turn_eigenvalues(values, frame, spreads, offset, *of_loss, fold_in(step, _STEP)):
+            if _turn_eigenvalues(values, frame, spreads, offset, *of_loss, fold_in(step, _ROTATIONS)):
                 direction[:] = np.dot(np.ascontiguousarray(frame.T) * values, frame)
             pull = 2.0 * temperature * noise[k] * n
-            if _move_offset(offset, values, frame, means[k], pull, variance, scales[k, 1], fold_in(step, _OFFSET)):
+            if _move_offset(offset, values, frame, means[k], pull, variance, scales[k, 1], fold_in(step, _OFFSETS)):
                 acceptance[k, 1] += 1.0 / n_moves
         order = np.argsort(values)
         for j in range(len(order)):

@@ -12,7 +12,7 @@ from ...manifolds import log_rank_probabilities
 from ...models import SubspaceWalkModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
-from .._base import BaseSampler, State
+from .._base import BaseSampler
 from .conway_kernels import draw_within, walk_subspaces
 
 _MAX_FEATURES = 50
@@ -31,6 +31,17 @@ class Walk(NamedTuple):
     acceptance: np.ndarray  # (K, 2): shares of moves accepted in the last step
     temperature: float
     searching: bool  # for the temperature
+
+
+class ConwayWalkState(NamedTuple):
+    """One chain of `ConwayWalk`."""
+
+    position: Any  # the subspaces, centres, precisions and weights
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    latents: np.ndarray  # (n_rows,): the labels
+    walk: Walk
 
 
 class ConwayWalk(BaseSampler):
@@ -92,6 +103,7 @@ class ConwayWalk(BaseSampler):
     """
 
     short_name = "conway"
+    state_types = (ConwayWalkState,)
     requires = (SubspaceWalkModel,)
     draws_parameters = True
     _parameter_constraints: ClassVar[dict] = {
@@ -103,7 +115,7 @@ class ConwayWalk(BaseSampler):
         self.temperature = temperature
         self.n_moves = n_moves
 
-    def init(self, model: SubspaceWalkModel, key: np.uint64) -> State:
+    def init(self, model: SubspaceWalkModel, key: np.uint64) -> ConwayWalkState:
         """The start whose subspaces make the rows most likely; points begin at their projections."""
         if model.n_features > _MAX_FEATURES:
             raise ValueError(
@@ -120,13 +132,13 @@ class ConwayWalk(BaseSampler):
             directions[k] = (basis.T @ basis - 0.5 * np.eye(m)) / (0.5 * math.sqrt(m))
         searching = self.temperature == "auto"
         temperature = _SEARCH_FROM if searching else float(self.temperature)
-        memory = Walk(directions, position.centres.copy(), np.zeros((K, 2)), np.zeros((K, 2)), temperature, searching)
-        return State(position, key, 0, -np.inf, latents=labels, memory=memory)
+        walk = Walk(directions, position.centres.copy(), np.zeros((K, 2)), np.zeros((K, 2)), temperature, searching)
+        return ConwayWalkState(position, key, 0, -np.inf, labels, walk)
 
-    def step(self, model: SubspaceWalkModel, state: State) -> State:
+    def step(self, model: SubspaceWalkModel, state: ConwayWalkState) -> ConwayWalkState:
         """Move subspaces, draw the other parameters, then labels; ``log_density`` is log p(data | parameters)."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
-        before, walk = state.position, state.memory
+        before, walk = state.position, state.walk
         moments = model.moments(state.latents, before.centres)
         counts, means, scatters = moments.counts, moments.means, moments.scatters
         K, m = means.shape
@@ -142,8 +154,8 @@ class ConwayWalk(BaseSampler):
         centres, squares = before.centres.copy(), np.empty(K)
         priors = model.priors.ratio_shape, variance, subkey(key, Purpose.COMPONENTS)
         draw_within(frames, dims, offsets, *rows, *priors, bases, ratios, centres, squares)
-        noise = model.draw_noise(counts, squares, subkey(key, Purpose.CONCENTRATION))
-        weights = model.draw_weights(counts, subkey(key, Purpose.STICKS))
+        noise = model.draw_noise(counts, squares, subkey(key, Purpose.NOISE_PRECISION))
+        weights = model.draw_weights(counts, subkey(key, Purpose.WEIGHTS))
         position = before._replace(bases=bases, dims=dims, ratios=ratios, centres=centres, noise=noise, weights=weights)
 
         loss = position._replace(ratios=np.zeros_like(ratios), noise=2.0 * walk.temperature * noise)
@@ -152,9 +164,9 @@ class ConwayWalk(BaseSampler):
         log_likelihood = self._log_likelihood(model, position, subkey(key, Purpose.LABELS))
         walk = walk._replace(directions=directions, offsets=offsets, acceptance=acceptance)
         walk = _tune(walk, counts, state.n_steps, model.n_adapting)
-        return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels, memory=walk)
+        return ConwayWalkState(position, state.key, state.n_steps + 1, log_likelihood, labels, walk)
 
-    def parameters(self, model: SubspaceWalkModel, state: State) -> Any:
+    def parameters(self, model: SubspaceWalkModel, state: ConwayWalkState) -> Any:
         """The parameters as drawn."""
         return state.position
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...models import ExpectationModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
-from .._base import BaseSampler, State
+from .._base import BaseSampler
+
+
+class EMState(NamedTuple):
+    """One chain of `EM`."""
+
+    position: Any  # the mode given the statistics
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # expected
+    gain: float  # of the last M step, in nats per row
 
 
 class EM(BaseSampler):
@@ -45,6 +56,7 @@ class EM(BaseSampler):
     """
 
     short_name = "em"
+    state_types = (EMState,)
     requires = (ExpectationModel,)
     _parameter_constraints: ClassVar[dict] = {"tol": [Interval(Real, 0, None, closed="left")]}
 
@@ -56,22 +68,21 @@ class EM(BaseSampler):
         """Whether there is a tolerance."""
         return self.tol > 0.0
 
-    def init(self, model: ExpectationModel, key: np.uint64) -> State:
+    def init(self, model: ExpectationModel, key: np.uint64) -> EMState:
         """The parameters that fit the latents to begin with."""
         _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
-        return State(model.mode(statistics), key, 0, -np.inf, statistics=statistics, memory=np.inf)
+        return EMState(model.mode(statistics), key, 0, -np.inf, statistics, np.inf)
 
-    def step(self, model: ExpectationModel, state: State) -> State:
+    def step(self, model: ExpectationModel, state: EMState) -> EMState:
         """One E step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
         statistics, log_likelihood = model.expect_latents(state.position)
         position = model.mode(statistics)
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
-        n_steps = state.n_steps + 1
-        return State(position, state.key, n_steps, log_likelihood, statistics=statistics, memory=gain / model.n_rows)
+        return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / model.n_rows)
 
-    def has_converged(self, state: State) -> bool:
+    def has_converged(self, state: Any) -> bool:
         """Whether the last M step added less than `tol`."""
-        return state.memory < self.tol
+        return state.gain < self.tol
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last pass alone: the algorithm converges."""

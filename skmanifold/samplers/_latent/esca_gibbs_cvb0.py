@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...models import (
 )
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
-from .._base import BaseSampler, State
+from .._base import BaseSampler
 
 
 class _ByCounter:
@@ -29,6 +29,17 @@ class _ByCounter:
 
     def __get__(self, sampler: ESCA | None, owner: type | None = None) -> Any:
         return self.approximate if sampler is not None and sampler.counter == "approximate" else self.exact
+
+
+class ESCAState(NamedTuple):
+    """One chain of `ESCA`; on a stream, without latents."""
+
+    position: Any  # the mode given the statistics
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # of the latents
+    latents: Any  # as drawn
 
 
 class ESCA(BaseSampler):
@@ -77,6 +88,7 @@ class ESCA(BaseSampler):
     """
 
     short_name = "esca"
+    state_types = (ESCAState,)
     requires = _ByCounter((LatentModel,), (LatentModel, RoundingModel))
     batching = _ByCounter("either", "full")
     _parameter_constraints: ClassVar[dict] = {
@@ -98,18 +110,18 @@ class ESCA(BaseSampler):
         self.n_first_sweeps = n_first_sweeps
         self.counter = counter
 
-    def init(self, model: LatentModel, key: np.uint64) -> State:
+    def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
         """Latents at random, and the parameters that fit them."""
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         position = self._next_position(model, statistics, key, 0)
-        return State(position, key, log_density=-np.inf, statistics=statistics, latents=latents)
+        return ESCAState(position, key, 0, -np.inf, statistics, latents)
 
-    def step(self, model: LatentModel, state: State) -> State:
+    def step(self, model: LatentModel, state: ESCAState) -> ESCAState:
         """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
-        return _after(state, position, statistics, latents, log_likelihood)
+        return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
     def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
         """The parameters that the next pass reads, from the statistics of all rows."""
@@ -117,28 +129,39 @@ class ESCA(BaseSampler):
             statistics = model.approximate(statistics, subkey(key, Purpose.ROUNDING, n_steps))
         return model.mode(statistics)
 
-    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> State:
+    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> ESCAState:
         """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
         state = self.init(model, key)
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
         statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
-        return State(model.mode(statistics), key, 1, state.log_density, statistics=statistics)
+        return ESCAState(model.mode(statistics), key, 1, state.log_density, statistics, None)
 
-    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> State:
+    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> ESCAState:
         """Take up a stream after `n_steps` minibatches, from its statistics alone."""
-        return State(model.mode(statistics), key, n_steps, statistics=statistics)
+        return ESCAState(model.mode(statistics), key, n_steps, np.nan, statistics, None)
 
-    def step_stream(self, model: StreamModel, state: State, rate: float, scale: float) -> State:
+    def step_stream(self, model: StreamModel, state: ESCAState, rate: float, scale: float) -> ESCAState:
         """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
-        return _after(state, model.mode(statistics), statistics, None, np.nan)
+        return ESCAState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last `n_average` passes, or all after burn-in if they are fewer."""
         return min(self.n_average, n_kept_passes)
+
+
+class CollapsedGibbsState(NamedTuple):
+    """One chain of `CollapsedGibbs`, which has no parameters."""
+
+    position: None
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # counts of the assignments
+    latents: Any  # the assignments
 
 
 class CollapsedGibbs(BaseSampler):
@@ -159,25 +182,37 @@ class CollapsedGibbs(BaseSampler):
     """
 
     short_name = "collapsed_gibbs"
+    state_types = (CollapsedGibbsState,)
     requires = (CollapsedModel,)
     log_density_name = "log_joint"
     draws_parameters = True
 
-    def init(self, model: CollapsedModel, key: np.uint64) -> State:
+    def init(self, model: CollapsedModel, key: np.uint64) -> CollapsedGibbsState:
         """Topics at random."""
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
-        return State(None, key, 0, -np.inf, statistics=model.collapsed_statistics(assignments), latents=assignments)
+        return CollapsedGibbsState(None, key, 0, -np.inf, model.collapsed_statistics(assignments), assignments)
 
-    def step(self, model: CollapsedModel, state: State) -> State:
+    def step(self, model: CollapsedModel, state: CollapsedGibbsState) -> CollapsedGibbsState:
         """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
-        return _after(state, None, statistics, state.latents, log_joint)
+        return CollapsedGibbsState(None, state.key, state.n_steps + 1, log_joint, statistics, state.latents)
 
-    def parameters(self, model: CollapsedModel, state: State) -> Any:
+    def parameters(self, model: CollapsedModel, state: CollapsedGibbsState) -> Any:
         """A draw of the parameters that were integrated out, given the assignments."""
         return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
+
+
+class GibbsState(NamedTuple):
+    """One chain of `Gibbs`."""
+
+    position: Any  # the parameters as drawn
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # counts of the assignments
+    latents: Any  # the assignments
 
 
 class Gibbs(BaseSampler):
@@ -201,16 +236,17 @@ class Gibbs(BaseSampler):
     """
 
     short_name = "gibbs"
+    state_types = (GibbsState,)
     requires = (PartiallyCollapsedModel,)
     draws_parameters = True
 
-    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> State:
+    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> GibbsState:
         """Assignments at random, and parameters given them."""
         latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
         position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
-        return State(position, key, 0, -np.inf, statistics=statistics, latents=latents)
+        return GibbsState(position, key, 0, -np.inf, statistics, latents)
 
-    def step(self, model: PartiallyCollapsedModel, state: State) -> State:
+    def step(self, model: PartiallyCollapsedModel, state: GibbsState) -> GibbsState:
         """One scan of every row, then the parameters.
 
         ``log_density`` is the sum over tokens of the log predictive probability of each given its row's others, at the
@@ -219,11 +255,22 @@ class Gibbs(BaseSampler):
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
         position = model.draw(statistics, subkey(state.key, Purpose.DRAW, state.n_steps + 1))
-        return _after(state, position, statistics, latents, log_likelihood)
+        return GibbsState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
-    def parameters(self, model: PartiallyCollapsedModel, state: State) -> Any:
+    def parameters(self, model: PartiallyCollapsedModel, state: GibbsState) -> Any:
         """The parameters as drawn."""
         return state.position
+
+
+class CVB0State(NamedTuple):
+    """Responsibilities of all tokens."""
+
+    position: None
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # expected counts
+    latents: Any  # the responsibilities
 
 
 class CVB0(BaseSampler):
@@ -243,24 +290,21 @@ class CVB0(BaseSampler):
     """
 
     short_name = "cvb0"
+    state_types = (CVB0State,)
     requires = (CollapsedVariationalModel,)
 
-    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> State:
+    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> CVB0State:
         """Responsibilities at random."""
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
-        return State(None, key, 0, -np.inf, statistics=statistics, latents=responsibilities)
+        return CVB0State(None, key, 0, -np.inf, statistics, responsibilities)
 
-    def step(self, model: CollapsedVariationalModel, state: State) -> State:
+    def step(self, model: CollapsedVariationalModel, state: CVB0State) -> CVB0State:
         """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
-        return _after(state, None, statistics, responsibilities, log_likelihood)
+        return CVB0State(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last pass alone: the algorithm converges."""
         return 1
-
-
-def _after(state: State, position, statistics, latents, log_density) -> State:
-    return State(position, state.key, state.n_steps + 1, log_density, statistics=statistics, latents=latents)

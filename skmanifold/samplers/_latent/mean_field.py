@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...models import MeanFieldModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
-from .._base import BaseSampler, State
+from .._base import BaseSampler
 
 _N_HALVINGS = 8
 _ROUNDING = 1e-13  # of the objective: at the top, steps change less than that
+
+
+class MeanFieldState(NamedTuple):
+    """Factors of a model, and of its rows."""
+
+    position: Any  # the topics' factors
+    key: np.uint64
+    n_steps: int
+    log_density: float  # the objective
+    statistics: np.ndarray | None  # (K, V): the topics' mean directions
+    latents: Any  # the rows' factors
+    rate: float = 1.0  # length of the step that the next pass tries first
 
 
 class _Factors(BaseSampler):
     """What both samplers share: they end in factors, not in draws."""
 
     requires = (MeanFieldModel,)
+    state_types = (MeanFieldState,)
     log_density_name = "objective"
 
     n_document_steps: int
     tol: float
 
-    def init(self, model: MeanFieldModel, key: np.uint64) -> State:
+    def init(self, model: MeanFieldModel, key: np.uint64) -> MeanFieldState:
         """Factors that the model makes of some rows, chosen by the key."""
         factors, rows = model.init_factors(subkey(key, Purpose.INITIAL_LATENTS))
         return _state(key, 0, factors, rows, model.objective(factors, rows, model.scale))
 
-    def parameters(self, model: MeanFieldModel, state: State) -> Any:
+    def parameters(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
         """The mean directions of the topics."""
         return state.statistics
 
@@ -79,11 +92,11 @@ class MeanField(_Factors):
         self.n_document_steps = n_document_steps
         self.tol = tol
 
-    def step(self, model: MeanFieldModel, state: State) -> State:
-        """Every row's factor, then the topics'; ``log_density`` is the objective, ``memory`` the length to try next."""
+    def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
+        """Every row's factor, then the topics'; ``log_density`` is the objective."""
         rows, pull = model.fit_rows(state.latents, self.n_document_steps, self.tol)
         before = model.scale * pull.objective + model.topic_objective(state.position)
-        rate = 1.0 if state.memory is None else state.memory
+        rate = state.rate
         for _ in range(_N_HALVINGS):
             factors = model.move_topics(state.position, pull, rate, model.scale)
             seen = model.refresh_rows(factors, rows)
@@ -148,7 +161,7 @@ class StochasticMeanField(_Factors):
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
 
-    def step(self, model: MeanFieldModel, state: State) -> State:
+    def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
         """As many minibatches as see each row once; ``log_density`` is the objective after them."""
         batches = model.choose_batches(subkey(state.key, Purpose.MINIBATCH, state.n_steps))
         factors, rows = state.position, state.latents
@@ -161,15 +174,15 @@ class StochasticMeanField(_Factors):
         rows = model.refresh_rows(factors, rows)
         return _state(state.key, state.n_steps + 1, factors, rows, model.objective(factors, rows, model.scale))
 
-    def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> State:
+    def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> MeanFieldState:
         """Begin a stream: factors that the first minibatch suggests, moved by it once."""
         return self.step_stream(model, self.init(model, key), self.learning_offset**-self.learning_decay, scale)
 
-    def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> State:
+    def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> MeanFieldState:
         """Take up a stream after `n_steps` minibatches, from the topics' factors alone."""
-        return State(factors, key, n_steps)
+        return MeanFieldState(factors, key, n_steps, np.nan, None, None)
 
-    def step_stream(self, model: MeanFieldModel, state: State, rate: float, scale: float) -> State:
+    def step_stream(self, model: MeanFieldModel, state: MeanFieldState, rate: float, scale: float) -> MeanFieldState:
         """Move the topics' factors by all rows of `model` as one minibatch, each standing for `scale` rows."""
         rows = model.init_rows(state.position)
         rows, pull = model.fit_rows(rows, self.n_document_steps, self.tol)
@@ -178,5 +191,5 @@ class StochasticMeanField(_Factors):
         return _state(state.key, state.n_steps + 1, factors, model.refresh_rows(factors, rows), objective)
 
 
-def _state(key, n_steps, factors, rows, objective, memory=None) -> State:
-    return State(factors, key, n_steps, objective, statistics=factors.directions(), latents=rows, memory=memory)
+def _state(key, n_steps, factors, rows, objective, rate=1.0) -> MeanFieldState:
+    return MeanFieldState(factors, key, n_steps, objective, factors.directions(), rows, rate)

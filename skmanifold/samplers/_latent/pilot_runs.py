@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
-from .._base import State
+from .._states import ChainState
+
+Begun = TypeVar("Begun", bound=ChainState)
 
 
-def run_pilot(step: Callable[[State], State], state: State, n_steps: int) -> tuple[float, State]:
+def run_pilot(step: Callable[[Begun], Begun], state: Begun, n_steps: int) -> tuple[float, Begun]:
     """The mean log density of the second half of some steps, and where they end."""
     trace = []
     for _ in range(n_steps):

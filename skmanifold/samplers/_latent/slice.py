@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...models import StickBreakingModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
-from .._base import BaseSampler, State
+from .._base import BaseSampler
 from . import stick_breaking
+
+
+class SliceState(NamedTuple):
+    """One chain of `Slice`."""
+
+    position: float  # the concentration
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # counts of the labels
+    latents: np.ndarray  # (n_rows,) int32: the labels
 
 
 class Slice(BaseSampler):
@@ -63,6 +74,7 @@ class Slice(BaseSampler):
     """
 
     short_name = "slice"
+    state_types = (SliceState,)
     requires = (StickBreakingModel,)
     log_density_name = "log_joint"
     draws_parameters = True
@@ -77,12 +89,12 @@ class Slice(BaseSampler):
         self.n_restricted_scans = n_restricted_scans
         self.redraw_order = redraw_order
 
-    def init(self, model: StickBreakingModel, key: np.uint64) -> State:
+    def init(self, model: StickBreakingModel, key: np.uint64) -> SliceState:
         """Labels to begin with; the position is the concentration."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
-        return State(model.init_concentration(), key, 0, -np.inf, statistics=model.count(labels), latents=labels)
+        return SliceState(model.init_concentration(), key, 0, -np.inf, model.count(labels), labels)
 
-    def step(self, model: StickBreakingModel, state: State) -> State:
+    def step(self, model: StickBreakingModel, state: SliceState) -> SliceState:
         """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
@@ -95,9 +107,9 @@ class Slice(BaseSampler):
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
             concentration, counts = self._scan(model, rows, labels, counts, concentration, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, concentration)
-        return State(concentration, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
+        return SliceState(concentration, state.key, state.n_steps + 1, log_joint, counts, labels)
 
-    def parameters(self, model: StickBreakingModel, state: State) -> Any:
+    def parameters(self, model: StickBreakingModel, state: SliceState) -> Any:
         """Weights and components, drawn given the partition."""
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
 

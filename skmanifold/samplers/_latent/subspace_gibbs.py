@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...models import SubspaceMixtureModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
-from .._base import BaseSampler, State
+from .._base import BaseSampler
 from .pilot_runs import run_pilot
+
+
+class FrameGibbsState(NamedTuple):
+    """One chain of `FrameGibbs`."""
+
+    position: Any  # the subspaces, centres, precisions and weights
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    latents: np.ndarray  # (n_rows,): the labels
 
 
 class FrameGibbs(BaseSampler):
@@ -67,6 +77,7 @@ class FrameGibbs(BaseSampler):
     """
 
     short_name = "gibbs"
+    state_types = (FrameGibbsState,)
     requires = (SubspaceMixtureModel,)
     draws_parameters = True
     _parameter_constraints: ClassVar[dict] = {
@@ -78,11 +89,11 @@ class FrameGibbs(BaseSampler):
         self.n_sweeps = n_sweeps
         self.n_pilot = n_pilot
 
-    def init(self, model: SubspaceMixtureModel, key: np.uint64) -> State:
+    def init(self, model: SubspaceMixtureModel, key: np.uint64) -> FrameGibbsState:
         """The best of the model's beginnings, after some steps from each if there are several."""
         trial = model.start_model
         begun = [
-            State(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, latents=labels)
+            FrameGibbsState(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, labels)
             for i, (labels, subspaces) in enumerate(trial.beginnings)
         ]
         if len(begun) == 1:
@@ -90,15 +101,15 @@ class FrameGibbs(BaseSampler):
         tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
-    def step(self, model: SubspaceMixtureModel, state: State) -> State:
+    def step(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> FrameGibbsState:
         """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before = state.position
         labels, log_likelihood = model.draw_labels(before, before.log_offsets(), subkey(key, Purpose.LABELS))
         position = model.draw_subspaces(before, labels, self.n_sweeps, subkey(key, Purpose.COMPONENTS))
-        return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels)
+        return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
 
-    def parameters(self, model: SubspaceMixtureModel, state: State) -> Any:
+    def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:
         """The subspaces as drawn."""
         return state.position
 

@@ -116,7 +116,7 @@ def check_recipe(
     ----------
     sampler : Recipe or BaseSampler
         A sampler on a flat space or a positive orthant, with a method ``recipe(model)`` that declares D, Q and the
-        energy of z: ``State.position``, ``State.momentum`` and ``State.thermostat``, those that there are, flattened.
+        energy of z: the ``position`` of its state, its ``momentum`` and its ``thermostat``, if it has them, flattened.
     target : HasGradient
         A density, best with a log density, whose coordinates are of the order of one.
     points : array-like of shape (n_points, nz), optional

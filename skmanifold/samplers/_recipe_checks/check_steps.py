@@ -64,9 +64,9 @@ def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: i
     start = np.array(np.broadcast_to(z, (n_chains, z.shape[-1])))
     state = sampler.init(model, keys, start[:, : manifold.size].reshape(n_chains, *manifold.shape))
     rest = start[:, manifold.size :]
-    if state.thermostat is not None:
+    if hasattr(state, "thermostat"):
         state, rest = state._replace(thermostat=rest[:, -1].copy()), rest[:, :-1]
-    if state.momentum is not None:
+    if hasattr(state, "momentum"):
         state = state._replace(momentum=rest.reshape(state.momentum.shape).copy())
     for _ in range(n_calls):
         state = sampler.step(model, state)

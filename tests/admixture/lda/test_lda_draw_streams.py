@@ -42,9 +42,8 @@ def stream(lda, batches=None):
 def arrays_of(state):
     """What a chain goes on with, without the buffers of a step."""
     if state.position is None:
-        return [array.tobytes() for array in state.memory]
-    momentum = b"" if state.momentum is None else state.momentum.tobytes()
-    return [state.position.tobytes(), momentum]
+        return [array.tobytes() for array in state.rows]
+    return [getattr(state, name, np.empty(0)).tobytes() for name in ("position", "momentum")]
 
 
 def left_by(lda):
@@ -319,7 +318,7 @@ def test_hashed_words_work_and_take_memory_for_the_topics_only():
 def test_rows_that_no_document_has_are_not_drawn_without_need():
     X = HashingVectorizer(alternate_sign=False, norm=None, n_features=2**18).transform(["some few words", "of a few"])
     lda = StochasticLDA(5, sampler="scir", total_samples=12, thin=100, random_state=0).partial_fit(X).partial_fit(X)
-    rows = lda._stream.states[0].memory
+    rows = lda._stream.states[0].rows
     assert np.count_nonzero(~np.isnan(rows.read_time)) == len(np.unique(X.indices))
 
 

@@ -205,7 +205,7 @@ def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_
     model = with_private_scratch(minibatch_model(R, alpha, beta, batch_size, n_burn_in + n_kept, n_burn_in, Remembers))
     model.last = []
     passes, series = MinibatchPasses(sampler), []
-    state = passes.init(model, KEY)
+    state = passes.init(model, KEY).moving
     stored = sampler.control_variate is not None
     for n in range(1000):
         for _ in range(n_steps):
@@ -258,13 +258,13 @@ def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
         alpha, beta = PRIORS["scalar"]
         model = with_private_scratch(minibatch_model(R, alpha, beta, R, 2, 1))
         passes, series = MinibatchPasses(SCIR(0.3, False, "stored")), []
-        state = passes.init(model, KEY)
+        state = passes.init(model, KEY).moving
         for n in range(2000):
             state = passes.step_batch(model, state)
             if n < 200:
                 continue
             counts = counts_in_topics(topics_of_copies(state.latents, R))
-            log_theta = of_copies(state.memory.log_theta.T.copy(), R)
+            log_theta = of_copies(state.rows.log_theta.T.copy(), R)
             cells = [np.where(counts == c, log_theta - digamma(beta + c), 0).sum(axis=(1, 2)) for c in range(3)]
             series.append(np.stack(cells, axis=-1))
         return summarize_batches(series, 10)
@@ -292,12 +292,12 @@ def test_minibatches_add_the_stated_variance_to_counts_that_are_certain(h, batch
         MinibatchLDA(as_counts(table), np.array([0.5]), TopicPrior(beta, 1, n_words), Workers(1), **sizes)
     )
     passes, series = MinibatchPasses(SCIR(h, lazy, "stored" if stored else None)), []
-    state = passes.init(model, KEY)
+    state = passes.init(model, KEY).moving
     for n in range(400 * gap):
         state = passes.step_batch(model, state)
         if n >= 20 * gap and n % gap == 0:
             state = settle(model, state)
-            theta = np.exp(state.memory.log_theta[:, 0].astype(float))
+            theta = np.exp(state.rows.log_theta[:, 0].astype(float))
             series.append([[theta.mean(), np.mean((theta - a) ** 2)]])
     estimate = summarize_batches(series, 20)
     assert_agrees(estimate, [a, a if stored else a + added])
@@ -320,7 +320,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
     alpha = np.full(3 * n_copies, 0.5)
     model = with_private_scratch(MinibatchLDA(counts, alpha, TopicPrior(prior, *prior.shape), Workers(1), **sizes))
     passes, series, copies = MinibatchPasses(SCIR(0.5, lazy)), [], np.arange(n_copies)
-    state = passes.init(model, key)
+    state = passes.init(model, key).moving
 
     def of_each(array):
         return array.reshape(n_copies, 3, n_copies, n_words)[copies, :, copies].astype(float)
@@ -331,7 +331,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
         state, components = topics_of(passes.sampler, model, state)
         if n >= 100:
             cells = of_each(components).reshape(n_copies, -1)
-            sums = np.exp(of_each(state.memory.log_theta.T.copy())).sum(axis=-1)
+            sums = np.exp(of_each(state.rows.log_theta.T.copy())).sum(axis=-1)
             series.append(np.concatenate([cells, cells**2, sums, sums**2], axis=1))
     return summarize_batches(series, 10)
 
@@ -351,13 +351,13 @@ def test_tiny_priors_leave_no_topic_empty_and_keep_the_law_of_words_never_seen()
     prior = TopicPrior(beta, n_topics, n_words)
     model = with_private_scratch(MinibatchLDA(as_counts(table), np.full(n_topics, 0.1), prior, Workers(1), **sizes))
     passes = MinibatchPasses(SCIR(0.5))
-    state = passes.init(model, KEY)
+    state = passes.init(model, KEY).moving
     for _ in range(4):
         for _ in range(20):
             state = passes.step_batch(model, state)
         state, components = topics_of(passes.sampler, model, state)
         np.testing.assert_allclose(components.sum(axis=1), 1, rtol=1e-5)
-        unseen = state.memory.log_theta[6:].astype(float).ravel()
+        unseen = state.rows.log_theta[6:].astype(float).ravel()
         assert stats.kstest(unseen, lambda y: log_gamma_cdf(y, beta)).pvalue > 1e-4
         assert stats.kstest(unseen, lambda y: log_gamma_cdf(y, 1.1 * beta)).pvalue < 1e-4
 
@@ -440,7 +440,7 @@ def test_below_one_half_langevin_steps_miss_the_law_of_small_probabilities_and_s
     theta, _ = thetas(SGRLD(0.01), one_topic(beta, counts), 3000, gap=20)
     assert distance(theta / theta.sum(axis=1, keepdims=True)) > 0.3
     model, passes = one_topic(beta, counts), MinibatchPasses(SCIR(0.5))
-    state, draws = passes.init(model, KEY), []
+    state, draws = passes.init(model, KEY).moving, []
     for _ in range(20):
         for _ in range(20):
             state = passes.step_batch(model, state)

@@ -11,8 +11,7 @@ from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
 from skmanifold.models import MeanFieldModel
 from skmanifold.random._keys import root_key
-from skmanifold.samplers._base import State
-from skmanifold.samplers._latent.mean_field import MeanField, StochasticMeanField
+from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, StochasticMeanField
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
@@ -259,12 +258,12 @@ class Overshooting:
 
 def test_a_step_that_would_lower_the_objective_is_cut():
     model, sampler = Overshooting(), MeanField()
-    state = sampler.step(model, State(model.Factors(0.0), KEY))
-    assert (state.position.x, state.log_density, state.memory) == (1.25, -0.0625, 0.5)  # at 1/8; then 1/2 is tried
+    state = sampler.step(model, MeanFieldState(model.Factors(0.0), KEY, 0, -np.inf, None, None))
+    assert (state.position.x, state.log_density, state.rate) == (1.25, -0.0625, 0.5)  # at 1/8; then 1/2 is tried
     model.move_topics = lambda factors, pull, rate, scale: model.Factors(factors.x + rate)
     stuck = sampler.step(model, state)
     assert (stuck.position.x, stuck.log_density) == (1.25, -0.0625)
-    assert 0.0 < stuck.memory < 0.02
+    assert 0.0 < stuck.rate < 0.02
 
 
 def test_one_topic_is_the_posterior_of_a_von_mises_fisher_law():

@@ -10,11 +10,11 @@ from scipy.special import digamma, logsumexp
 from skmanifold.mixture._dirichlet_process import stochastic_slice
 from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, sums_of
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows
-from skmanifold.samplers import SCIR, SGHMC, SGRHMC, SGRLD, State
+from skmanifold.samplers import SCIR, SGHMC, SGRHMC, SGRLD
 from skmanifold.samplers._density.gradient_base import GradientMemory
 from skmanifold.utils._threads import Workers
 
@@ -34,7 +34,7 @@ def state_at(sampler, model, concentration, labels, key):
     labels = labels.astype(np.int32)
     counts = model.count(labels)
     blocks = sampler._begin(model, sums_of(counts), float(concentration), key)
-    return State(blocks, key, statistics=counts, latents=labels)
+    return StochasticSliceState(blocks, key, 0, -np.inf, counts, labels)
 
 
 def estimate(sampler, posterior, batch_size, *, n_chains=50, n_steps=30, kind=DPModel, seed=0):
@@ -368,7 +368,7 @@ def test_statistics_of_a_stream_follow_parameters_that_move():
     order = np.argsort(-state.statistics.sizes)[:2]
     moved = copy.deepcopy(state)
     for block in moved.position[:2]:
-        for array in (block.position, block.latents):
+        for array in (block.position, block.log_theta):
             array[0, order] = array[0, order[::-1]]
     before = state.statistics.sizes[order]
     after = sampler.step_stream(batch_model(77), moved, 0.01, TOTAL / N).statistics.sizes[order]
@@ -392,7 +392,7 @@ def test_a_stream_drops_last_components_without_rows():
     assert min(np.diff(lengths)) < 0 < max(np.diff(lengths))
     for state in states:
         assert state.statistics.sizes[-1] > 1e-3
-        assert len(log_rows(state.position.sticks)) == state.memory.n_components == len(state.statistics.sizes)
+        assert len(log_rows(state.position.sticks)) == state.mixture.n_components == len(state.statistics.sizes)
 
 
 def test_a_stream_that_is_cut_and_pickled_goes_on_as_it_would_have():

@@ -178,7 +178,7 @@ def climb(model, n_steps=25):
         state = sampler.step(model, state)
         of_rows.append(state.log_density)
         objective.append(state.log_density + model.log_prior(position))
-        gains.append(state.memory * model.n_rows)
+        gains.append(state.gain * model.n_rows)
     return np.array(objective), np.array(of_rows), np.array(gains)
 
 

@@ -1,0 +1,63 @@
+"""States of samplers in files of earlier versions, which had one class for all: nodes as this version writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_SHARED = ("position", "key", "n_steps", "log_density")
+_GRADIENT_STATES = {
+    (): "GradientState",
+    ("momentum",): "MomentumState",
+    ("momentum", "thermostat"): "ThermostatState",
+}
+
+
+def upgraded(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of a named tuple as this version writes it: most are returned as they are."""
+    upgrade = _UPGRADES.get(node["class"])
+    return node if upgrade is None else upgrade(node)
+
+
+def _upgrade_state(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of the sampler's own state: what a state holds shows of which sampler it is."""
+    fields = node["fields"]
+    if "memory" not in fields:
+        return node
+    memory, statistics, latents = (fields.get(name) for name in ("memory", "statistics", "latents"))
+    of_memory, of_position = _class_of(memory), _class_of(fields["position"])
+    own: dict[str, Any]
+    if of_memory == "GradientMemory":
+        more = tuple(name for name in ("momentum", "thermostat") if fields[name] is not None)
+        name, own = _GRADIENT_STATES[more], {name: fields[name] for name in ("memory", *more)}
+    elif of_memory == "LazyRows":
+        name, own = "SCIRRowsState", {"rows": memory, "latents": latents}
+    elif of_memory == "DPMixture":
+        name, own = "DPStreamState", {"statistics": statistics, "mixture": memory}
+    elif of_position == "Blocks":
+        name, own = "DPState", {"statistics": statistics, "latents": latents}
+    elif memory is not None:
+        name, own = "EMState", {"statistics": statistics, "gain": memory}
+    elif isinstance(fields["position"], dict) and fields["position"]["type"] == "array" and statistics is None:
+        name, own = "LogPositionState", {"log_theta": latents}
+    else:
+        name, own = "State", {"statistics": statistics, "latents": latents}
+    return {**node, "class": name, "fields": {**{each: fields[each] for each in _SHARED}, **own}}
+
+
+def _upgrade_stream_chain(node: dict[str, Any]) -> dict[str, Any]:
+    """The statistics of a stream's chain were in its sampler's state."""
+    fields = node["fields"]
+    if "statistics" in fields:
+        return node
+    return {**node, "fields": {**fields, "statistics": fields["state"]["fields"]["statistics"]}}
+
+
+def _class_of(node: Any) -> str | None:
+    return node.get("class") if isinstance(node, dict) else None
+
+
+_UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "State": _upgrade_state,
+    "StreamChain": _upgrade_stream_chain,
+}
