@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._subspace.spectral_partitions import spectral_start
+from skmanifold.mixture._subspace.initial_partitions import spectral_start
 from skmanifold.random._keys import root_key
 
 

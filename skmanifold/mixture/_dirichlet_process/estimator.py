@@ -21,13 +21,12 @@ from ...samplers._resolve import resolve_sampler
 from ...sparse.counts import Counts
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .category_table import Table
+from .category_table import Table, category_table, count_table, fit_categories, validate_codes
 from .conditions import fitted_mixture
-from .encoding import category_table, count_table, fit_categories, validate_codes
 from .inference import MixtureInference
-from .model import DPModel
+from .model import DPModel, build_model, initial_labels
 from .point_estimate import estimate_mixture, point_estimate, record_mixture, summarise
-from .setup import build_model, draw_store, initial_labels
+from .posterior_draws import draw_store
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 

@@ -18,8 +18,7 @@ from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers, split_range
 from ...utils._typing import Ignored, MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
-from .category_table import Table
-from .encoding import category_table, count_table, validate_codes
+from .category_table import Table, category_table, count_table, validate_codes
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
 from .stream import MixtureStream
 

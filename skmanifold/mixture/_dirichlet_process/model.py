@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._cir.lazy_cir_rows import gamma_tables
 from ...utils._threads import Workers, split_by_task, split_range
+from .._labels import random_labels, read_labels
 from .category_table import Table
 from .cluster_counts import MixtureCounts, no_counts
-from .component_kernels import draw_columns
-from .gibbs_kernels import count_rows, draw_labels, least_slice, move_rows, shuffle_rows
+from .gibbs_kernels import count_rows, draw_columns, draw_labels, least_slice, move_rows, shuffle_rows
 from .posterior_draws import ParameterDraw
 from .split_merge import split_merge
 from .split_merge_kernels import log_marginal_of_counts
@@ -22,6 +25,8 @@ from .split_merge_kernels import log_marginal_of_counts
 _ROWS_OF_TASK = 2048  # of a table of fifty columns, about a millisecond
 _CELLS_OF_TASK = 100_000
 _MIN_CAPACITY = 32
+_AUTO_CLUSTERS = 100
+_MAX_TABLE_BYTES = 4 << 30  # of category probabilities
 
 
 class DPModel:
@@ -80,7 +85,7 @@ class DPModel:
         """Labels to begin with, (n_rows,) int32."""
         if isinstance(self.init, np.ndarray):
             return self.init.astype(np.int32)
-        return (fold_in_each(key, np.arange(self.n_rows)) % np.uint64(self.init)).astype(np.int32)
+        return random_labels(key, self.n_rows, self.init)
 
     def count(self, labels: np.ndarray) -> MixtureCounts:
         """Rows and tokens of each label."""
@@ -185,3 +190,43 @@ class DPModel:
         log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
         log_components = self.draw_components(counts, labels, subkey(key, Purpose.COMPONENTS))
         return ParameterDraw(log_weights - logsumexp(log_weights), log_components, concentration)
+
+
+def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
+    """The number of random initial labels, or the user's labels renumbered without gaps."""
+    if isinstance(init, str):
+        return min(_AUTO_CLUSTERS, n_rows)
+    if isinstance(init, Integral):
+        return min(int(init), n_rows)
+    return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
+
+
+def build_model(mixture: Any, table: Table, init: int | np.ndarray, workers: Workers) -> DPModel:
+    """The model of a table with the estimator's settings, checked."""
+    prior = np.asarray(mixture.concentration_prior)
+    if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):
+        raise ValueError(
+            "concentration_prior must be two positive numbers, shape and rate of a gamma distribution; got "
+            f"{mixture.concentration_prior!r}."
+        )
+    n_components = (mixture.concentration or 0.0) * math.log(1e3 * table.n_rows)  # above the least slice, about
+    if 8 * n_components * table.n_categories > _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
+            f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: lower it."
+        )
+    return DPModel(
+        table,
+        float(mixture.category_prior),
+        mixture.concentration,
+        (float(prior[0]), float(prior[1])),
+        init=init,
+        batch_size=_batch_size(table) if mixture.batch_size == "auto" else mixture.batch_size,
+        workers=workers,
+    )
+
+
+def _batch_size(table: Table) -> int:
+    """Rows that take four times as long as drawing the components, or a hundredth of all if these are more."""
+    tokens_of_row = len(table.indices) / table.n_rows
+    return max(int(240 * table.n_categories / (tokens_of_row + 12)), table.n_rows // 100, 1)

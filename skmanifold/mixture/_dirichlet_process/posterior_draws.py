@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import holds
@@ -18,6 +19,7 @@ from .predictive_kernels import add_given_counts, add_given_parameters, log_sums
 _TOLERANCE = 1e-6  # of sums to one
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of terms, and draws
 _CELLS_OF_TASK = 20_000  # some milliseconds of a few tokens a row
+_EXPECTED_COMPONENTS = 50  # for how much memory a draw may take
 
 
 @holds(
@@ -114,3 +116,9 @@ def _begin(table: Table, log_weights: np.ndarray) -> np.ndarray:
 
 def _tasks(terms: np.ndarray) -> list[tuple[int, int]]:
     return split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))
+
+
+def draw_store(mixture: Any, table: Table) -> DrawStore:
+    """A store for as many whole draws of a chain as fit into `max_draws_bytes`, about."""
+    draw_bytes = 4 * table.n_rows + 24 * table.n_categories * _EXPECTED_COMPONENTS
+    return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)

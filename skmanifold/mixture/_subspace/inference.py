@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from ...callbacks._hooks import labels_of_all
 from ...inference._arviz import to_tree
-from ...utils._labels import read_labels
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike
 from ...utils._validation import check_array, validate_data
+from .._labels import read_labels
 from .model import log_terms
 from .parameters import Subspaces
 from .posterior_draws import DRAW_AXES, name_draws, tell_draws

@@ -214,11 +214,11 @@ def test_extreme_priors_work(emission, sampler, category_prior, concentration):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("init", [0, 1], r"init must be 'auto', a number of clusters or 3 labels .*; got an array of shape \(2,\)"),
-        ("init", [[0, 1, 2]], r"init must be .*; got an array of shape \(1, 3\)"),
-        ("init", [0.0, 1.0, 1.0], "init must be .* of shape .* and type float64"),
-        ("init", [0, -1, 1], "init must be .* labels that are whole numbers from 0"),
-        ("init", ["a", "b", "c"], "init must be .* labels that are whole numbers from 0"),
+        ("init", [0, 1], r"init must be 'auto', a number of clusters, or 3 whole .*; got shape \(2,\)"),
+        ("init", [[0, 1, 2]], r"init must be .*; got shape \(1, 3\)"),
+        ("init", [0.0, 0.5, 1.0], "init must be .* whole numbers from 0, .* got 0.5 for row 1"),
+        ("init", [0, -1, 1], "init must be .* whole numbers from 0"),
+        ("init", ["a", "b", "c"], "init must be .* whole numbers from 0"),
         ("init", 0, "The 'init' parameter of DPCategoricalMixture must be"),
         ("init", "random", "The 'init' parameter of DPCategoricalMixture must be"),
         ("concentration", 0.0, "The 'concentration' parameter of DPCategoricalMixture must be"),

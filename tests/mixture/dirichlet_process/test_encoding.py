@@ -10,9 +10,14 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from skmanifold.mixture._dirichlet_process import encoding
-from skmanifold.mixture._dirichlet_process.category_table import Table
-from skmanifold.mixture._dirichlet_process.encoding import category_table, count_table, fit_categories, validate_codes
+from skmanifold.mixture._dirichlet_process import category_table as category_tables
+from skmanifold.mixture._dirichlet_process.category_table import (
+    Table,
+    category_table,
+    count_table,
+    fit_categories,
+    validate_codes,
+)
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
 KEY = np.uint64(77)
@@ -72,7 +77,7 @@ def codes_with_gaps(n_rows=300, n_columns=7, n_categories=5, missing=0.2, seed=0
 
 @pytest.mark.parametrize("cells_per_block", [1, 7, 100, 10**6])
 def test_table_holds_one_token_for_each_cell_that_is_not_missing(cells_per_block, monkeypatch):
-    monkeypatch.setattr(encoding, "_CELLS_PER_BLOCK", cells_per_block)
+    monkeypatch.setattr(category_tables, "_CELLS_PER_BLOCK", cells_per_block)
     X = codes_with_gaps()
     X[:, 2] *= 3
     mixture = Mixture().fit(X)
@@ -191,7 +196,7 @@ def test_room_made_in_fit_is_known_later():
     ],
 )
 def test_what_is_no_code_is_refused_by_column(value, sentence, row, named, monkeypatch):
-    monkeypatch.setattr(encoding, "_CELLS_PER_BLOCK", 20)
+    monkeypatch.setattr(category_tables, "_CELLS_PER_BLOCK", 20)
     good, bad = np.zeros((2, 80, 3))
     bad[row, 1] = value
     if named:
@@ -226,7 +231,7 @@ def test_codes_far_beyond_the_number_of_rows_are_refused(code):
 def test_codes_up_to_the_number_of_rows_or_to_what_is_asked_for_are_taken(monkeypatch):
     assert Mixture().fit([[999_999]]).column_start_[-1] == 1_000_000
     assert Mixture(min_categories=3_000_001).fit([[3_000_000]]).column_start_[-1] == 3_000_001
-    monkeypatch.setattr(encoding, "_MOST_CATEGORIES", 5)
+    monkeypatch.setattr(category_tables, "_MOST_CATEGORIES", 5)
     assert Mixture().fit(np.arange(20)[:, None]).column_start_[-1] == 20
     with pytest.raises(ValueError, match=r"beyond the 20 categories that a column of 20 rows"):
         Mixture().fit(np.arange(1, 21)[:, None])

@@ -9,10 +9,9 @@ from scipy.special import gammaln, logsumexp
 from skmanifold.mixture._dirichlet_process.cluster_counts import no_counts
 from skmanifold.mixture._dirichlet_process.gibbs_kernels import count_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.split_merge import split_merge
+from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import deal as deal_rows
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import gain_of_two, log_marginal_of_counts
-from skmanifold.mixture._dirichlet_process.split_merge_moves import _shuffle
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
 

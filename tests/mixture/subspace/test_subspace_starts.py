@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold.mixture._subspace import spectral_partitions as spectral_module
+from skmanifold.mixture._subspace import initial_partitions
+from skmanifold.mixture._subspace.initial_partitions import spectral_partitions, spectral_start
 from skmanifold.mixture._subspace.k_flats import Flats, coordinates, k_flats, seed_flats
 from skmanifold.mixture._subspace.k_flats_kernels import nearest_rows, settle_dimensions
-from skmanifold.mixture._subspace.spectral_partitions import spectral_partitions, spectral_start
 
 KEY = np.uint64(7)
 
@@ -75,7 +75,7 @@ def test_spectra_tell_affine_flats_apart_whose_directions_are_the_same():
 
 def test_of_many_rows_some_are_clustered_and_the_others_join(monkeypatch):
     X, flat = planted([1, 2, 3], 8, 0.05, 1.0, n_each=200)
-    monkeypatch.setattr(spectral_module, "_MAX_ROWS", 100)
+    monkeypatch.setattr(initial_partitions, "_MAX_SPECTRAL_ROWS", 100)
     assert adjusted_rand_score(flat, spectral_start(X, 3, KEY)) == 1.0
 
 
