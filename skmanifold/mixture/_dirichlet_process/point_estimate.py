@@ -1,4 +1,4 @@
-"""From the chains of a mixture to its fitted attributes: draws, the partition nearest to all, sizes."""
+"""Fitted attributes of a mixture from its chains: recorded draws and the point partition."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .model import DPModel
 from .posterior_draws import CountedDraw, counted
 from .stochastic_slice import StochasticSlice
 
-_MAX_PARTITIONS = 200  # draws of the labels that the point partition is near to
+_MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared with
 
 
 def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
-    """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
+    """Record a draw: its number of components, its concentration and, for every `stride`-th draw, everything else."""
     state = chain.state
     counts: MixtureCounts = state.statistics
     record: dict[str, Any] = {
@@ -29,7 +29,7 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
     if chain.is_whole_draw(stride):
         draw = chain.sampler.parameters(chain.model, state)
         record.update(draw.arrays(), labels=state.latents.copy())
-        # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
+        # If the labels are drawn exactly, integrating out the parameters has less variance than drawing them.
         record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
     return record
 
@@ -39,7 +39,7 @@ def _concentration_of(state: State) -> float:
 
 
 def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
-    """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
+    """Attributes for inference, from the current chains: all draws, and the partition of the best chain."""
     records: list[dict[str, Any]] = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
     best = chains[best_chain(chains)]
     draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
@@ -49,10 +49,11 @@ def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-    """The partition nearest to all draws, where there are any, and what belongs to it.
+    """Attributes of the point partition, which minimises the expected distance to the draws; empty without draws.
 
-    It has no more components than the median of the draws: the free optimum leaves each row alone that no other row is
-    with in half of the draws, and may so have more components than any draw.
+    Its number of components is at most the median of the draws. Without this limit, each row that shares its component
+    with no other row in half of the draws would be a separate component, and there could be more components than in any
+    draw.
     """
     posterior = fitted["_posterior"]
     draws = posterior.get("labels")
@@ -71,5 +72,6 @@ def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict
 
 
 def summarise(summary: CountedDraw) -> dict[str, Any]:
+    """Attributes that the counts of a partition determine."""
     concentration = float(summary.concentration)
     return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}

@@ -127,7 +127,7 @@ METHODS = ("predict", "predict_proba", "score_samples", "score", "co_clustering"
         ("multinomial", 1e12, r"a count of 1e\+12"),
         ("categorical", -1, "Negative values"),
         ("categorical", 1.5, r"Column 1 of X has 1\.5"),
-        ("categorical", 3, r"Column 1 of X has the code 3.*, but 3 was its number of categories when fitted"),
+        ("categorical", 3, r"Column 1 of X has the code 3.*, but the fitted number of categories of the column is 3"),
     ],
 )
 def test_bad_rows_are_refused_after_fit_too_and_the_fit_stays(method, emission, value, message):
@@ -284,7 +284,7 @@ class NoSampler:
             ValueError,
             r"ESCA needs a LatentModel, which DPModel does not offer; samplers that would work: Slice",
         ),
-        (HMC(), ValueError, r"HMC needs a density that stays, and the counts of a mixture change at every step\."),
+        (HMC(), ValueError, r"HMC needs a fixed density, but the counts of a mixture change at every step\."),
         (BaseSampler(), TypeError, r"BaseSampler does not say how to begin: define init\(model, key\)\."),
     ],
     ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
@@ -298,8 +298,8 @@ def test_what_is_no_sampler_of_a_mixture_is_refused(sampler, error, message, emi
 @pytest.mark.parametrize(
     ("sampler", "weights_sampler", "message"),
     [
-        ("slice", "scir", r"Slice draws the weights itself: weights_sampler must be None, not 'scir'\."),
-        (Slice(), SCIR(), r"Slice draws the weights itself: weights_sampler must be None, not SCIR\(\)\."),
+        ("slice", "scir", r"Slice also draws the weights: weights_sampler must be None, not 'scir'\."),
+        (Slice(), SCIR(), r"Slice also draws the weights: weights_sampler must be None, not SCIR\(\)\."),
         ("scir", "slice", r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
         ("scir", 0.5, r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
         ("scir", SCIR(-0.1), r"The 'step_size' parameter of SCIR must be"),
@@ -377,7 +377,7 @@ def test_a_number_of_rows_that_is_none_is_refused(emission, n_samples):
 def test_co_clustering_says_what_to_do_without_draws():
     mixture = make("categorical", thin=100).fit(small_table())
     assert mixture.n_components_posterior_.sum() in (0, 1)
-    with pytest.raises(ValueError, match=r"No draws of the rows' labels were kept: pass X\."):
+    with pytest.raises(ValueError, match=r"No draws of the labels were kept: pass X\."):
         mixture.co_clustering()
     np.testing.assert_array_equal(np.diag(mixture.co_clustering(small_table())), 1)
 
@@ -408,5 +408,5 @@ def test_an_unfitted_estimator_has_no_results(name):
 
 @pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
 def test_langevin_samplers_say_where_they_are_wrong(sampler):
-    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
+    with pytest.warns(UserWarning, match="does not draw from the posterior if category_prior is less than 1/2"):
         make("categorical", sampler, category_prior=0.4).fit(data_of("categorical"))

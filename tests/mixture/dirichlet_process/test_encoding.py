@@ -180,7 +180,9 @@ def test_unknown_codes_are_missing_where_they_are_ignored():
 def test_room_made_in_fit_is_known_later():
     mixture = Mixture(min_categories=[1, 4]).fit([[0, 1], [2, 0]])
     assert_same_table(mixture.encode([[1, 3]]), encode_by_cells([[1, 3]], [0, 3, 7]))
-    with pytest.raises(ValueError, match=r"^Column 1 of X has the code 4, but 4 was its number of categories"):
+    with pytest.raises(
+        ValueError, match=r"^Column 1 of X has the code 4, but the fitted number of categories of the column is 4: "
+    ):
         mixture.encode([[1, 4]])
 
 
@@ -221,7 +223,7 @@ def test_negative_codes_are_told_before_others_and_how_to_mark_them():
 def test_codes_far_beyond_the_number_of_rows_are_refused(code):
     X = pd.DataFrame({"size": [0, 1], "day": [code, 0]})
     sentence = (
-        f"^Column 'day' of X has the code {code}, beyond the 1000000 categories that a column of 2 rows may have: "
+        f"^Column 'day' of X has the code {code}, but a column of 2 rows may have at most 1000000 categories: "
         r"number the categories from 0 first, as OrdinalEncoder does, or raise min_categories\.$"
     )
     with pytest.raises(ValueError, match=sentence):
@@ -233,7 +235,7 @@ def test_codes_up_to_the_number_of_rows_or_to_what_is_asked_for_are_taken(monkey
     assert Mixture(min_categories=3_000_001).fit([[3_000_000]]).column_start_[-1] == 3_000_001
     monkeypatch.setattr(category_tables, "_MOST_CATEGORIES", 5)
     assert Mixture().fit(np.arange(20)[:, None]).column_start_[-1] == 20
-    with pytest.raises(ValueError, match=r"beyond the 20 categories that a column of 20 rows"):
+    with pytest.raises(ValueError, match=r"a column of 20 rows may have at most 20 categories"):
         Mixture().fit(np.arange(1, 21)[:, None])
 
 
@@ -245,8 +247,8 @@ def test_more_categories_than_32_bits_hold_are_refused():
 def test_unknown_codes_are_refused_by_column():
     mixture = Mixture().fit(pd.DataFrame({"size": [0, 1], "colour": [2, 0]}))
     sentence = (
-        r"^Column 'colour' of X has the code 3, but 3 was its number of categories when fitted: set "
-        r"handle_unknown='ignore' to take unknown codes as missing, or make room for them by min_categories\.$"
+        r"^Column 'colour' of X has the code 3, but the fitted number of categories of the column is 3: set "
+        r"handle_unknown='ignore' to treat unknown codes as missing, or allow more categories by min_categories\.$"
     )
     with pytest.raises(ValueError, match=sentence):
         mixture.encode(pd.DataFrame({"size": [0, 1], "colour": [0, 3]}))
