@@ -17,7 +17,7 @@ from ...utils._njit import njit
 from .category_table import Table
 from .cluster_counts import MixtureCounts
 from .predictive_kernels import add_predictive
-from .split_merge_kernels import propose_sides, log_bayes_factor_of_labels, log_bayes_factor_of_sides
+from .split_merge_kernels import log_bayes_factor_of_labels, log_bayes_factor_of_sides, propose_sides
 
 # Counters of the draws of a move under its key, and the key's child for the order of the members.
 _FIRST_ANCHOR, _MOVE_TYPE, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type

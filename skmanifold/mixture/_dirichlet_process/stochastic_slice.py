@@ -31,9 +31,9 @@ from .gamma_target import (
     GammaBlocks,
     init_block,
     log_proportions,
-    step_block,
-    resize_block,
     redraw_sums,
+    resize_block,
+    step_block,
 )
 from .gibbs_kernels import add_scores, draw_from_logs
 from .model import DPModel

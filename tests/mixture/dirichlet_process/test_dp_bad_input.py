@@ -76,7 +76,7 @@ def test_a_count_that_is_none_is_refused(sampler, kind, value, message):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories count from 0"),
+        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories start at 0"),
         (0.5, r"Column 2 of X has 0\.5, but codes of categories are whole numbers"),
         (np.inf, "Column 2 of X has inf, but codes of categories are whole numbers"),
         (1e12, r"Column 2 of X has the code 1e\+12|Column 2 of X has the code 1000000000000"),

@@ -191,7 +191,10 @@ def test_room_made_in_fit_is_known_later():
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (-1.0, "Negative values in data passed to Mixture: column {} of X has -1.0, but codes of categories count"),
+        (
+            -1.0,
+            "Negative values in data passed to Mixture: column {} of X has -1.0, but codes of categories start at 0",
+        ),
         (-np.inf, "Negative values in data passed to Mixture: column {} of X has -inf, but codes of categories"),
         (1.5, "Column {} of X has 1.5, but codes of categories are whole numbers from 0 (NaN where missing)."),
         (np.inf, "Column {} of X has inf, but codes of categories are whole numbers from 0 (NaN where missing)."),
@@ -283,8 +286,8 @@ STRINGS = {
 def test_strings_are_sent_to_ordinal_encoder(name):
     X, column, kind = STRINGS[name]
     sentence = (
-        f"Column {column!r} of X has {kind}, but emission='categorical' takes codes of categories: put OrdinalEncoder "
-        "before it in a pipeline."
+        f"Column {column!r} of X has {kind}, but emission='categorical' takes codes of categories: encode "
+        "the columns by OrdinalEncoder, for example in a pipeline."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         Mixture().fit(X)

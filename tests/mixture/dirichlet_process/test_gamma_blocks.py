@@ -7,13 +7,13 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from skmanifold.mixture._dirichlet_process.gamma_target import (
     GammaBlocks,
-    init_block,
     check_block_sampler,
+    init_block,
     log_proportions,
     log_rows,
-    step_block,
-    resize_block,
     redraw_sums,
+    resize_block,
+    step_block,
 )
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import GMC, SCIR, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, SVRG

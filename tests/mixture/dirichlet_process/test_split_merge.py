@@ -10,8 +10,8 @@ from skmanifold.mixture._dirichlet_process.cluster_counts import no_counts
 from skmanifold.mixture._dirichlet_process.gibbs_kernels import count_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
-from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import log_bayes_factor_of_sides, log_marginal_of_counts
+from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
 

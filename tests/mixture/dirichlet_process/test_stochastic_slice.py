@@ -328,7 +328,7 @@ def test_first_labels_follow_the_urn():
     drawn = np.empty((n_draws, table.n_rows), np.int32)
     for i, labels in enumerate(drawn):
         arguments = table.column_of(), prior, log_table, log_weights, log_others, concentration, np.uint64(i), labels
-        assert stochastic_slice._draw_first_labels(*table, *arguments) == max(labels.max() - 1, 0)
+        assert stochastic_slice._draw_labels_in_sequence(*table, *arguments) == max(labels.max() - 1, 0)
     labels, p = np.array(list(exact)), np.array(list(exact.values()))
     assert p.sum() == pytest.approx(1)
     for found in (drawn, labels):
