@@ -405,7 +405,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         return MixtureStream(states, draw_store(self, model.table))
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit the mixture and return the point partition.
+        """Fit, and return the point partition.
 
         Parameters
         ----------
@@ -418,21 +418,16 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         -------
         labels : ndarray of shape (n_samples,)
             ``labels_``.
-
-        Raises
-        ------
-        ValueError
-            As in `fit`.
         """
         return labels_of_all(self.fit(X), X)
 
     def _resolve_movers(self) -> tuple[BaseSampler, BaseSampler]:
-        """The resolved sampler, and the sampler that makes the passes."""
+        """The sampler, and what drives it through passes."""
         sampler = self._resolve_sampler()
         if not isinstance(sampler, ManifoldSampler):
             if self.weights_sampler is not None:
                 raise ValueError(
-                    f"{type(sampler).__name__} also draws the weights: weights_sampler must be None, not "
+                    f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not "
                     f"{self.weights_sampler!r}."
                 )
             return sampler, sampler
@@ -442,14 +437,14 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         known = {**self._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
         if isinstance(sampler, (SGRLD, SGRHMC)) and self.category_prior < 0.5:
             warnings.warn(
-                f"{type(sampler).__name__} does not draw from the posterior if category_prior is less than 1/2: rare "
-                "categories become too probable; use 'slice' or 'scir'.",
+                f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
+                "categories become too probable; 'slice' and 'scir' have no such limit.",
                 stacklevel=5,
             )
         return sampler, StochasticSlice(sampler, resolve_sampler(weights, known, f" of weights{self._error_context}"))
 
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
-        """Table of the rows to fit; the first call determines the categories."""
+        """The rows to learn from; the first ones say which categories there are."""
         if self.emission == "multinomial":
             return count_table(self, X, rounding_key, reset=begins)
         codes = validate_codes(self, X, reset=begins)
@@ -457,7 +452,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         return category_table(self, codes, start, handle_unknown=self.handle_unknown)
 
     def _inference(self, key: np.uint64, table: Table, X) -> dict[str, Any]:
-        """Attributes of the data that inference needs."""
+        """What inference needs of the data."""
         fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
         fitted["_column_start"] = table.column_start
         if self.emission == "multinomial":

@@ -127,11 +127,6 @@ class MixtureInference(MembershipTransformer):
         -------
         score : float
             In nats per row, without multinomial coefficients.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         return float(self.score_samples(X).mean())
 

@@ -1,4 +1,4 @@
-"""Fitted attributes of a mixture from its chains: recorded draws and the point partition."""
+"""From the chains of a mixture to its fitted attributes: draws, the partition nearest to all, sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared w
 
 
 def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
-    """Record a draw: its number of components, its concentration and, for every `stride`-th draw, everything else."""
+    """A draw: its size and concentration and, every `stride`-th time counted from the last, all of it."""
     state = chain.state
     counts: MixtureCounts = state.statistics
     record: dict[str, Any] = {
@@ -29,7 +29,7 @@ def record_mixture(chain: Chain, stride: int) -> dict[str, Any]:
     if chain.is_whole_draw(stride):
         draw = chain.sampler.parameters(chain.model, state)
         record.update(draw.arrays(), labels=state.latents.copy())
-        # If the labels are drawn exactly, integrating out the parameters has less variance than drawing them.
+        # Where labels are drawn exactly, what they leave to be integrated out says more than a draw of it.
         record["_draw"] = draw if isinstance(chain.sampler, StochasticSlice) else counted(counts, draw.concentration)
     return record
 
@@ -39,7 +39,7 @@ def _concentration_of(state: State) -> float:
 
 
 def estimate_mixture(chains: list[Chain]) -> dict[str, Any]:
-    """Attributes for inference, from the current chains: all draws, and the partition of the best chain."""
+    """What inference needs, from wherever the chains stand: all draws, and the best chain's partition."""
     records: list[dict[str, Any]] = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
     best = chains[best_chain(chains)]
     draws = [record["_draw"] for record in records or [record_mixture(chain, 1) for chain in chains]]
@@ -72,6 +72,5 @@ def _partition(model: DPModel, labels: np.ndarray, concentration: float) -> dict
 
 
 def summarise(summary: CountedDraw) -> dict[str, Any]:
-    """Attributes that the counts of a partition determine."""
     concentration = float(summary.concentration)
     return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}

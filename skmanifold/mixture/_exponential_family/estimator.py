@@ -390,7 +390,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         return self
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit the mixture and return the most probable component of each row.
+        """Fit, and return the likeliest component of each row.
 
         Parameters
         ----------
@@ -403,11 +403,6 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         -------
         labels : ndarray of shape (n_samples,)
             ``labels_``.
-
-        Raises
-        ------
-        ValueError
-            As in `fit`.
         """
         return labels_of_all(self.fit(X), X)
 

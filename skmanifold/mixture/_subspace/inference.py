@@ -121,7 +121,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return logsumexp(self._log_joint(X), axis=1)
 
     def score(self, X: ArrayLike, y: Ignored = None) -> float:
-        """Mean log predictive density of the rows: higher is better.
+        """Mean of `score_samples`: higher is better.
 
         Parameters
         ----------
@@ -134,11 +134,6 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         score : float
             In nats per row.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         return float(np.mean(self.score_samples(X)))
 
@@ -307,7 +302,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return to_tree(export_draws(posterior, self._whole_draws), DRAW_AXES, coords)
 
     def fit_predict(self, X: ArrayLike, y: Ignored = None) -> np.ndarray:
-        """Fit the mixture and return the most probable component of each row.
+        """Fit, and return the rows' likeliest components.
 
         Parameters
         ----------
@@ -320,11 +315,6 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         labels : ndarray of shape (n_samples,)
             ``labels_``.
-
-        Raises
-        ------
-        ValueError
-            As in `fit`.
         """
         return labels_of_all(self.fit(X, y), X)
 

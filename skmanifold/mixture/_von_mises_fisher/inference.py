@@ -98,12 +98,12 @@ class DirectionInference(MembershipTransformer):
         return self._predict_rows(X).log_density
 
     def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean log density of the rows relative to the uniform distribution: higher is better.
+        """Mean log density of the rows relative to the uniform law: higher is better.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; rows of zeros are left out.
+            Rows as in `fit`; those of zeros are left out.
         y : None
             Ignored.
 
@@ -111,11 +111,6 @@ class DirectionInference(MembershipTransformer):
         -------
         score : float
             In nats per row.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, values that are not finite, or only rows of zeros.
         """
         return float(self._known_log_density(X).mean())
 
@@ -125,17 +120,12 @@ class DirectionInference(MembershipTransformer):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; rows of zeros are left out.
+            Rows as in `fit`; those of zeros are left out.
 
         Returns
         -------
         aic : float
-            For densities relative to the uniform distribution, which adds the same constant for all models.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, values that are not finite, or only rows of zeros.
+            Of densities relative to the uniform law, which moves all models alike.
         """
         log_density = self._known_log_density(X)
         return float(2.0 * self._n_parameters() - 2.0 * log_density.sum())
@@ -146,17 +136,12 @@ class DirectionInference(MembershipTransformer):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; rows of zeros are left out.
+            Rows as in `fit`; those of zeros are left out.
 
         Returns
         -------
         bic : float
-            For densities relative to the uniform distribution, which adds the same constant for all models.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, values that are not finite, or only rows of zeros.
+            Of densities relative to the uniform law, which moves all models alike.
         """
         log_density = self._known_log_density(X)
         return float(math.log(len(log_density)) * self._n_parameters() - 2.0 * log_density.sum())

@@ -298,8 +298,8 @@ def test_what_is_no_sampler_of_a_mixture_is_refused(sampler, error, message, emi
 @pytest.mark.parametrize(
     ("sampler", "weights_sampler", "message"),
     [
-        ("slice", "scir", r"Slice also draws the weights: weights_sampler must be None, not 'scir'\."),
-        (Slice(), SCIR(), r"Slice also draws the weights: weights_sampler must be None, not SCIR\(\)\."),
+        ("slice", "scir", r"Slice draws the weights itself: weights_sampler must be None, not 'scir'\."),
+        (Slice(), SCIR(), r"Slice draws the weights itself: weights_sampler must be None, not SCIR\(\)\."),
         ("scir", "slice", r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
         ("scir", 0.5, r"The 'weights_sampler' parameter of DPCategoricalMixture must be"),
         ("scir", SCIR(-0.1), r"The 'step_size' parameter of SCIR must be"),
@@ -408,5 +408,5 @@ def test_an_unfitted_estimator_has_no_results(name):
 
 @pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
 def test_langevin_samplers_say_where_they_are_wrong(sampler):
-    with pytest.warns(UserWarning, match="does not draw from the posterior if category_prior is less than 1/2"):
+    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
         make("categorical", sampler, category_prior=0.4).fit(data_of("categorical"))
