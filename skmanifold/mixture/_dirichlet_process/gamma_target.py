@@ -83,7 +83,7 @@ def init_block(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) ->
     check_block_sampler(sampler, target)
     log_theta = np.empty(target.manifold.shape)
     fill_log_gamma_variates(subkey(key, Purpose.DRAW), target.shapes, log_theta)
-    return _init_state(sampler, target, log_theta, np.uint64(key))
+    return _begin(sampler, target, log_theta, np.uint64(key))
 
 
 def step_block(sampler: ManifoldSampler, target: GammaBlocks, state: State) -> State:
@@ -123,30 +123,30 @@ def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: State, pro
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
     log_theta = np.ascontiguousarray(np.concatenate((log_rows(state)[:n_kept], proportions[:, n_kept:n_rows].T)))
-    _redraw_column_sums(subkey(key, Purpose.DRAW), n_kept, empty.shapes, empty.column_start, log_theta)
-    new = _init_state(sampler, empty, log_theta, np.uint64(key))
-    rows = {name: _join_rows(getattr(state, name), getattr(new, name), n_kept) for name in ("position", "momentum")}
-    return new._replace(key=state.key, n_steps=state.n_steps, thermostat=state.thermostat, **rows)
+    _redraw_sums(subkey(key, Purpose.DRAW), n_kept, empty.shapes, empty.column_start, log_theta)
+    begun = _begin(sampler, empty, log_theta, np.uint64(key))
+    rows = {name: _joined(getattr(state, name), getattr(begun, name), n_kept) for name in ("position", "momentum")}
+    return begun._replace(key=state.key, n_steps=state.n_steps, thermostat=state.thermostat, **rows)
 
 
-def redraw_sums(target: GammaBlocks, state: State, key: np.uint64) -> State:
+def redraw_column_sums(target: GammaBlocks, state: State, key: np.uint64) -> State:
     """Draw the sums of the columns given the counts of the target, for a sampler whose state has `latents`.
 
     The labels depend only on the proportions, so that after they change the sums still follow the previous counts.
     Given the new counts the sum of a column is a gamma variable, independent of its proportions.
     """
     log_theta = log_rows(state)
-    _redraw_column_sums(subkey(key, Purpose.DRAW), 0, target.shapes, target.column_start, log_theta)
+    _redraw_sums(subkey(key, Purpose.DRAW), 0, target.shapes, target.column_start, log_theta)
     np.exp(state.latents, out=state.position)
     return state
 
 
-def _init_state(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> State:
+def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> State:
     state = sampler._begin(seen_by(sampler, target), np.array([key]), np.exp(log_theta)[np.newaxis])
     return state if state.latents is None else state._replace(latents=log_theta[np.newaxis])
 
 
-def _join_rows(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
+def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
     """The first `n_kept` rows of `old`, followed by the remaining rows of `new`."""
     if old is None or new is None:
         return new
@@ -184,7 +184,7 @@ def _normalize_columns(log_theta, column_start, out):
 
 
 @njit(cache=True, nogil=True)
-def _redraw_column_sums(key, first, shapes, column_start, log_theta):
+def _redraw_sums(key, first, shapes, column_start, log_theta):
     """Scale each column of the rows from `first` on to a sum drawn from the gamma distribution with these shapes."""
     for k in range(first, log_theta.shape[0]):
         child = fold_in(key, k)

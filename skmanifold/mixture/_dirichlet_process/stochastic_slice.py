@@ -31,7 +31,7 @@ from .gamma_target import (
     GammaBlocks,
     init_block,
     log_proportions,
-    redraw_sums,
+    redraw_column_sums,
     resize_block,
     step_block,
 )
@@ -236,9 +236,7 @@ class StochasticSlice(BaseSampler):
         sums = seen = _sums_of_rows(model, rows, labels, n, scale)
         if rate < 1:
             _, labels_before = self._label_rows(model, state.memory, None, key)
-            rows = rows[
-                labels < state.memory.n_components
-            ]  # labels of new components have no counterpart under the previous parameters
+            rows = rows[labels < state.memory.n_components]  # new components have no previous counterpart
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
             parts = zip(old.first(n), seen, now, before, strict=True)
             sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
@@ -283,7 +281,7 @@ class StochasticSlice(BaseSampler):
         everything = sums_of(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
-            redraw_sums(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
+            redraw_column_sums(target, state, subkey(key, Purpose.DRAW, i)) if stores else state
             for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
         )
         return Blocks(sticks, components, blocks.concentration), counts

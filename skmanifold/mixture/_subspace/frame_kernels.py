@@ -149,17 +149,17 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     """
     d, m = basis.shape
     D, least, largest = frame_size(d, m)
-    log_allowed = log_dimension.copy()
-    for e in range(len(log_allowed)):
+    within = log_dimension.copy()
+    for e in range(len(within)):
         if e < least or e > largest:
-            log_allowed[e] = -np.inf
+            within[e] = -np.inf
     order = _random_permutation(D, fold_in(key, _RELABEL))
     whole, frame = complete_frame(basis, D, fold_in(key, _NOISE)), np.empty((D, m))
-    inside, all_ratios, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
+    inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
     Q = np.zeros((D, D))
     for j in range(D):
         inside[j] = order[j] < d
-        all_ratios[j] = ratios[order[j]] if inside[j] else 1.0
+        every[j] = ratios[order[j]] if inside[j] else 1.0
         Q[j, j] = 1.0
         for a in range(m):
             frame[j, a] = whole[order[j], a]
@@ -168,19 +168,19 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     for sweep in range(n_sweeps):
         child = fold_in(fold_in(key, _SWEEP), sweep)
         for j in range(D):
-            precisions[j] = noise * all_ratios[j]
+            precisions[j] = noise * every[j]
         rotate_planes(R, Q, precisions, fold_in(child, _STEP))
-        flip_directions(R, inside, all_ratios, n, noise, log_allowed, shape, fold_in(child, _LABELS))
+        flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _LABELS))
     d = 0
     for j in range(D):  # move the directions inside the subspace to the front
         if inside[j]:
-            all_ratios[d] = all_ratios[j]
+            every[d] = every[j]
             for i in range(D):
                 Q[d, i] = Q[j, i]
             d += 1
     moved = np.dot(Q[:d], frame)
     orthonormalise(moved, np.int64(0))  # against the drift of rounding
-    moved, kept = birth_death_step(Y, moved, all_ratios[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _DRAW))
+    moved, kept = birth_death_step(Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _DRAW))
     scatters = np.empty(len(moved))
     for j in range(len(moved)):
         scatters[j] = scatter_along(Y, moved[j])

@@ -11,7 +11,7 @@ from skmanifold.mixture._dirichlet_process.gamma_target import (
     init_block,
     log_proportions,
     log_rows,
-    redraw_sums,
+    redraw_column_sums,
     resize_block,
     step_block,
 )
@@ -129,7 +129,7 @@ def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
     n = 3000
     state = init_block(SCIR(), empty(n), KEY)
     before = log_proportions(state, START)
-    after = redraw_sums(target(n), state, np.uint64(5))
+    after = redraw_column_sums(target(n), state, np.uint64(5))
     np.testing.assert_allclose(log_proportions(after, START), before, atol=1e-11)
     np.testing.assert_array_equal(after.position, np.exp(after.latents))
     shapes = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1)

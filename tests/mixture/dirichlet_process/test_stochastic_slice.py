@@ -71,13 +71,13 @@ def test_scaled_counts_of_minibatches_bias_it_at_a_huge_step_size():
 
 
 def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_are(monkeypatch):
-    redraw_sums, shapes = stochastic_slice.redraw_sums, []
+    redraw_column_sums, shapes = stochastic_slice.redraw_column_sums, []
 
     def spy(target, state, key):
         shapes.append(target.shapes)
-        return redraw_sums(target, state, key)
+        return redraw_column_sums(target, state, key)
 
-    monkeypatch.setattr(stochastic_slice, "redraw_sums", spy)
+    monkeypatch.setattr(stochastic_slice, "redraw_column_sums", spy)
     model, sampler = model_of(tiny.TABLE, LEARNED, batch_size=2), stored(0.5)
     state = sampler.init(model, KEY)
     for _ in range(5):
