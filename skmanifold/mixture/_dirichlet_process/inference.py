@@ -307,9 +307,7 @@ def _sample_counts(rng, cells, labels, totals, as_sparse):
     blocks = []
     for start, stop in split_range(len(labels), max(1, _CELLS_AT_ONCE // cells.shape[1])):
         shapes = cells[labels[start:stop]]
-        log_gammas = np.log(
-            generator.standard_gamma(shapes + 1.0)
-        )  # shape + 1 avoids underflow; the next line corrects it
+        log_gammas = np.log(generator.standard_gamma(shapes + 1.0))  # avoids underflow; corrected in the next line
         log_gammas -= generator.standard_exponential(shapes.shape) / shapes
         rows = generator.multinomial(totals[start:stop], softmax(log_gammas, axis=1))
         blocks.append(sp.csr_array(rows) if as_sparse else rows)
@@ -319,9 +317,7 @@ def _sample_counts(rng, cells, labels, totals, as_sparse):
 def _sample_codes(rng, cells, labels, column_start):
     codes = np.empty((len(labels), len(column_start) - 1), np.int64)
     for column, (begin, end) in enumerate(pairwise(column_start)):
-        shares = cells[:, begin:end] / cells[:, begin:end].sum(
-            axis=1, keepdims=True
-        )  # for one token the mean probabilities suffice
+        shares = cells[:, begin:end] / cells[:, begin:end].sum(axis=1, keepdims=True)  # sufficient for one token
         levels = np.cumsum(shares, axis=1)[labels]
         codes[:, column] = (rng.random_sample(len(labels))[:, None] > levels[:, :-1]).sum(axis=1)
     return codes

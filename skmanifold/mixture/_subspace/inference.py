@@ -265,10 +265,10 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 rows = np.flatnonzero(of_draw == i)
                 y[rows] = rng.choice(draw.n_components, size=len(rows), p=draw.weights)
                 for k in range(draw.n_components):
-                    mine = rows[y[rows] == k]
+                    of_component = rows[y[rows] == k]
                     basis, squeeze = draw.basis(k), 1.0 / np.sqrt(draw.ratios[k, : draw.dims[k]]) - 1.0
-                    noise = rng.standard_normal((len(mine), X.shape[1])) / np.sqrt(draw.noise[k])
-                    X[mine] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
+                    noise = rng.standard_normal((len(of_component), X.shape[1])) / np.sqrt(draw.noise[k])
+                    X[of_component] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
         return X, y
 
     def to_arviz(self) -> Any:

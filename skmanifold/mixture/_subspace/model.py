@@ -253,9 +253,7 @@ def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -
     m, choices = Y.shape[1], np.flatnonzero(allowed)
     if n == 0:
         return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
-    _, singular, axes = np.linalg.svd(
-        Y, full_matrices=bool(choices[0] > len(Y))
-    )  # otherwise there would be too few axes
+    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # with enough axes
     values = np.zeros(m)
     values[: len(singular)] = singular**2 / n
     values = np.maximum(values, _LEAST_NOISE * overall)

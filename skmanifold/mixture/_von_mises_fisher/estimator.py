@@ -293,7 +293,7 @@ class VonMisesFisherMixture(
             mixture = em.maximize(mixture.directions)
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
-        """Fit, and return the likeliest component of each row.
+        """Fit the mixture and return the most probable component of each row.
 
         Parameters
         ----------
@@ -308,6 +308,11 @@ class VonMisesFisherMixture(
         -------
         labels : ndarray of shape (n_samples,)
             ``labels_``.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
         """
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
