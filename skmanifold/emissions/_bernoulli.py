@@ -17,9 +17,12 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
-from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
-from ._linear import PRIOR, LinearFamily, LinearParameters, LinearRows, linear_family, read_counts, statistics_agree
+from ._base import BaseEmission, positive_prior
+from ._family import dense_topics
+from ._linear import PRIOR, LinearFamily, LinearParameters, linear_family, statistics_agree
 from ._linear_kernels import fill_events
+from ._protocols import Arrays, TokenCounts
+from ._rows import LinearRows, read_counts
 
 
 class Bernoulli(BaseEmission):
@@ -57,6 +60,7 @@ class Bernoulli(BaseEmission):
     short_name = "bernoulli"
     allows_missing = True
     has_missing_tokens = True
+    tokens_of_column = 2  # a zero and a one
     _parameter_constraints: ClassVar[dict] = {
         "ones_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -75,7 +79,7 @@ class Bernoulli(BaseEmission):
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of zeros, ones and NaN."""
-        counts = read_counts(estimator, X, reset=reset, missing=True)
+        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BLOCK_ROWS
-from ..numerics.row_hash import hash_dense
 from ..sparse.counts import Counts
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._validation import check_array, validate_data
+from ..utils._validation import check_array
 from ._base import BaseEmission
 from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
+from ._rows import DenseRows, read_dense
 
 _RIDGE = 0.01  # of the features' own variances, in the default prior: features may depend on one another
 
@@ -111,8 +111,7 @@ class Gaussian(BaseEmission):
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
         """A user's X of finite numbers."""
-        X = validate_data(estimator, X, reset=reset, dtype=np.float64)
-        return DenseRows(np.require(X, requirements=["C", "W"]))
+        return read_dense(estimator, X, reset=reset, emission=self)
 
     def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
         """The family of rows."""
@@ -202,31 +201,6 @@ class Gaussian(BaseEmission):
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values
-
-
-class DenseRows(NamedTuple):
-    """Rows of real numbers."""
-
-    values: np.ndarray  # (n, d) float64, C-contiguous
-    log_base: Any = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.values.shape[1]
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
-        return hash_dense(self.values, key, first_row)
-
-    def part(self, start: int, stop: int) -> DenseRows:
-        """The rows `start` to `stop`, or to the last."""
-        return DenseRows(self.values[start:stop])
 
 
 def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Either, Lacking, OrNone, Real, Sizes, Whole
 from ..utils._declared import Held, holds
 from ..utils._threads import split_range
-from ._base import Arrays, Family, NoModeError, TokenCounts
+from ._family import Family, NoModeError, check_shapes
 from ._gaussian_kernels import (
     add_counted_products,
     add_diagonal_densities,
@@ -23,10 +23,9 @@ from ._gaussian_kernels import (
     fill_gammas_and_normals,
     fill_wishart_roots,
 )
-from ._vector_clusters import cluster_vectors
-
-if TYPE_CHECKING:  # that module needs this one
-    from ._gaussian import DenseRows
+from ._protocols import Arrays, TokenCounts
+from ._rows import DenseRows
+from ._vector_clusters import cluster_rows, cluster_vectors
 
 _LEAST_SHARE = 1e-12  # of a feature's variance that the features before it must leave unexplained
 _N_PROBES = 2
@@ -112,7 +111,6 @@ class GaussianFamily(Family):
     origin : ndarray of shape (d,)
     """
 
-    word_vectors: np.ndarray | None = None  # of tokens
     word_weights: np.ndarray | None = None  # how often each was there when they were bound
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
@@ -132,6 +130,14 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
         return (K, d), of_covariances, of_covariances, (K,)
+
+    def check_parameters(self, parameters: GaussianParameters) -> None:
+        """Refuse parameters, read from a file, that cannot be of this family."""
+        check_shapes(parameters, self.parameter_shapes())
+
+    def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
+        """Initial labels by k-means of rows, features scaled to equal ranges."""
+        return cluster_rows(rows.values, self.n_components, key)
 
     def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes, sums and products by label."""
@@ -194,12 +200,11 @@ class GaussianFamily(Family):
         """The parameters with these means and covariances."""
         return self._parameters(attributes["components_"] - self.origin, attributes["covariances_"])
 
-    def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters:
-        """Parameters with these means, about the origin."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # of each kind
 
-    def _add_densities(self, X, first, stop, parameters, out):
-        raise NotImplementedError
+        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
+
+        def _add_densities(self, X, first, stop, parameters, out): ...
 
     def _centres(self, sizes: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Precisions of the means in rows, means and prior mean, about the origin."""

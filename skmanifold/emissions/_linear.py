@@ -3,57 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
-from ..numerics.row_hash import hash_counts
-from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
-from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
 from ..utils._declared import holds
+from ..utils._protocol_check import offers
 from ..utils._threads import split_range
-from ..utils._typing import MatrixLike
-from ..utils._validation import validate_data
-from ._base import Arrays, Family
+from ..utils._typing import available_if
+from ._family import Family, check_shapes
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
+from ._linear_seeds import seed_labels
+from ._protocols import Arrays, HasHighestLogDensities
+from ._rows import LinearRows
 
 _CLOSE = 1e-6
 PRIOR = Array("float64", ("n_dimensions",), above=0)
 _MOST_NATURAL = 1e15  # far beyond what any rows say
-
-
-class LinearRows(NamedTuple):
-    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
-
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
-    n_features: int
-    log_base: np.ndarray | None  # (n_rows,)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
-
-    def part(self, start: int, stop: int) -> LinearRows:
-        """The rows `start` to `stop`, or to the last."""
-        indptr = self.indptr[start : stop + 1]
-        cells = slice(indptr[0], indptr[-1])
-        log_base = None if self.log_base is None else self.log_base[start:stop]
-        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
-        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
-
-    def overall(self, n_statistics: int) -> np.ndarray:
-        """Each statistic's sum over all rows, (n_statistics,)."""
-        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
 @holds(
@@ -81,6 +49,10 @@ class LinearFamily(Family):
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of offsets, naturals and means."""
         return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
+
+    def check_parameters(self, parameters: LinearParameters) -> None:
+        """Refuse parameters, read from a file, that cannot be of this family."""
+        check_shapes(parameters, self.parameter_shapes())
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
@@ -116,17 +88,14 @@ class LinearFamily(Family):
         sizes, totals = statistics
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
-    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """The highest log density that any parameters give each row, but for ``log_base``."""
-        raise NotImplementedError
+    @available_if(lambda family: offers(family, HasHighestLogDensities))
+    def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds that are spread by likelihood; there if the family has `highest_log_densities`."""
+        return seed_labels(self, rows, key)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
         """``components_``, the expected rows."""
         return {"components_": np.ascontiguousarray(parameters.means.T)}
-
-    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
-        raise NotImplementedError
 
     def observed(self, statistics: Arrays) -> np.ndarray:
         """How many cells of each feature each component has seen, (n_features, K), of families with missing cells."""
@@ -134,7 +103,19 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
-def parameters_agree(family: LinearFamily, parameters: LinearParameters) -> str | None:
+class StoredFamily(Protocol):
+    """A linear family whose parameters can be saved, and are checked when they are loaded."""
+
+    n_components: int
+    n_features: int
+    n_statistics: int
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals."""
+        ...
+
+
+def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str | None:
     """Whether these are parameters of the family; says what is wrong, or None."""
     K, m = family.n_components, family.n_features
     if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
@@ -158,27 +139,3 @@ def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | N
         return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
 
     return agree
-
-
-def read_counts(estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool) -> Counts:
-    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own."""
-    finite = "allow-nan" if missing else True
-    refuse_texts(estimator, X)
-    valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
-    csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
-    check_signs(csr, estimator)
-    return as_counts(csr)
-
-
-def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
-    n, m = csr.shape
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    absent = np.isnan(csr.data)
-    if not absent.any():
-        return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(n, 2 * m))
-    indices = csr.indices.astype(np.int64) + m * absent
-    wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
-    wider.sort_indices()
-    return wider

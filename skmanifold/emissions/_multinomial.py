@@ -16,17 +16,18 @@ from ..utils._conditions import Array
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
+from ._base import BaseEmission, positive_prior
+from ._family import dense_topics
 from ._linear import (
     PRIOR,
     LinearFamily,
     LinearParameters,
-    LinearRows,
     linear_family,
-    read_counts,
     statistics_agree,
 )
 from ._linear_kernels import fill_multinomial
+from ._protocols import Arrays, TokenCounts
+from ._rows import LinearRows, read_counts
 
 
 class Multinomial(BaseEmission):
@@ -69,7 +70,7 @@ class Multinomial(BaseEmission):
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of counts."""
-        return LinearRows(*read_counts(estimator, X, reset=reset, missing=False), None)
+        return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """The family of rows; it remembers how many tokens they have, for rows like them."""

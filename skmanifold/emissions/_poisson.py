@@ -14,18 +14,18 @@ from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import Arrays, BaseEmission, positive_prior
+from ._base import BaseEmission, positive_prior
 from ._linear import (
     PRIOR,
     LinearFamily,
     LinearParameters,
-    LinearRows,
     linear_family,
-    read_counts,
     statistics_agree,
 )
 from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
+from ._protocols import Arrays
+from ._rows import LinearRows, read_counts
 
 _TOKEN_PRIOR = 0.1
 
@@ -82,7 +82,7 @@ class Poisson(BaseEmission):
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """A user's X of counts and NaN."""
-        counts = read_counts(estimator, X, reset=reset, missing=True)
+        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         n_features = counts.n_features // 2
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))

@@ -1,4 +1,4 @@
-"""Clusters of vectors, for components of Gaussian tokens to begin with: k-means from spread seeds."""
+"""Clusters of vectors and of rows, with which Gaussian components begin: k-means from spread seeds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from ..random._keys import subkey, uniform
+from ._gaussian_kernels import add_diagonal_densities
 
 _N_ROUNDS = 10
+_N_ROUNDS_OF_ROWS = 20
 
 
 def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
@@ -41,6 +43,43 @@ def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, k
         if np.array_equal(nearest, before):
             break
     labels[present] = nearest
+    return labels
+
+
+def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Labels of k-means, features scaled to equal ranges; whatever threads there are, the same.
+
+    Ranges separate clusters better than standard deviations do (Milligan and Cooper, 1988): these would make much of
+    features that are the same in nearly all rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+    n_clusters : int
+        Number of clusters K.
+    key : uint64
+        Of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,), int32
+        Clusters.
+    """
+    from sklearn.cluster import kmeans_plusplus  # slow to import
+
+    scales = np.ptp(X, axis=0)
+    scaled = X / np.where(scales > 0.0, scales, 1.0)
+    centres, _ = kmeans_plusplus(scaled, n_clusters, random_state=int(key >> np.uint64(32)))
+    labels = np.full(len(X), -1, np.int32)
+    for _ in range(_N_ROUNDS_OF_ROWS):
+        nearness = np.zeros((len(X), n_clusters))
+        add_diagonal_densities(scaled, 0, len(X), centres, np.ones(centres.shape), np.zeros(n_clusters), nearness)
+        before, labels = labels, nearness.argmax(axis=1).astype(np.int32)
+        if np.array_equal(labels, before):
+            break
+        for k in np.unique(labels):
+            centres[k] = scaled[labels == k].mean(axis=0)
     return labels
 
 

@@ -116,9 +116,13 @@ def test_digits_are_numbers():
         (Poisson(), [[np.nan, -1.0]], "Negative values in data passed to Anyone"),
         (Poisson(), [[np.inf, 1.0]], "infinity"),
         (Poisson(), [[1e12, 1.0]], "count of 1e.12"),
-        (Multinomial(), [[np.nan, 1.0]], "NaN"),
-        (Gaussian(), [[np.nan, 1.0]], "NaN"),
-        (Gaussian(), sp.csr_array(np.eye(2)), "dense data is required"),
+        (
+            Multinomial(),
+            [[np.nan, 1.0]],
+            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'poisson' do",
+        ),
+        (Gaussian(), [[np.nan, 1.0]], "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'poisson' do"),
+        (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli' and 'multinomial' and 'poisson'"),
     ],
 )
 def test_values_that_an_emission_does_not_take_are_refused(emission, X, message):

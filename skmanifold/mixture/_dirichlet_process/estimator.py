@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, all_or_nothing, takes_minibatches
-from ...callbacks._hooks import labels_of_all, rows_to_fit
+from ...callbacks._hooks import rows_to_fit
 from ...inference._schedule import Schedule
 from ...models import IncompatibleError, check_compatible
 from ...random._keys import Purpose, root_key, subkey
@@ -399,23 +399,6 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
         states = [mover.leave_rows(model, state, self.total_samples / len(self.labels_)) for state in self._states]
         return MixtureStream(states, draw_store(self, model.table))
-
-    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the point partition.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts, or codes of categories.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            ``labels_``.
-        """
-        return labels_of_all(self.fit(X), X)
 
     def _resolve_movers(self) -> tuple[BaseSampler, BaseSampler]:
         """The sampler, and what drives it through passes."""

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers, split_range
-from ...utils._typing import Ignored, MatrixLike, RandomStateLike
+from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
+from .._scores import DensityScores
 from .category_table import Table
 from .encoding import category_table, count_table, validate_codes
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
@@ -27,7 +28,7 @@ _MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs
 _CELLS_AT_ONCE = 1_000_000  # of rows drawn
 
 
-class MixtureInference(MembershipTransformer):
+class MixtureInference(MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     It has the constructor parameters named here, and when fitted what is declared below.
@@ -108,23 +109,6 @@ class MixtureInference(MembershipTransformer):
         table = self._table_of(X)
         with Workers(self.n_jobs) as workers:
             return log_predictive(table, self._predictive, self._category_prior, workers)
-
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean log predictive density of the rows: higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per row, without multinomial coefficients.
-        """
-        return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities that rows belong to the components of the point partition, given that it is one of them.

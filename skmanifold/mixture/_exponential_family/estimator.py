@@ -13,10 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
-from ...callbacks._hooks import labels_of_all, rows_to_fit
+from ...callbacks._hooks import rows_to_fit
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._base import Family
-from ...emissions._estimator import WithEmission
+from ...emissions._protocols import HasSeeds, HasShares, RowFamily
 from ...inference._chains import Chain, best_chain
 from ...inference._distributed_fits.open_shards import checkpoints_of
 from ...inference._distributed_fits.session import active_session
@@ -38,7 +37,7 @@ from .shards import shard_mixture
 
 
 @fitted_mixture
-class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, BaseSampledEstimator):
+class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
     .. math:: w \sim \mathrm{Dir}(\alpha), \quad z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k),
@@ -49,11 +48,11 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     ----------
     n_components : int, default=1
         Number of components K.
-    emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or instance, default="gaussian"
+    emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or BaseEmission instance, default="gaussian"
         How rows are distributed given their component, with the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`. A name stands for its
-        defaults.
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined
+        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         How the parameters are found:
 
@@ -173,11 +172,10 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
-    _emissions = EMISSIONS
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["bind", "read"])],
+        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
@@ -271,7 +269,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             If X has values that the emission does not take or fewer rows than components, or a parameter does not fit
             it, or the covariance of a Gaussian component becomes singular.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler or a parameter needs what the model or its emission does not offer.
 
         Warns
         -----
@@ -385,31 +383,22 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         self.emission_, self.sampler_, self.n_batch_iter_ = emission, sampler, t + 1
         return self
 
-    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the likeliest component of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            ``labels_``.
-        """
-        return labels_of_all(self.fit(X), X)
-
-    def _bind(self, emission, rows) -> Family:
+    def _bind(self, emission, rows) -> Any:
         if rows.n_rows < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
             )
-        return emission.bind(rows, self.n_components)
+        family = emission.bind(rows, self.n_components)
+        whom = type(self).__name__
+        self._check_family(emission, family, [RowFamily], whom)
+        self._check_sampler_and_family(emission, family)
+        if self.n_polish:
+            self._check_family(emission, family, [HasShares], f"n_polish={self.n_polish}")
+        if self.n_components > 1 and isinstance(self.init, str) and self.init != "random":
+            self._check_family(emission, family, [HasSeeds], f"init={self.init!r}", "; or set init='random'")
+        return family
 
-    def _model(self, rows, family: Family, workers: Workers, begins: bool = True) -> FamilyModel:
+    def _model(self, rows, family: RowFamily, workers: Workers, begins: bool = True) -> FamilyModel:
         prior = 1.0 / self.n_components if self.weight_prior is None else float(self.weight_prior)
         start: np.ndarray | partial
         n_init = self.n_init if self.n_components > 1 else 1
@@ -459,7 +448,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         return hasattr(self, "_position")
 
 
-def _attributes(family: Family, position: Position) -> dict[str, Any]:
+def _attributes(family: RowFamily, position: Position) -> dict[str, Any]:
     return {"_position": position, "weights_": position.weights, **family.attributes(position.parameters)}
 
 
