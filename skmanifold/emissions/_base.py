@@ -14,6 +14,13 @@ from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fi
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import MatrixLike
 
+# The library's emissions that take such X, for errors: this file cannot import them.
+ABLE = {
+    "allows_missing": ("bernoulli", "poisson"),
+    "allows_sparse": ("bernoulli", "multinomial", "poisson"),
+    "has_missing_tokens": ("bernoulli",),
+}
+
 
 class BaseEmission(PlainNumbers, BaseEstimator):
     """Base class of emissions: how rows, or tokens, are distributed given their component.
@@ -82,6 +89,11 @@ def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = Fal
     ------
     ValueError
         In place of the error of validation.
+
+    Returns
+    -------
+    context : iterator of None
+        For ``with``, around the validation of X.
     """
     try:
         yield
@@ -98,10 +110,8 @@ def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = Fal
 
 
 def _sentence(emission: BaseEmission, what: str, flag: str, cure: str) -> str:
-    from ._registry import EMISSIONS  # which imports the emissions that import this
-
-    able = [repr(name) for name, kind in EMISSIONS.items() if getattr(kind, flag)]
-    others = f"{' and '.join(able)} {'do' if len(able) > 1 else 'does'}"
+    able = ABLE[flag]
+    others = f"{' and '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'}"
     return f"The emission {type(emission).__name__} does not take {what} as {others}: {cure}."
 
 

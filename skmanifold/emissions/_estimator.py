@@ -9,15 +9,33 @@ from sklearn.base import clone
 
 from ..models import IncompatibleError
 from ..utils._protocol_check import members
+from ._abilities import in_words, missing_members
 from ._base import BaseEmission
-from ._protocols import in_words, missing_members
 
 if TYPE_CHECKING:  # estimators know samplers; emissions do not
     from ..samplers import BaseSampler
 
 
 def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmission:
-    """The emission of this short name; a ValueError that lists the names if there is none."""
+    """The emission of this short name; a ValueError that lists the names if there is none.
+
+    Parameters
+    ----------
+    name : str
+        A short name.
+    known : dict of str to type
+        Emissions by their short names.
+
+    Returns
+    -------
+    emission : BaseEmission
+        With its defaults.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name; it lists the names.
+    """
     if name not in known:
         raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
     return known[name]()

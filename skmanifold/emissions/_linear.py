@@ -13,11 +13,12 @@ from ..utils._declared import holds
 from ..utils._protocol_check import offers
 from ..utils._threads import split_range
 from ..utils._typing import available_if
+from ._abilities import HasHighestLogDensities
 from ._family import Family, check_shapes
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
-from ._linear_seeds import seed_labels
-from ._protocols import Arrays, HasHighestLogDensities
+from ._protocols import Arrays
 from ._rows import LinearRows
+from ._seeds import seed_labels
 
 _CLOSE = 1e-6
 PRIOR = Array("float64", ("n_dimensions",), above=0)
@@ -43,25 +44,81 @@ class LinearFamily(Family):
     n_statistics: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes and sums of statistics."""
+        """Shapes of sizes and sums of statistics.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
         return (self.n_components,), (self.n_statistics, self.n_components)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, naturals and means."""
+        """Shapes of offsets, naturals and means.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
         return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
 
     def check_parameters(self, parameters: LinearParameters) -> None:
-        """Refuse parameters, read from a file, that cannot be of this family."""
+        """Refuse parameters, read from a file, that cannot be of this family.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            From a file.
+
+        Raises
+        ------
+        ValueError
+            If they are not of this family.
+        """
         check_shapes(parameters, self.parameter_shapes())
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
-        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K)."""
+        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K).
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        parameters : LinearParameters
+            Parameters of all components.
+        out : ndarray of shape (stop - first, K)
+            What log densities are added to.
+        """
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of statistics by label, exact where they are whole."""
+        """Sizes and sums of statistics by label, exact where they are whole.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
         if rows.counts.dtype.kind == "f":
             return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
@@ -70,7 +127,26 @@ class LinearFamily(Family):
         return BlockSums.whole((sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Sums of shares and of statistics by share."""
+        """Sums of shares and of statistics by share.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        shares : ndarray of shape (stop - first, K)
+            Membership probabilities of these rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
         return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
@@ -84,21 +160,69 @@ class LinearFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
-        """Log density of rows with these statistics, but for their ``log_base``, given whose they are."""
+        """Log density of rows with these statistics, but for their ``log_base``, given whose they are.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over rows, in nats.
+        """
         sizes, totals = statistics
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
     def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds that are spread by likelihood; there if the family has `highest_log_densities`."""
+        """Initial labels from seeds that are spread by likelihood; there if the family has `highest_log_densities`.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
         return seed_labels(self, rows, key)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
-        """``components_``, the expected rows."""
+        """``components_``, the expected rows.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            Fitted attributes by their names.
+        """
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
     def observed(self, statistics: Arrays) -> np.ndarray:
-        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells."""
+        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        n_observed : ndarray of shape (n_features, K)
+            Numbers of cells.
+        """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)
 
@@ -111,12 +235,36 @@ class StoredFamily(Protocol):
     n_statistics: int
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
+        """The parameters that have these naturals.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         ...
 
 
 def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str | None:
-    """Whether these are parameters of the family; says what is wrong, or None."""
+    """Whether these are parameters of the family; says what is wrong, or None.
+
+    Parameters
+    ----------
+    family : Family
+        One of the library's linear families.
+    parameters : LinearParameters
+        Parameters of all components.
+
+    Returns
+    -------
+    told : str or None
+        What is wrong; None if nothing is.
+    """
     K, m = family.n_components, family.n_features
     if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
         return "has parameters that are not of its family"
@@ -127,13 +275,30 @@ def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str 
 
 
 def linear_family(**priors: Condition) -> dict[str, Condition]:
-    """Conditions of a family's attributes, of those of its prior."""
+    """Conditions of a family's attributes, of those of its prior.
+
+    Returns
+    -------
+    conditions : dict of str to Condition
+        By name of the attribute.
+    """
     sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
     return {**sizes, **priors, "n_statistics": Whole(low=1)}
 
 
 def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
-    """An agreement: so many statistics a feature."""
+    """An agreement: so many statistics a feature.
+
+    Parameters
+    ----------
+    of_feature : int
+        Statistics of each feature.
+
+    Returns
+    -------
+    agree : callable
+        From a family and known sizes to what is wrong, or None.
+    """
 
     def agree(family: LinearFamily, sizes: Sizes) -> str | None:
         return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"

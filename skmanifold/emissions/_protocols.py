@@ -1,11 +1,7 @@
-"""What a family of an emission can do: two protocols, for rows and for tokens, and what is optional beside them.
-
-A family has the methods of a protocol or it has not: there are no methods that only raise.
-"""
+"""What every emission and its family have: protocols of rows, for mixtures, and of tokens, for admixtures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +9,6 @@ from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BlockSums
 from ..sparse.counts import Counts
-from ..utils._protocol_check import members
 from ..utils._typing import ArrayLike, MatrixLike
 
 Parameters = Any  # of all components, as the family's own methods read them
@@ -29,7 +24,13 @@ class TokenCounts(Protocol):
         ...
 
     def tocsr(self) -> Any:
-        """The counts as a sparse array, (n_tokens, K)."""
+        """The counts as a sparse array, (n_tokens, K).
+
+        Returns
+        -------
+        counts : csr_array of shape (n_tokens, K)
+            Non-zero counts.
+        """
         ...
 
 
@@ -38,11 +39,49 @@ class RowEmission(Protocol):
     """An emission for mixtures: it reads rows, and has a family of them."""
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Any:
-        """A user's X as the rows of this emission, validated as scikit-learn does."""
+        """A user's X as the rows of this emission, validated as scikit-learn does.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        rows : object
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
         ...
 
     def bind(self, rows: Any, n_components: int) -> Any:
-        """The family of rows, a `RowFamily`, with hyperparameters that depend on the data resolved."""
+        """The family of rows, a `RowFamily`, with hyperparameters that depend on the data resolved.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : object
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
         ...
 
 
@@ -51,24 +90,54 @@ class TokenEmission(Protocol):
     """An emission for admixtures: it reads counts of tokens, and has a family of them."""
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """A user's X as counts of tokens: whole ones, rounded with `key`, to be fitted; as they are without it."""
+        """A user's X as counts of tokens: whole ones, rounded with `key`, to be fitted; as they are without it.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        key : uint64 or None
+            To be fitted, counts are whole: what is random in them belongs to this key. None leaves them as they
+            are.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        counts : Counts
+            Token by token.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
         ...
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Any:
-        """The family of tokens, a `TokenFamily` or a `DirichletFamily`."""
-        ...
+        """The family of tokens, a `TokenFamily` or a `DirichletFamily`.
 
+        Parameters
+        ----------
+        tokens : Counts
+            What `read_tokens` returned.
+        n_components : int
+            Number of components K.
+        word_vectors : array-like of shape (n_features, n_dims), default=None
+            Of emissions whose tokens are vectors: one for each column of X.
 
-@runtime_checkable
-class HasParts(Protocol):
-    """Rows that can be cut and hashed, as shards on a cluster are."""
+        Returns
+        -------
+        family : object
+            The family, a `TokenFamily` or a `DirichletFamily`.
 
-    def part(self, start: int, stop: int) -> Any:
-        """The rows `start` to `stop`, or to the last."""
-        ...
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the tokens.
+        """
         ...
 
 
@@ -80,23 +149,68 @@ class HasStatistics(Protocol):
     n_features: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the statistics, a tuple of arrays of which the first are the components' sizes, (K,)."""
+        """Shapes of the statistics, a tuple of arrays of which the first are the components' sizes, (K,).
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
         ...
 
     def n_cells(self) -> int:
-        """Numbers in the statistics."""
+        """Numbers in the statistics.
+
+        Returns
+        -------
+        n_cells : int
+            The sum over the arrays of their sizes.
+        """
         ...
 
     def mode(self, statistics: Arrays) -> Parameters:
-        """The parameters that statistics and prior make most probable, in the natural parametrisation."""
+        """The parameters that statistics and prior make most probable, in the natural parametrisation.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        parameters : object
+            Parameters of all components.
+        """
         ...
 
     def attributes(self, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names, ``components_`` among them, with a row for each component."""
+        """Fitted attributes by their names, ``components_`` among them, with a row for each component.
+
+        Parameters
+        ----------
+        parameters : object
+            Parameters of all components.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            Fitted attributes by their names.
+        """
         ...
 
     def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these, from a file, cannot be parameters of this family."""
+        """Raise a ValueError if these, from a file, cannot be parameters of this family.
+
+        Parameters
+        ----------
+        parameters : object
+            From a file.
+
+        Raises
+        ------
+        ValueError
+            If they are not of this family.
+        """
         ...
 
 
@@ -105,11 +219,44 @@ class RowFamily(HasStatistics, Protocol):
     """Rows of a mixture given their component: log densities and statistics."""
 
     def add_log_densities(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
-        """Add log densities of rows first to stop to `out`, (stop - first, K), without their ``log_base``."""
+        """Add log densities of rows first to stop to `out`, (stop - first, K), without their ``log_base``.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        parameters : object
+            Parameters of all components.
+        out : ndarray of shape (stop - first, K)
+            What log densities are added to.
+        """
         ...
 
     def sum_labels(self, rows: Any, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of rows first to stop, which begin with block `first_block`, given their labels."""
+        """Statistics of rows first to stop, which begin with block `first_block`, given their labels.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
         ...
 
 
@@ -118,15 +265,48 @@ class TokenFamily(HasStatistics, Protocol):
     """Tokens of an admixture given their component, by a table of all tokens' log densities."""
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each component took each token."""
+        """Statistics of how often each component took each token.
+
+        Parameters
+        ----------
+        counts : TokenCounts
+            How often each component took each token.
+
+        Returns
+        -------
+        statistics : tuple of ndarray
+            Of the shapes that `shapes` has.
+        """
         ...
 
     def token_table(self, parameters: Parameters) -> np.ndarray:
-        """Log densities of each token given each component, (n_tokens, K)."""
+        """Log densities of each token given each component, (n_tokens, K).
+
+        Parameters
+        ----------
+        parameters : object
+            Parameters of all components.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_tokens, K)
+            In nats.
+        """
         ...
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
-        """Initial components, (n_tokens,), the same for all equal tokens; None: random ones."""
+        """Initial components, (n_tokens,), the same for all equal tokens; None: random ones.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        components : ndarray of shape (n_tokens,) or None
+            Equal tokens have the same one.
+        """
         ...
 
 
@@ -144,121 +324,3 @@ class DirichletFamily(Protocol):
     def token_prior(self) -> np.ndarray:
         """Dirichlet parameters of the tokens' probabilities, (n_tokens,)."""
         ...
-
-
-@runtime_checkable
-class HasDraw(Protocol):
-    """Parameters can be drawn from their posterior."""
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> Parameters:
-        """Draw the parameters from their posterior given statistics."""
-        ...
-
-
-@runtime_checkable
-class HasParametersOf(Protocol):
-    """Parameters can be computed from fitted attributes, as stored draws of an admixture are."""
-
-    def parameters_of(self, attributes: dict[str, np.ndarray]) -> Parameters:
-        """The parameters that have these attributes."""
-        ...
-
-
-@runtime_checkable
-class HasShares(Protocol):
-    """Expected statistics of rows, given their membership probabilities."""
-
-    def sum_shares(self, rows: Any, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of rows first to stop given their membership probabilities, (stop - first, K)."""
-        ...
-
-
-@runtime_checkable
-class HasLogJoint(Protocol):
-    """The function that `mode` maximises."""
-
-    def log_prior(self, parameters: Parameters) -> float:
-        """Log of the prior's density in the natural parametrisation, up to a constant."""
-        ...
-
-    def log_likelihood(self, statistics: Arrays, parameters: Parameters) -> float:
-        """Log density of rows with these statistics, without their ``log_base``, given their components."""
-        ...
-
-
-@runtime_checkable
-class HasHighestLogDensities(Protocol):
-    """How well any parameters could explain a row."""
-
-    def highest_log_densities(self, rows: Any) -> np.ndarray:
-        """The highest log density that any parameters give each row, without ``log_base``, (n_rows,)."""
-        ...
-
-
-@runtime_checkable
-class HasSeeds(Protocol):
-    """Initial labels from seeds that are spread over the rows: ``init="k-means++"``."""
-
-    def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
-        """Initial labels, (n_rows,) int32."""
-        ...
-
-
-@runtime_checkable
-class HasNewRows(Protocol):
-    """New rows can be drawn."""
-
-    def sample(self, parameters: Parameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw rows of components `labels`."""
-        ...
-
-
-@runtime_checkable
-class HasParameterCount(Protocol):
-    """The number of free parameters is known: information criteria."""
-
-    def n_parameters(self) -> int:
-        """Number of free parameters of all components."""
-        ...
-
-
-_WORDS = {
-    "mode": "a mode of the parameters",
-    "attributes": "fitted attributes",
-    "check_parameters": "a check of stored parameters",
-    "shapes": "shapes of its statistics",
-    "n_cells": "the size of its statistics",
-    "n_components": "a number of components",
-    "n_features": "a number of features",
-    "add_log_densities": "log densities of rows",
-    "sum_labels": "statistics of labelled rows",
-    "sum_shares": "statistics of rows with membership probabilities",
-    "statistics_of_tokens": "statistics of tokens",
-    "token_table": "log densities of tokens",
-    "token_prior": "a Dirichlet prior of tokens",
-    "start_of_tokens": "initial components of tokens",
-    "draw": "draws of the parameters",
-    "parameters_of": "parameters from fitted attributes",
-    "log_prior": "a log prior density",
-    "log_likelihood": "a log likelihood of statistics",
-    "seed_labels": "initial labels from seeds",
-    "sample": "new rows",
-    "n_parameters": "a number of free parameters",
-    "part": "ranges of rows",
-    "hash_rows": "a hash of rows",
-    "read": "a reader of rows",
-    "bind": "a family of rows",
-    "read_tokens": "a reader of tokens",
-    "bind_tokens": "a family of tokens",
-}
-
-
-def missing_members(thing: Any, protocols: Iterable[type]) -> list[str]:
-    """Names that these protocols ask for, and that an emission or its family, or the class of one, lacks."""
-    names = dict.fromkeys(name for protocol in protocols for name in members(protocol))
-    return [name for name in names if getattr(thing, name, False) is False]
-
-
-def in_words(names: Iterable[str]) -> str:
-    """Members of protocols in words, each with its name."""
-    return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)

@@ -8,7 +8,8 @@ from ..utils._declared import Held
 from ._base import BaseEmission
 from ._bernoulli import Bernoulli, BernoulliFamily
 from ._gaussian import Gaussian
-from ._gaussian_families import DiagonalFamily, FullFamily, GaussianFamily, GaussianParameters
+from ._gaussian_base import GaussianFamily, GaussianParameters
+from ._gaussian_families import DiagonalFamily, FullFamily
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily

@@ -31,18 +31,55 @@ class LinearRows(NamedTuple):
         return len(self.indptr) - 1
 
     def part(self, start: int, stop: int) -> LinearRows:
-        """The rows `start` to `stop`, or to the last."""
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; beyond the last row, all that there are.
+
+        Returns
+        -------
+        rows : LinearRows
+            These rows alone.
+        """
         indptr = self.indptr[start : stop + 1]
         cells = slice(indptr[0], indptr[-1])
         log_base = None if self.log_base is None else self.log_base[start:stop]
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            Modulo 2**64.
+        """
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
 
     def overall(self, n_statistics: int) -> np.ndarray:
-        """Each statistic's sum over all rows, (n_statistics,)."""
+        """Each statistic's sum over all rows, (n_statistics,).
+
+        Parameters
+        ----------
+        n_statistics : int
+            Number of statistics.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_statistics,)
+            Over all rows.
+        """
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
@@ -63,11 +100,37 @@ class DenseRows(NamedTuple):
         return self.values.shape[1]
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            Modulo 2**64.
+        """
         return hash_dense(self.values, key, first_row)
 
     def part(self, start: int, stop: int) -> DenseRows:
-        """The rows `start` to `stop`, or to the last."""
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; beyond the last row, all that there are.
+
+        Returns
+        -------
+        rows : DenseRows
+            These rows alone.
+        """
         return DenseRows(self.values[start:stop])
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._protocols import HasDraw, HasParametersOf, TokenFamily
+from ...emissions._abilities import HasDraw, HasParametersOf
+from ...emissions._protocols import TokenFamily
 from ...numerics.exact_sum import _UNIT
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord

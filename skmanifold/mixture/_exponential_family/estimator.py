@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from ...base import BaseSampledEstimator, all_or_nothing, draws_parameters, takes_minibatches
 from ...callbacks._hooks import rows_to_fit
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._protocols import HasSeeds, HasShares, RowFamily
+from ...emissions._abilities import HasSeeds, HasShares
+from ...emissions._protocols import RowFamily
 from ...inference._chains import Chain, best_chain
 from ...inference._distributed_fits.open_shards import checkpoints_of
 from ...inference._distributed_fits.session import active_session

@@ -15,8 +15,9 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from ...emissions._abilities import HasNewRows, HasParameterCount
 from ...emissions._estimator import WithEmission
-from ...emissions._protocols import HasNewRows, HasParameterCount, RowEmission, RowFamily
+from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...random._keys import Purpose, fold_in_each, root_key, subkey

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._gaussian_families import GaussianParameters
+from ...emissions._abilities import HasDraw, HasLogJoint, HasShares
+from ...emissions._gaussian_base import GaussianParameters
 from ...emissions._linear import LinearParameters
-from ...emissions._protocols import HasDraw, HasLogJoint, HasShares, RowFamily
+from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.exact_sum import exact_sum

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._protocols import HasParts, RowFamily, in_words, missing_members
+from ...emissions._abilities import HasParts, in_words, missing_members
+from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, merge
