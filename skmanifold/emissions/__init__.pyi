@@ -9,6 +9,7 @@ from ._abilities import HasSeeds as HasSeeds
 from ._abilities import HasShares as HasShares
 from ._base import BaseEmission as BaseEmission
 from ._bernoulli import Bernoulli as Bernoulli
+from ._categorical import Categorical as Categorical
 from ._family import Family as Family
 from ._gaussian import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily

@@ -38,6 +38,7 @@ class BaseEmission(PlainNumbers, BaseEstimator):
     has_missing_tokens: ClassVar[bool] = False  # NaN in an admixture
     has_vector_tokens: ClassVar[bool] = False  # tokens are vectors, which have densities
     has_random_totals: ClassVar[bool] = False  # how many tokens a row has is random: rows have intensities
+    has_codes: ClassVar[bool] = False  # cells are codes of categories
     tokens_of_column: ClassVar[int] = 1  # different tokens for each column of X
     _parameter_constraints: ClassVar[dict] = {}
 

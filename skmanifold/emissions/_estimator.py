@@ -81,10 +81,14 @@ class WithEmission:
         if not isinstance(emission, BaseEmission):
             names = ", ".join(map(repr, self._emissions))
             raise TypeError(f"emission must be a name ({names}) or an instance of an emission; got {emission!r}.")
-        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
+        self._check_emission(emission)
         emission = clone(emission)
         emission._validate_params()
         return emission
+
+    def _check_emission(self, emission: BaseEmission) -> None:
+        """Raise an IncompatibleError unless this is an emission for such an estimator."""
+        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
 
     def _check_family(
         self, emission: BaseEmission, family: Any, protocols: Iterable[type], whom: str, advice: str = ""

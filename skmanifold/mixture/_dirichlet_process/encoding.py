@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 
+from ...emissions._base import BaseEmission
 from ...sparse.counts import as_counts, counts_to_fit, validate_counts
 from ...utils._njit import njit
 from ...utils._threads import split_range
@@ -28,11 +29,15 @@ _MAY_BE_CODES = (
 _CELLS_PER_BLOCK = 1 << 16  # converted at a time: half a megabyte
 
 
-def count_table(estimator, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
+def count_table(estimator, emission, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
     """Counts of one multinomial as a table of one column. Rows may have no tokens.
 
-    To be fitted they are whole, fractions rounded at random by `rounding_key`; without it they stay as they are.
+    To be fitted they are whole, fractions rounded at random by `rounding_key`; without it they stay as they are. A
+    user-defined emission with a reader of its own has read what it makes of X.
     """
+    if type(emission).read_tokens is not BaseEmission.read_tokens:
+        counts = emission.read_tokens(estimator, X, rounding_key, reset=reset)
+        return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
     csr = validate_counts(estimator, X, reset=reset)
     if rounding_key is None:
         counts = as_counts(csr)

@@ -13,6 +13,7 @@ from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, all_or_nothing, takes_minibatches
 from ...callbacks._hooks import rows_to_fit
+from ...emissions import BaseEmission
 from ...inference._schedule import Schedule
 from ...models import IncompatibleError, check_compatible
 from ...random._keys import Purpose, root_key, subkey
@@ -48,10 +49,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     Parameters
     ----------
-    emission : {"multinomial", "categorical"}, default="multinomial"
+    emission : {"multinomial", "categorical"} or BaseEmission instance, default="multinomial"
         What X holds. "multinomial": counts of things in each row (visits of pages, words), dense or sparse.
         "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
-        scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out.
+        scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out. An instance,
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Categorical` or a user-defined one
+        with a :class:`~skmanifold.emissions.DirichletFamily`, has the prior in place of `category_prior`.
     sampler : str or BaseSampler instance, default="slice"
         How the components are found:
 
@@ -69,7 +72,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     concentration_prior : (float, float), default=(1.0, 1.0)
         Shape and rate of the gamma prior of a concentration that is learned.
     category_prior : float, default=0.5
-        Dirichlet parameter a of the components' category probabilities.
+        Dirichlet parameter a of the components' category probabilities, where `emission` is a name.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of clusters that the rows are first dealt out to at random, or labels to begin with. "auto" is 100 (fewer
         rows: their number): from too many clusters more kinds of rows are told apart than from too few.
@@ -134,6 +137,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         held out tells more. Not set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
+    emission_ : BaseEmission
+        The emission that was used, where it was given as an instance.
     sampler_ : BaseSampler
         The sampler that ran.
     n_iter_ : int
@@ -191,7 +196,6 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     ['dpcategoricalmixture0', 'dpcategoricalmixture1', 'dpcategoricalmixture2']
     """
 
-    _blocks = ("sampler", "weights_sampler")
     _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
     _settings = {  # of table 3 of [1]  # noqa: RUF012
         "scir": {"step_size": 0.1},
@@ -199,7 +203,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         "sgrhmc": {"step_size": 0.02},
     }
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions({"multinomial", "categorical"})],
+        "emission": [StrOptions({"multinomial", "categorical"}), HasMethods(["get_params", "set_params"])],
         "sampler": [StrOptions(set(_samplers)), HasMethods(["init", "step"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, 0, None, closed="neither")],
@@ -229,7 +233,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def __init__(
         self,
-        emission: Literal["multinomial", "categorical"] = "multinomial",
+        emission: str | BaseEmission = "multinomial",
         *,
         sampler: str | BaseSampler = "slice",
         weights_sampler: str | BaseSampler | None = None,
@@ -369,7 +373,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         if not begins and type(sampler) is not type(self.sampler_):
             was = type(self.sampler_).__name__
             raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
-        if not begins and self.emission != self._emission:
+        if not begins and self._emission_name != self._emission:
             raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
         key = root_key(self.random_state) if begins else self._key
         t = 0 if begins else self.n_batch_iter_
@@ -414,7 +418,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         if weights is None:
             weights = self.sampler if isinstance(self.sampler, str) else sampler
         known = {**self._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
-        if isinstance(sampler, (SGRLD, SGRHMC)) and self.category_prior < 0.5:
+        if isinstance(sampler, (SGRLD, SGRHMC)) and self._prior_is_low():
             warnings.warn(
                 f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
                 "categories become too probable; 'slice' and 'scir' have no such limit.",
@@ -424,17 +428,21 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def _fitted_table(self, X, rounding_key: np.uint64, *, begins: bool) -> Table:
         """The rows to learn from; the first ones say which categories there are."""
-        if self.emission == "multinomial":
-            return count_table(self, X, rounding_key, reset=begins)
+        emission = self._resolve_emission()
+        if not emission.has_codes:
+            return count_table(self, emission, X, rounding_key, reset=begins)
         codes = validate_codes(self, X, reset=begins)
         start = fit_categories(self, codes, self.min_categories) if begins else self._column_start
         return category_table(self, codes, start, handle_unknown=self.handle_unknown)
 
     def _inference(self, key: np.uint64, table: Table, X) -> dict[str, Any]:
         """What inference needs of the data."""
-        fitted = {"_key": key, "_emission": self.emission, "_category_prior": float(self.category_prior)}
+        fitted = {"_key": key, "_emission": self._emission_name, "_category_prior": self._prior_of_categories(table)}
+        self.__dict__.pop("emission_", None)
+        if not isinstance(self.emission, str):
+            fitted["emission_"] = self._resolve_emission()
         fitted["_column_start"] = table.column_start
-        if self.emission == "multinomial":
+        if self._emission_name == "multinomial":
             tokens = Counts(*table[:3], table.n_categories).token_start()
             return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
         return {**fitted, "n_categories_": np.diff(table.column_start)}

@@ -20,6 +20,7 @@ from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
 from .category_table import Table
+from .emission import WithCategories
 from .encoding import category_table, count_table, validate_codes
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
 from .stream import MixtureStream
@@ -28,13 +29,12 @@ _MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs
 _CELLS_AT_ONCE = 1_000_000  # of rows drawn
 
 
-class MixtureInference(MembershipTransformer, DensityScores):
+class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     It has the constructor parameters named here, and when fitted what is declared below.
     """
 
-    emission: str
     handle_unknown: str
     n_jobs: int | None
     n_components_: int
@@ -253,15 +253,15 @@ class MixtureInference(MembershipTransformer, DensityScores):
     def _table_of(self, X) -> Table:
         check_is_fitted(self)
         if self._emission == "multinomial":
-            return count_table(self, X, None, reset=False)
+            return count_table(self, self._fitted_emission, X, None, reset=False)
         codes = validate_codes(self, X, reset=False)
         return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.emission == "multinomial"
-        tags.input_tags.categorical = self.emission == "categorical"
-        tags.input_tags.allow_nan = self.emission == "categorical"
+        tags.input_tags.sparse = self._emission_name == "multinomial"
+        tags.input_tags.categorical = self._emission_name == "categorical"
+        tags.input_tags.allow_nan = self._emission_name == "categorical"
         tags.input_tags.positive_only = True
         return tags
 
