@@ -17,9 +17,12 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
-from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
-from ._linear import PRIOR, LinearFamily, LinearParameters, LinearRows, linear_family, read_counts, statistics_agree
+from ._base import BaseEmission, positive_prior
+from ._family import dense_topics
+from ._linear import PRIOR, LinearFamily, LinearParameters, linear_family, statistics_agree
 from ._linear_kernels import fill_events
+from ._protocols import Arrays, TokenCounts
+from ._rows import LinearRows, read_counts
 
 
 class Bernoulli(BaseEmission):
@@ -57,6 +60,7 @@ class Bernoulli(BaseEmission):
     short_name = "bernoulli"
     allows_missing = True
     has_missing_tokens = True
+    tokens_of_column = 2  # a zero and a one
     _parameter_constraints: ClassVar[dict] = {
         "ones_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -74,19 +78,79 @@ class Bernoulli(BaseEmission):
         self.allow_probabilities = allow_probabilities
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of zeros, ones and NaN."""
-        counts = read_counts(estimator, X, reset=reset, missing=True)
+        """A user's X of zeros, ones and NaN.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        rows : LinearRows
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
+        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
-        """The family of rows."""
+        """The family of rows.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : BernoulliFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
         return self._bind(rows.n_features, n_components)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
 
         A probability is drawn once with this key, and if it is None both tokens, weighed by it.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        key : uint64 or None
+            To be fitted, counts are whole: what is random in them belongs to this key. None leaves them as they
+            are.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        counts : Counts
+            Token by token.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
         """
         rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
@@ -104,7 +168,27 @@ class Bernoulli(BaseEmission):
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
-        """The family of tokens."""
+        """The family of tokens.
+
+        Parameters
+        ----------
+        tokens : Counts
+            What `read_tokens` returned.
+        n_components : int
+            Number of components K.
+        word_vectors : array-like of shape (n_features, n_dims), default=None
+            Of emissions whose tokens are vectors: one for each column of X.
+
+        Returns
+        -------
+        family : BernoulliFamily
+            The family, a `TokenFamily` or a `DirichletFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the tokens.
+        """
         return self._bind(tokens.n_features // 2, n_components)
 
     def _check_events(self, estimator: BaseEstimator, counts: Counts) -> None:
@@ -163,13 +247,37 @@ class BernoulliFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable as logits."""
+        """The parameters that are most probable as logits.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         ones, zeros = self._posterior(statistics)
         log_all = np.log(ones + zeros)
         return self._parameters(np.log(ones) - log_all, np.log(zeros) - log_all)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Probabilities from their beta laws."""
+        """Probabilities from their beta laws.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         logs = []
         for i, shapes in enumerate(self._posterior(statistics)):
             logs.append(np.empty(shapes.shape))
@@ -178,40 +286,116 @@ class BernoulliFamily(LinearFamily):
         return self._parameters(logs[0] - log_all, logs[1] - log_all)
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> LinearParameters:
-        """The parameters with these probabilities of a one."""
+        """The parameters with these probabilities of a one.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            As `attributes` returns them.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         ones = np.clip(attributes["components_"].T, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
         return self._parameters(np.log(ones), np.log1p(-ones))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the beta densities of the logits."""
+        """Log of the beta densities of the logits.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over components, up to a constant.
+        """
         log_zero = -parameters.naturals[self.n_features :]
         log_one = parameters.naturals[: self.n_features] + log_zero
         return float((self.ones[:, None] * log_one + self.zeros[:, None] * log_zero).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of probabilities that are the row's cells: zero, where these are 0 and 1."""
+        """Of probabilities that are the row's cells: zero, where these are 0 and 1.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_rows,)
+            In nats.
+        """
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
     def n_parameters(self) -> int:
-        """One for each feature of each component."""
+        """One for each feature of each component.
+
+        Returns
+        -------
+        n_parameters : int
+            Of all components together.
+        """
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, without missing cells."""
+        """New rows of components `labels`, without missing cells.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            New rows.
+        """
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_events(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each topic took each token; cells that a topic did not take are missing to it."""
+        """Statistics of how often each topic took each token; cells that a topic did not take are missing to it.
+
+        Parameters
+        ----------
+        counts : TokenCounts
+            How often each component took each token.
+
+        Returns
+        -------
+        statistics : tuple of ndarray
+            Of the shapes that `shapes` has.
+        """
         table = dense_topics(counts)
         zeros, ones = table[0::2], table[1::2]
         sizes = np.asarray(counts.totals, dtype=np.float64)
         return sizes, np.concatenate([ones, sizes - zeros - ones])
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probabilities of tokens, (2 n_features, K): of a zero and a one of each feature in turn."""
+        """Log probabilities of tokens, (2 n_features, K): of a zero and a one of each feature in turn.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_tokens, K)
+            In nats.
+        """
         table = np.empty((2 * self.n_features, self.n_components))
         table[0::2] = -parameters.naturals[self.n_features :]
         table[1::2] = parameters.naturals[: self.n_features] + table[0::2]
@@ -224,7 +408,18 @@ class BernoulliFamily(LinearFamily):
         return seen + self.ones[:, None], zeros + self.zeros[:, None]
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
+        """The parameters that have these naturals.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         log_zero = -naturals[self.n_features :]
         return self._parameters(naturals[: self.n_features] + log_zero, log_zero)
 

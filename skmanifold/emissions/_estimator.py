@@ -1,20 +1,61 @@
-"""What estimators with an emission share: the parameter `emission`, a name or an instance, and what X may be."""
+"""What estimators with an emission share: the parameter `emission`, and what the emission must offer."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._base import BaseEmission, named_emission, resolve_emission
+from sklearn.base import clone
+
+from ..models import IncompatibleError
+from ..utils._protocol_check import members
+from ._abilities import in_words, missing_members
+from ._base import BaseEmission
+
+if TYPE_CHECKING:  # estimators know samplers; emissions do not
+    from ..samplers import BaseSampler
+
+
+def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmission:
+    """The emission of this short name; a ValueError that lists the names if there is none.
+
+    Parameters
+    ----------
+    name : str
+        A short name.
+    known : dict of str to type
+        Emissions by their short names.
+
+    Returns
+    -------
+    emission : BaseEmission
+        With its defaults.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name; it lists the names.
+    """
+    if name not in known:
+        raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
+    return known[name]()
 
 
 class WithEmission:
     """Methods of an estimator with the constructor parameter `emission`; not public. Goes before its base class.
 
-    It lists the emissions it knows by their short names in ``_emissions``.
+    It lists in ``_emissions`` the emissions that it knows by their short names, in ``_families`` the families that
+    these have, in ``_emission_protocol`` what it asks of an emission, and in ``_family_needs`` what a method of its
+    model needs of the family.
     """
 
+    _samplers: ClassVar[dict[str, type[BaseSampler]]]
     _emissions: ClassVar[dict[str, type[BaseEmission]]]
+    _families: ClassVar[dict[str, type]]
+    _emission_protocol: ClassVar[type]
+    _family_needs: ClassVar[dict[str, tuple[type, ...]]]
     _blocks: ClassVar[tuple[str, ...]] = ("sampler", "emission")
+    sampler: str | BaseSampler
     emission: str | BaseEmission
 
     def _named_block(self, block: str, name: str) -> Any:
@@ -22,6 +63,70 @@ class WithEmission:
             return named_emission(name, self._emissions)
         return super()._named_block(block, name)  # type: ignore[misc]
 
+    @property
+    def _emission_kind(self) -> type[BaseEmission]:
+        """The class of the emission, which declares what X may be; the base class if there is none of its name."""
+        if isinstance(self.emission, str):
+            return self._emissions.get(self.emission, BaseEmission)
+        return type(self.emission) if isinstance(self.emission, BaseEmission) else BaseEmission
+
     def _resolve_emission(self) -> BaseEmission:
-        """A fresh, validated emission from the constructor's `emission`."""
-        return resolve_emission(self.emission, self._emissions)
+        """A fresh, validated emission from the constructor's `emission`: a clone, or the defaults of a name."""
+        emission: Any = self.emission
+        if isinstance(emission, str):
+            return named_emission(emission, self._emissions)
+        if isinstance(emission, type):
+            name = emission.__name__
+            raise TypeError(f"emission must be an instance or a name, not the class {name}: write {name}().")
+        if not isinstance(emission, BaseEmission):
+            names = ", ".join(map(repr, self._emissions))
+            raise TypeError(f"emission must be a name ({names}) or an instance of an emission; got {emission!r}.")
+        self._check_emission(emission)
+        emission = clone(emission)
+        emission._validate_params()
+        return emission
+
+    def _check_emission(self, emission: BaseEmission) -> None:
+        """Raise an IncompatibleError unless this is an emission for such an estimator."""
+        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
+
+    def _check_family(
+        self, emission: BaseEmission, family: Any, protocols: Iterable[type], whom: str, advice: str = ""
+    ) -> None:
+        """Raise an IncompatibleError unless the family of an emission offers what `whom` needs."""
+        self._check_offers(emission, family, protocols, whom, self._families, advice)
+
+    def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
+        """Raise an IncompatibleError unless the family offers what the sampler needs, by way of the model."""
+        kinds = self._samplers
+        sampler: Any = kinds[self.sampler] if isinstance(self.sampler, str) else self.sampler
+        needs = self._needs_of(sampler)
+        if missing_members(family, needs):
+            fitting = [kind.__name__ for kind in kinds.values() if not missing_members(family, self._needs_of(kind))]
+            advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
+            name = sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__
+            self._check_offers(emission, family, needs, name, self._families, advice)
+
+    def _needs_of(self, sampler: Any) -> list[type]:
+        """What a sampler needs of the family, by way of the model's methods."""
+        methods = [name for protocol in sampler.requires for name in members(protocol)]
+        return [protocol for name in methods for protocol in self._family_needs.get(name, ())]
+
+    def _check_offers(
+        self,
+        emission: BaseEmission,
+        thing: Any,
+        protocols: Iterable[type],
+        whom: str,
+        known: dict[str, Any],
+        advice: str = "",
+    ) -> None:
+        lacks = missing_members(thing, protocols)
+        if not lacks:
+            return
+        able = [name for name, kind in known.items() if all(getattr(kind, member, None) for member in lacks)]
+        others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
+        raise IncompatibleError(
+            f"{whom} needs {in_words(lacks)}, which the emission {type(emission).__name__} does not offer{others}"
+            f"{advice}."
+        )

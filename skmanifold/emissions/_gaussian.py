@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BLOCK_ROWS
-from ..numerics.row_hash import hash_dense
 from ..sparse.counts import Counts
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._validation import check_array, validate_data
+from ..utils._validation import check_array
 from ._base import BaseEmission
-from ._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
+from ._gaussian_base import NormalPrior
+from ._gaussian_families import DiagonalFamily, FullFamily
+from ._rows import DenseRows, read_dense
 
 _RIDGE = 0.01  # of the features' own variances, in the default prior: features may depend on one another
 
@@ -110,18 +111,75 @@ class Gaussian(BaseEmission):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
-        """A user's X of finite numbers."""
-        X = validate_data(estimator, X, reset=reset, dtype=np.float64)
-        return DenseRows(np.require(X, requirements=["C", "W"]))
+        """A user's X of finite numbers.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : array-like of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        rows : DenseRows
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
+        return read_dense(estimator, X, reset=reset, emission=self)
 
     def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
-        """The family of rows."""
+        """The family of rows.
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : FullFamily or DiagonalFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> FullFamily | DiagonalFamily:
-        """The family of tokens, which are rows of `word_vectors`, (n_features, d)."""
+        """The family of tokens, which are rows of `word_vectors`, (n_features, d).
+
+        Parameters
+        ----------
+        tokens : Counts
+            What `read_tokens` returned.
+        n_components : int
+            Number of components K.
+        word_vectors : array-like of shape (n_features, n_dims), default=None
+            Of emissions whose tokens are vectors: one for each column of X.
+
+        Returns
+        -------
+        family : FullFamily or DiagonalFamily
+            The family, a `TokenFamily` or a `DirichletFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the tokens.
+        """
         if word_vectors is None:
             raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")
         vectors = check_array(word_vectors, dtype=np.float64, input_name="word_vectors")
@@ -202,31 +260,6 @@ class Gaussian(BaseEmission):
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values
-
-
-class DenseRows(NamedTuple):
-    """Rows of real numbers."""
-
-    values: np.ndarray  # (n, d) float64, C-contiguous
-    log_base: Any = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.values.shape[1]
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
-        return hash_dense(self.values, key, first_row)
-
-    def part(self, start: int, stop: int) -> DenseRows:
-        """The rows `start` to `stop`, or to the last."""
-        return DenseRows(self.values[start:stop])
 
 
 def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -3,57 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
-from ..numerics.row_hash import hash_counts
-from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
-from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
 from ..utils._declared import holds
+from ..utils._protocol_check import offers
 from ..utils._threads import split_range
-from ..utils._typing import MatrixLike
-from ..utils._validation import validate_data
-from ._base import Arrays, Family
+from ..utils._typing import available_if
+from ._abilities import HasHighestLogDensities
+from ._family import Family, check_shapes
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
+from ._protocols import Arrays
+from ._rows import LinearRows
+from ._seeds import seed_labels
 
 _CLOSE = 1e-6
 PRIOR = Array("float64", ("n_dimensions",), above=0)
 _MOST_NATURAL = 1e15  # far beyond what any rows say
-
-
-class LinearRows(NamedTuple):
-    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
-
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
-    n_features: int
-    log_base: np.ndarray | None  # (n_rows,)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
-
-    def part(self, start: int, stop: int) -> LinearRows:
-        """The rows `start` to `stop`, or to the last."""
-        indptr = self.indptr[start : stop + 1]
-        cells = slice(indptr[0], indptr[-1])
-        log_base = None if self.log_base is None else self.log_base[start:stop]
-        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64."""
-        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
-
-    def overall(self, n_statistics: int) -> np.ndarray:
-        """Each statistic's sum over all rows, (n_statistics,)."""
-        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
 @holds(
@@ -75,21 +44,81 @@ class LinearFamily(Family):
     n_statistics: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes and sums of statistics."""
+        """Shapes of sizes and sums of statistics.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
         return (self.n_components,), (self.n_statistics, self.n_components)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, naturals and means."""
+        """Shapes of offsets, naturals and means.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
         return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
+
+    def check_parameters(self, parameters: LinearParameters) -> None:
+        """Refuse parameters, read from a file, that cannot be of this family.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            From a file.
+
+        Raises
+        ------
+        ValueError
+            If they are not of this family.
+        """
+        check_shapes(parameters, self.parameter_shapes())
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
-        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K)."""
+        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K).
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        parameters : LinearParameters
+            Parameters of all components.
+        out : ndarray of shape (stop - first, K)
+            What log densities are added to.
+        """
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of statistics by label, exact where they are whole."""
+        """Sizes and sums of statistics by label, exact where they are whole.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
         if rows.counts.dtype.kind == "f":
             return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
@@ -98,7 +127,26 @@ class LinearFamily(Family):
         return BlockSums.whole((sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Sums of shares and of statistics by share."""
+        """Sums of shares and of statistics by share.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        shares : ndarray of shape (stop - first, K)
+            Membership probabilities of these rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
         return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
@@ -112,30 +160,111 @@ class LinearFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
-        """Log density of rows with these statistics, but for their ``log_base``, given whose they are."""
+        """Log density of rows with these statistics, but for their ``log_base``, given whose they are.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over rows, in nats.
+        """
         sizes, totals = statistics
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
-    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """The highest log density that any parameters give each row, but for ``log_base``."""
-        raise NotImplementedError
+    @available_if(lambda family: offers(family, HasHighestLogDensities))
+    def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds that are spread by likelihood; there if the family has `highest_log_densities`.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
+        return seed_labels(self, rows, key)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
-        """``components_``, the expected rows."""
+        """``components_``, the expected rows.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            Fitted attributes by their names.
+        """
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
-    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
-        raise NotImplementedError
-
     def observed(self, statistics: Arrays) -> np.ndarray:
-        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells."""
+        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        n_observed : ndarray of shape (n_features, K)
+            Numbers of cells.
+        """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
-def parameters_agree(family: LinearFamily, parameters: LinearParameters) -> str | None:
-    """Whether these are parameters of the family; says what is wrong, or None."""
+class StoredFamily(Protocol):
+    """A linear family whose parameters can be saved, and are checked when they are loaded."""
+
+    n_components: int
+    n_features: int
+    n_statistics: int
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters that have these naturals.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
+        ...
+
+
+def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str | None:
+    """Whether these are parameters of the family; says what is wrong, or None.
+
+    Parameters
+    ----------
+    family : Family
+        One of the library's linear families.
+    parameters : LinearParameters
+        Parameters of all components.
+
+    Returns
+    -------
+    told : str or None
+        What is wrong; None if nothing is.
+    """
     K, m = family.n_components, family.n_features
     if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
         return "has parameters that are not of its family"
@@ -146,39 +275,32 @@ def parameters_agree(family: LinearFamily, parameters: LinearParameters) -> str 
 
 
 def linear_family(**priors: Condition) -> dict[str, Condition]:
-    """Conditions of a family's attributes, of those of its prior."""
+    """Conditions of a family's attributes, of those of its prior.
+
+    Returns
+    -------
+    conditions : dict of str to Condition
+        By name of the attribute.
+    """
     sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
     return {**sizes, **priors, "n_statistics": Whole(low=1)}
 
 
 def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
-    """An agreement: so many statistics a feature."""
+    """An agreement: so many statistics a feature.
+
+    Parameters
+    ----------
+    of_feature : int
+        Statistics of each feature.
+
+    Returns
+    -------
+    agree : callable
+        From a family and known sizes to what is wrong, or None.
+    """
 
     def agree(family: LinearFamily, sizes: Sizes) -> str | None:
         return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
 
     return agree
-
-
-def read_counts(estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool) -> Counts:
-    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own."""
-    finite = "allow-nan" if missing else True
-    refuse_texts(estimator, X)
-    valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=COUNT_TYPES, ensure_all_finite=finite)
-    csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
-    check_signs(csr, estimator)
-    return as_counts(csr)
-
-
-def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
-    n, m = csr.shape
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    absent = np.isnan(csr.data)
-    if not absent.any():
-        return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(n, 2 * m))
-    indices = csr.indices.astype(np.int64) + m * absent
-    wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
-    wider.sort_indices()
-    return wider

@@ -16,17 +16,18 @@ from ..utils._conditions import Array
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import Arrays, BaseEmission, TokenCounts, dense_topics, positive_prior
+from ._base import BaseEmission, positive_prior
+from ._family import dense_topics
 from ._linear import (
     PRIOR,
     LinearFamily,
     LinearParameters,
-    LinearRows,
     linear_family,
-    read_counts,
     statistics_agree,
 )
 from ._linear_kernels import fill_multinomial
+from ._protocols import Arrays, TokenCounts
+from ._rows import LinearRows, read_counts
 
 
 class Multinomial(BaseEmission):
@@ -68,18 +69,76 @@ class Multinomial(BaseEmission):
         self.prior = prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of counts."""
-        return LinearRows(*read_counts(estimator, X, reset=reset, missing=False), None)
+        """A user's X of counts.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        rows : LinearRows
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
+        return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
-        """The family of rows; it remembers how many tokens they have, for rows like them."""
+        """The family of rows; it remembers how many tokens they have, for rows like them.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : MultinomialFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
         lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
         return MultinomialFamily(positive_prior(self.prior, rows.n_features, "prior"), n_components, lengths)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """The family of tokens."""
+        """The family of tokens.
+
+        Parameters
+        ----------
+        tokens : Counts
+            What `read_tokens` returned.
+        n_components : int
+            Number of components K.
+        word_vectors : array-like of shape (n_features, n_dims), default=None
+            Of emissions whose tokens are vectors: one for each column of X.
+
+        Returns
+        -------
+        family : MultinomialFamily
+            The family, a `TokenFamily` or a `DirichletFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the tokens.
+        """
         return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
 
 
@@ -113,12 +172,36 @@ class MultinomialFamily(LinearFamily):
         self._levels = np.cumsum(repeated) / repeated.sum()
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable in softmax coordinates."""
+        """The parameters that are most probable in softmax coordinates.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         cells = statistics[1] + self.prior[:, None]
         return self._parameters(np.log(cells) - np.log(cells.sum(axis=0)))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Probabilities from their Dirichlet laws."""
+        """Probabilities from their Dirichlet laws.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         shapes = statistics[1] + self.prior[:, None]
         logs = np.empty(shapes.shape)
         fill_log_gamma_variates(key, shapes, logs)
@@ -126,20 +209,63 @@ class MultinomialFamily(LinearFamily):
         return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the Dirichlet densities in softmax coordinates."""
+        """Log of the Dirichlet densities in softmax coordinates.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over components, up to a constant.
+        """
         return float((self.prior[:, None] * parameters.naturals).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of probabilities that are the row's shares."""
+        """Of probabilities that are the row's shares.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_rows,)
+            In nats.
+        """
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
 
     def n_parameters(self) -> int:
-        """One less than features for each component."""
+        """One less than features for each component.
+
+        Returns
+        -------
+        n_parameters : int
+            Of all components together.
+        """
         return self.n_components * (self.n_features - 1)
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, as long as rows that were fitted."""
+        """New rows of components `labels`, as long as rows that were fitted.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            New rows.
+        """
         uniforms = fold_in_each(subkey(key, 0), np.arange(len(labels))) * 2.0**-64
         lengths = self.lengths[np.searchsorted(self._levels[:-1], uniforms, side="right")].astype(np.int64)
         out = np.zeros((len(labels), self.n_features), np.int64)
@@ -148,11 +274,33 @@ class MultinomialFamily(LinearFamily):
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each topic took each token."""
+        """Statistics of how often each topic took each token.
+
+        Parameters
+        ----------
+        counts : TokenCounts
+            How often each component took each token.
+
+        Returns
+        -------
+        statistics : tuple of ndarray
+            Of the shapes that `shapes` has.
+        """
         return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probabilities of tokens, (n_features, K)."""
+        """Log probabilities of tokens, (n_features, K).
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_tokens, K)
+            In nats.
+        """
         return parameters.naturals
 
     @property
@@ -161,7 +309,18 @@ class MultinomialFamily(LinearFamily):
         return self.prior
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
+        """The parameters that have these naturals.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         return self._parameters(naturals)
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:

@@ -14,18 +14,18 @@ from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import Arrays, BaseEmission, positive_prior
+from ._base import BaseEmission, positive_prior
 from ._linear import (
     PRIOR,
     LinearFamily,
     LinearParameters,
-    LinearRows,
     linear_family,
-    read_counts,
     statistics_agree,
 )
 from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
+from ._protocols import Arrays
+from ._rows import LinearRows, read_counts
 
 _TOKEN_PRIOR = 0.1
 
@@ -81,14 +81,52 @@ class Poisson(BaseEmission):
         self.rate_prior = rate_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of counts and NaN."""
-        counts = read_counts(estimator, X, reset=reset, missing=True)
+        """A user's X of counts and NaN.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            It keeps the number and the names of columns, as scikit-learn's validation does.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether the columns are learned, or compared with those of `fit`.
+
+        Returns
+        -------
+        rows : LinearRows
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not take.
+        """
+        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         n_features = counts.n_features // 2
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
-        """The family of rows."""
+        """The family of rows.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : PoissonFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
         m = rows.n_features
         rate, shape = positive_prior(self.rate_prior, m, "rate_prior"), self.shape_prior
         if shape is None:
@@ -99,7 +137,27 @@ class Poisson(BaseEmission):
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """The family of tokens: given their number, they are multinomial."""
+        """The family of tokens: given their number, they are multinomial.
+
+        Parameters
+        ----------
+        tokens : Counts
+            What `read_tokens` returned.
+        n_components : int
+            Number of components K.
+        word_vectors : array-like of shape (n_features, n_dims), default=None
+            Of emissions whose tokens are vectors: one for each column of X.
+
+        Returns
+        -------
+        family : MultinomialFamily
+            The family, a `TokenFamily` or a `DirichletFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the tokens.
+        """
         prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
 
@@ -126,33 +184,100 @@ class PoissonFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable as logs of rates."""
+        """The parameters that are most probable as logs of rates.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         shapes, rates = self._posterior(statistics)
         return self._parameters(np.log(shapes) - np.log(rates))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Rates from their gamma laws."""
+        """Rates from their gamma laws.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows or tokens, of the shapes that `shapes` has.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         shapes, rates = self._posterior(statistics)
         logs = np.empty(shapes.shape)
         fill_log_gamma_variates(key, shapes, logs)
         return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the gamma densities of the logs of rates."""
+        """Log of the gamma densities of the logs of rates.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over components, up to a constant.
+        """
         logs = parameters.naturals[: self.n_features]
         return float((self.shape[:, None] * logs - self.rate[:, None] * parameters.means).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of rates that are the row's counts."""
+        """Of rates that are the row's counts.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_rows,)
+            In nats.
+        """
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
     def n_parameters(self) -> int:
-        """One for each feature of each component."""
+        """One for each feature of each component.
+
+        Returns
+        -------
+        n_parameters : int
+            Of all components together.
+        """
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, without missing cells."""
+        """New rows of components `labels`, without missing cells.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            New rows.
+        """
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
@@ -163,7 +288,18 @@ class PoissonFamily(LinearFamily):
         return shapes, self.observed(statistics) + self.rate[:, None]
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals."""
+        """The parameters that have these naturals.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
         return self._parameters(naturals[: self.n_features])
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:

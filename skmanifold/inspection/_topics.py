@@ -284,7 +284,7 @@ def _topics_of(estimator: Any) -> _Topics:
         "poisson": "expected count" if is_mixture else "probability",
     }
     if emission not in names:
-        raise ValueError(f"TopicDisplay shows topics of words, and this {kind} has emission={emission!r}.")
+        raise ValueError(f"TopicDisplay shows topics of words, and this {kind} has emission={estimator.emission!r}.")
     return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
 
 

@@ -20,6 +20,7 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
 
+_MAX_ITER, _TOL = 1000, 1e-7  # of inferred proportions
 _SPLIT = 1  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 256
 _CHUNK_CELLS = 1 << 23  # proportions held at a time
@@ -79,8 +80,8 @@ def document_completion(
     doc_topic_prior: ArrayLike,
     *,
     random_state: RandomStateLike = 0,
-    max_iter: int = 1000,
-    tol: float = 1e-7,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
     n_jobs: int | None = None,
 ) -> HeldOutScore:
     r"""Likelihood of one half of each document's tokens given the other half.
@@ -155,6 +156,11 @@ def document_completion(
     scores = complete_documents(
         topic_word, X, doc_topic_prior, random_state=random_state, max_iter=max_iter, tol=tol, n_jobs=n_jobs
     )
+    return held_out_score(scores)
+
+
+def held_out_score(scores: PerDocument) -> HeldOutScore:
+    """The score of documents from their sums; a ValueError if none was scored."""
     if not scores.n_tokens.any():
         raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
     return HeldOutScore(**summarise(*scores))
@@ -166,8 +172,8 @@ def complete_documents(
     doc_topic_prior: ArrayLike,
     *,
     random_state: RandomStateLike = 0,
-    max_iter: int = 1000,
-    tol: float = 1e-7,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
     n_jobs: int | None = None,
 ) -> PerDocument:
     """The sums behind `document_completion`, whose parameters these are; there may be nothing to hold out."""
@@ -186,13 +192,24 @@ def complete_documents(
 def _complete_block(
     draws: list[tuple], counts: Counts, key: np.uint64, max_iter: int, tol: float, workers: Workers
 ) -> PerDocument:
-    log_likelihood = np.zeros(counts.n_rows)
-    observed, held_out = split_tokens(counts, key, workers)
+    return complete_halves(draws, *split_tokens(counts, key, workers), workers, max_iter, tol)
+
+
+def complete_halves(
+    draws: list[tuple],
+    observed: Counts,
+    held_out: Counts,
+    workers: Workers,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
+) -> PerDocument:
+    """The sums of documents of which one half is observed, as `pair_draws` and `split_tokens` give the arguments."""
+    log_likelihood = np.zeros(observed.n_rows)
     probability = np.zeros(len(held_out.counts))
     for matrix, prior in draws:
         topics = as_topic_word(matrix)
         arrays = tuple(np.require(array, requirements=["C", "W"]) for array in topics)
-        for start, stop in split_range(counts.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
+        for start, stop in split_range(observed.n_rows, max(_BLOCK_ROWS, _CHUNK_CELLS // topics.n_components)):
             part = observed.part(start, stop)
             proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
             held = held_out.part(start, stop)
@@ -206,7 +223,7 @@ def _complete_block(
             )
     probability /= len(draws)
     arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
-    workers.run(_sum_logs, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
+    workers.run(_sum_logs, [(*block, *arrays) for block in split_range(observed.n_rows, _BLOCK_ROWS)])
     return PerDocument(log_likelihood, held_out.row_sums())
 
 

@@ -51,14 +51,15 @@ _PLACES = {
     # emissions and what they become with data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
+    "Categorical": "emissions._categorical:Categorical",
     "DiagonalFamily": "emissions._gaussian_families:DiagonalFamily",
     "FullFamily": "emissions._gaussian_families:FullFamily",
     "Gaussian": "emissions._gaussian:Gaussian",
-    "GaussianParameters": "emissions._gaussian_families:GaussianParameters",
+    "GaussianParameters": "emissions._gaussian_base:GaussianParameters",
     "LinearParameters": "emissions._linear:LinearParameters",
     "Multinomial": "emissions._multinomial:Multinomial",
     "MultinomialFamily": "emissions._multinomial:MultinomialFamily",
-    "NormalPrior": "emissions._gaussian_families:NormalPrior",
+    "NormalPrior": "emissions._gaussian_base:NormalPrior",
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
     # what samplers carry

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.emissions import EMISSIONS as BY_NAME
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+from skmanifold.emissions._base import ABLE
 from skmanifold.numerics.block_sums import merge
 from skmanifold.sparse.counts import Counts
 
@@ -116,9 +117,13 @@ def test_digits_are_numbers():
         (Poisson(), [[np.nan, -1.0]], "Negative values in data passed to Anyone"),
         (Poisson(), [[np.inf, 1.0]], "infinity"),
         (Poisson(), [[1e12, 1.0]], "count of 1e.12"),
-        (Multinomial(), [[np.nan, 1.0]], "NaN"),
-        (Gaussian(), [[np.nan, 1.0]], "NaN"),
-        (Gaussian(), sp.csr_array(np.eye(2)), "dense data is required"),
+        (
+            Multinomial(),
+            [[np.nan, 1.0]],
+            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'poisson' do",
+        ),
+        (Gaussian(), [[np.nan, 1.0]], "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'poisson' do"),
+        (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli' and 'multinomial' and 'poisson'"),
     ],
 )
 def test_values_that_an_emission_does_not_take_are_refused(emission, X, message):
@@ -242,6 +247,11 @@ def test_gaussian_tokens_need_a_vector_each():
         Gaussian().bind_tokens(tokens, 2)
     with pytest.raises(ValueError, match="for each of the 6 columns of X; it has 5"):
         Gaussian().bind_tokens(tokens, 2, np.ones((5, 2)))
+
+
+def test_errors_name_the_emissions_that_would_do():
+    for flag, able in ABLE.items():
+        assert able == tuple(name for name, kind in BY_NAME.items() if getattr(kind, flag))
 
 
 def test_emissions_are_values():

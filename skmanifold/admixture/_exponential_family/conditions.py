@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions import Bernoulli
 from ...emissions._base import BaseEmission
-from ...emissions._families import are_of_family
-from ...emissions._gaussian_families import GaussianParameters
+from ...emissions._gaussian_base import GaussianParameters
 from ...emissions._linear import LinearParameters
+from ...emissions._registry import are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...topics.topic_word import TopicWord
@@ -31,9 +30,8 @@ def _counts(value: Any, where: str, sizes: Sizes) -> None:
 
 def _agree(admixture: Any, sizes: Sizes) -> str | None:
     tokens, estimate = admixture._tokens, admixture._estimate
-    of_column = 2 if isinstance(admixture.emission_, Bernoulli) else 1
     n_tokens = len(admixture._topic_counts.indptr) - 1
-    if n_tokens != of_column * sizes["columns"]:
+    if n_tokens != admixture.emission_.tokens_of_column * sizes["columns"]:
         return "has counts of other tokens than its columns"
     if isinstance(tokens, DirichletTokens):
         if not isinstance(estimate, TopicWord):
@@ -46,7 +44,7 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
         return whole_draws_agree(admixture)
     if isinstance(estimate, TopicWord):
         return "has an estimate of another emission"
-    vectors = getattr(tokens.family, "word_vectors", None)
+    vectors = tokens.family.word_vectors
     if isinstance(estimate, GaussianParameters) and (vectors is None or len(vectors) != n_tokens):
         return "lacks the vectors of its tokens"
     told = are_of_family(tokens.family, estimate)

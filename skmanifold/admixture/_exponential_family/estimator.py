@@ -17,10 +17,11 @@ from ...base import (
     takes_minibatches,
 )
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._estimator import WithEmission
+from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
+from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_admixture
@@ -32,7 +33,7 @@ _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
 @fitted_admixture
-class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSampledEstimator):
+class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
     r"""Admixture of an exponential family: every token of a row has a component, in the row's own proportions.
 
     Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`; each of its tokens first takes a component
@@ -58,7 +59,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     n_components : int, default=10
         Number of components K, at most 65,535.
     emission : str or BaseEmission instance, default="multinomial"
-        The law of the tokens. An instance has the priors of the parameters; a name stands for its defaults.
+        The law of the tokens: a name, which stands for the defaults, or an instance, which has the priors of the
+        parameters; it may be a user-defined :class:`~skmanifold.emissions.TokenEmission`.
     sampler : str or BaseSampler instance, default="esca"
         How the components are found: ``"esca"`` (:class:`~skmanifold.samplers.ESCA`), stochastic EM over all tokens in
         parallel; or ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`), draws from the posterior.
@@ -177,13 +179,12 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
-    _emissions = EMISSIONS
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["read_tokens", "bind_tokens"])],
+        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],
@@ -255,7 +256,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
             or 2,147,483,647 in all), or a prior has the wrong shape or sign, or a parameter is given that belongs to
             another emission.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs what the model or its emission does not offer.
         """
         return self._fit(X)
 
@@ -307,7 +308,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
                 f"n_components={self.n_components} cannot follow {self._n_features_out} components: call fit."
             )
 
-    def _resolve_emission(self) -> BaseEmission:
+    def _resolve_emission(self) -> Any:
         """A fresh emission, and a ValueError if what belongs to another is given, or what it needs is not."""
         emission = super()._resolve_emission()
         if self.word_vectors is not None and not emission.has_vector_tokens:
@@ -336,9 +337,12 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, WithEmission, BaseSam
         check_tokens(counts)
         return counts
 
-    def _begin(self, emission: BaseEmission, counts: Counts) -> dict[str, Any]:
+    def _begin(self, emission: Any, counts: Counts) -> dict[str, Any]:
         """What is settled by the first rows."""
-        family = emission.bind_tokens(counts, self.n_components, self.word_vectors)
+        family: Any = emission.bind_tokens(counts, self.n_components, self.word_vectors)
+        if not offers(family, DirichletFamily):
+            self._check_family(emission, family, [TokenFamily], type(self).__name__)
+            self._check_sampler_and_family(emission, family)
         begun: dict[str, Any] = {"emission_": emission, "_tokens": tokens_of(family, counts.n_features)}
         if emission.has_random_totals:
             rate = self.intensity_rate

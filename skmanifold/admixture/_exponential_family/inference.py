@@ -11,12 +11,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ...emissions import EMISSIONS, BaseEmission
-from ...metrics import document_completion
-from ...metrics._held_out import complete_documents, split_tokens
+from ...emissions._estimator import WithEmission
+from ...emissions._protocols import TokenEmission
+from ...emissions._registry import EMISSIONS, TOKEN_FAMILIES
+from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
-from ...sparse.counts import Counts
+from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import infer_proportions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, available_if
@@ -25,29 +26,34 @@ from .._posterior.topic_draws import mean_proportions
 from .._posterior.topic_page import TopicPage
 from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
 from .._tokens.topic_counts import TopicCounts
-from .model import ScaledTokens, on_one_scale
+from .model import FAMILY_NEEDS, ScaledTokens, on_one_scale
 from .token_laws import DirichletTokens, FamilyTokens
 
 
 def has_perplexity(estimator: Any) -> bool:
     """Whether its tokens have probabilities; an AttributeError that says why not, for ``available_if``."""
-    if _kind(estimator.emission).has_vector_tokens:
+    if estimator._emission_kind.has_vector_tokens:
         raise AttributeError(
             f"emission={estimator.emission!r} gives tokens densities, which have no perplexity: see score."
         )
     return True
 
 
-class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty):
+class FamilyAdmixtureInference(
+    WithEmission, TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin, TopicUncertainty
+):
     """Methods of an estimator with fitted components of tokens; not public.
 
     It has `emission`, `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
     """
 
-    emission: str | BaseEmission
+    _emissions = EMISSIONS
+    _families = TOKEN_FAMILIES
+    _emission_protocol = TokenEmission
+    _family_needs = FAMILY_NEEDS
     n_jobs: int | None
     n_predictive_draws: int
-    emission_: BaseEmission
+    emission_: Any
     sampler_: BaseSampler
     doc_topic_prior_: np.ndarray
     intensity_rate_: float
@@ -56,10 +62,6 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
     _estimate: Any  # parameters of the tokens
     _topic_counts: TopicCounts
     _stream: None = None
-
-    @property
-    def _draws_topics(self) -> bool:
-        return self.sampler_.draws_parameters
 
     @property
     def components_(self) -> np.ndarray:
@@ -71,7 +73,7 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
     def covariances_(self) -> np.ndarray:
         """Gaussian components' covariances, (n_components, n_dims, n_dims), or variances (n_components, n_dims)."""
         check_is_fitted(self)
-        if not self.emission_.has_vector_tokens:
+        if "covariances" not in self._tokens.draw_names(self._estimate):
             raise AttributeError(f"Components of {self.emission_!r} have no covariances.")
         return self._tokens.attributes(self._estimate)["covariances_"]
 
@@ -182,13 +184,11 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         ValueError
             If no row has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
         """
-        completion, held_out, log_scale = self._completion(X)
-        completed = document_completion(**completion)
+        scores, held_out, log_scale = self._complete(X)
+        score = held_out_score(scores)
         if log_scale is None:
-            return completed.log_likelihood
-        return (
-            completed.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / completed.n_tokens
-        )
+            return score.log_likelihood
+        return score.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / score.n_tokens
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Held-out log likelihood of each row, the sums behind `score`.
@@ -207,32 +207,23 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         log_likelihood : ndarray of shape (n_samples,)
             Sums of natural logarithms; 0 for a row under two tokens, of which none is scored.
         """
-        completion, held_out, log_scale = self._completion(X)
-        sums = complete_documents(**completion).log_likelihood
+        (sums, _), held_out, log_scale = self._complete(X)
         if log_scale is None:
             return sums
-        scales = sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=completion["X"].shape)
-        return sums + scales @ log_scale
+        shape = held_out.n_rows, held_out.n_features
+        return sums + sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=shape) @ log_scale
 
-    def _completion(self, X) -> tuple[dict[str, Any], Counts, np.ndarray | None]:
-        """The arguments of a document completion, its held-out tokens and the logarithms of their scales."""
+    def _complete(self, X) -> tuple[PerDocument, Counts, np.ndarray | None]:
+        """Sums of a completion of rows, their held-out tokens, and the logarithms of these tokens' scales."""
         check_is_fitted(self)
         tokens = self._read_again(X)
+        check_tokens(tokens)
         words, log_scale = on_one_scale(self._predictive())
-        seed = int(subkey(self._key, Purpose.INFERENCE)) % 2**32
-        table = sp.csr_array((tokens.counts, tokens.indices, tokens.indptr), shape=(tokens.n_rows, tokens.n_features))
-        completion = {
-            "topic_word": words,
-            "X": table,
-            "doc_topic_prior": self.doc_topic_prior_,
-            "random_state": seed,
-            "n_jobs": self.n_jobs,
-        }
-        held_out = tokens
-        if log_scale is not None:
-            with Workers(self.n_jobs) as workers:
-                held_out = split_tokens(tokens, root_key(seed), workers)[1]  # the same once more, for their scales
-        return completion, held_out, log_scale
+        key = root_key(int(subkey(self._key, Purpose.INFERENCE)) % 2**32)
+        with Workers(self.n_jobs) as workers:
+            observed, held_out = split_tokens(tokens, key, workers)
+            scores = complete_halves(pair_draws(words, self.doc_topic_prior_), observed, held_out, workers)
+        return scores, held_out, log_scale
 
     @available_if(has_perplexity)
     def perplexity(self, X: MatrixLike) -> float:
@@ -251,7 +242,7 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         return math.exp(-self.score(X))
 
     def _has_words(self) -> bool:
-        kind = _kind(self.emission)
+        kind = self._emission_kind
         if kind.has_vector_tokens or kind.has_missing_tokens:
             raise AttributeError(
                 f"A list of topics shows probabilities of words, which emission={self.emission!r} does not have: use "
@@ -265,17 +256,12 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         with threadpool_limits(1, user_api="blas"):
             if not self._draws_topics or "components" not in posterior:
                 return [self._tokens.of_estimate(self._estimate)]
-            kept = {name: posterior[name][self.best_chain_] for name in self._draw_names}
+            kept = {name: posterior[name][self.best_chain_] for name in self._tokens.draw_names(self._estimate)}
             laws = [
                 self._tokens.of_draw({name: draws[i] for name, draws in kept.items()})
                 for i in evenly_spaced(len(kept["components"]), self.n_predictive_draws)
             ]
             return laws or [self._tokens.of_estimate(self._estimate)]
-
-    @property
-    def _draw_names(self) -> list[str]:
-        """What a draw of the parameters is made of."""
-        return ["components", "covariances"] if self.emission_.has_vector_tokens else ["components"]
 
     def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
         """Entries are of words or, where a row has a cell of each, of features; vectors have their own dimensions."""
@@ -283,8 +269,9 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         if not self.emission_.has_vector_tokens:
             entry = "feature" if self.emission_.has_missing_tokens else "word"
             return {**axes, "components": ["topic", entry]}, names
-        shape = ["topic", "dimension", "dimension_bis"][: self.covariances_.ndim]
-        return {**axes, "components": ["topic", "dimension"], "covariances": shape}, None
+        shape = ["topic", "dimension", "dimension_bis"]
+        drawn = self._tokens.attributes(self._estimate)
+        return {**axes, **{name.removesuffix("_"): shape[: value.ndim] for name, value in drawn.items()}}, None
 
     def _read_again(self, X) -> Counts:
         """Rows after `fit`, fractions as they are."""
@@ -294,10 +281,5 @@ class FamilyAdmixtureInference(TopicPage, ClassNamePrefixFeaturesOutMixin, Trans
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = _kind(self.emission).has_missing_tokens
+        tags.input_tags.allow_nan = self._emission_kind.has_missing_tokens
         return tags
-
-
-def _kind(emission: Any) -> Any:
-    """What tells an emission's class attributes, if only by its name."""
-    return EMISSIONS.get(emission, BaseEmission) if isinstance(emission, str) else emission

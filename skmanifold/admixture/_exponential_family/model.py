@@ -7,14 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._base import Family
+from ...emissions._abilities import HasDraw, HasParametersOf
+from ...emissions._protocols import TokenFamily
 from ...numerics.exact_sum import _UNIT
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers
+from ...utils._typing import available_if
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
 from .._tokens.topic_counts import TopicCounts, counts_from_dense
+
+# What a method of the model needs of the family beside those of a `TokenFamily`: draws are kept as attributes.
+FAMILY_NEEDS: dict[str, tuple[type, ...]] = {"draw": (HasDraw, HasParametersOf)}
+
+
+def _draws_parameters(model: FamilyTokenModel) -> bool:
+    return all(offers(model.family, protocol) for protocol in FAMILY_NEEDS["draw"])
 
 
 class ScaledTokens(NamedTuple):
@@ -34,7 +44,7 @@ class FamilyTokenModel(TokenModel):
     ----------
     counts, doc_topic_prior, workers, block_tokens, first_row
         As in `TokenModel`.
-    family : Family
+    family : TokenFamily
         Of the tokens.
     """
 
@@ -42,18 +52,19 @@ class FamilyTokenModel(TokenModel):
         self,
         counts: Counts,
         doc_topic_prior: np.ndarray,
-        family: Family,
+        family: TokenFamily,
         workers: Workers,
         block_tokens: int | None = None,
         first_row: int = 0,
     ):
         super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
-        self.family = family
+        self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
 
     def mode(self, statistics: TopicCounts) -> Any:
         """The parameters that are most probable in the natural parametrisation."""
         return self.family.mode(self.family.statistics_of_tokens(statistics))
 
+    @available_if(_draws_parameters)
     def draw(self, statistics: TopicCounts, key: np.uint64) -> Any:
         """The parameters from their posterior given the counts."""
         return self.family.draw(self.family.statistics_of_tokens(statistics), key)

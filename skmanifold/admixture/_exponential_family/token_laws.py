@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._base import Family
-from ...emissions._families import FAMILY
+from ...emissions._protocols import DirichletFamily, TokenFamily
+from ...emissions._registry import FAMILY
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import Whole
 from ...utils._declared import Held, holds
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers
 from .._lda.model import LDAModel
 from .._posterior.inference import dense_components, mix_topics
@@ -30,12 +31,12 @@ class FamilyTokens:
 
     Parameters
     ----------
-    family : Family
+    family : TokenFamily
     n_tokens : int
         Different tokens.
     """
 
-    def __init__(self, family: Family, n_tokens: int):
+    def __init__(self, family: TokenFamily, n_tokens: int):
         self.family = family
         n_bytes = 8 * family.n_components * n_tokens
         if n_bytes > _MAX_TABLE_BYTES:
@@ -70,7 +71,12 @@ class FamilyTokens:
 
     def of_draw(self, draw: Draw) -> ScaledTokens:
         """The same given what was kept of a draw."""
-        return self.of_estimate(self.family.parameters_of({f"{name}_": value for name, value in draw.items()}))
+        family: Any = self.family  # a `HasParametersOf` too, where a sampler draws the parameters
+        return self.of_estimate(family.parameters_of({f"{name}_": value for name, value in draw.items()}))
+
+    def draw_names(self, position: Any) -> list[str]:
+        """Names of the arrays that a draw is made of."""
+        return [name.removesuffix("_") for name in self.attributes(position)]
 
     def mix(self, position: Any, proportions: np.ndarray) -> np.ndarray:
         """Sums of the components' expectations, weighted by `proportions`, (n_rows, K)."""
@@ -87,12 +93,12 @@ class DirichletTokens:
 
     Parameters
     ----------
-    family : Family
-        With a ``token_prior``.
+    family : DirichletFamily
     n_tokens : int
+        Different tokens.
     """
 
-    def __init__(self, family: Family, n_tokens: int):
+    def __init__(self, family: DirichletFamily, n_tokens: int):
         self.prior = TopicPrior(family.token_prior, family.n_components, n_tokens)
         self.n_cells = family.n_components * n_tokens
 
@@ -124,11 +130,15 @@ class DirichletTokens:
         """The same given what was kept of a draw."""
         return ScaledTokens(as_topic_word(draw["components"]), None)
 
+    def draw_names(self, position: TopicWord) -> list[str]:
+        """Names of the arrays that a draw is made of."""
+        return ["components"]
+
     def mix(self, position: TopicWord, proportions: np.ndarray) -> np.ndarray:
         """Sums of the components' probabilities, weighted by `proportions`, (n_rows, K)."""
         return mix_topics(position, proportions)
 
 
-def tokens_of(family: Family, n_tokens: int) -> FamilyTokens | DirichletTokens:
-    """What suits the family."""
-    return (FamilyTokens if family.token_prior is None else DirichletTokens)(family, n_tokens)
+def tokens_of(family: Any, n_tokens: int) -> FamilyTokens | DirichletTokens:
+    """What suits the family: sparse counts where its tokens have any probabilities under a Dirichlet prior."""
+    return (DirichletTokens if offers(family, DirichletFamily) else FamilyTokens)(family, n_tokens)

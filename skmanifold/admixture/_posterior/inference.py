@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import draws_parameters
 from ...inference._corpus_blocks import Stored, count_blocks, read_corpora
 from ...inference._distributed_fits.sources import corpora_of
 from ...metrics import document_completion
@@ -55,10 +54,6 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     _posterior: dict[str, np.ndarray]  # of a fit
     best_chain_: int
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
-
-    @property
-    def _draws_topics(self) -> bool:
-        return draws_parameters(self.sampler_)
 
     @property
     def _topic_word(self) -> TopicWord:

@@ -37,7 +37,7 @@ class TopicUncertainty:
     @property
     def _draws_topics(self) -> bool:
         """Whether the topics are drawn, or they are estimates."""
-        raise NotImplementedError
+        return draws_parameters(self.sampler_)
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:

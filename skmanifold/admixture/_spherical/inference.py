@@ -42,10 +42,6 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _stream: Any  # SphericalStream or FactorStream
 
     @property
-    def _draws_topics(self) -> bool:
-        return hasattr(self.sampler_, "requires_manifold")
-
-    @property
     def _n_features_out(self) -> int:
         return len(self.doc_topic_prior_)
 

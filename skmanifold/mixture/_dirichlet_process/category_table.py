@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...emissions._base import BaseEmission
 from ...sparse.counts import as_counts, counts_to_fit, validate_counts
 from ...utils._njit import njit
 from ...utils._threads import split_range
@@ -62,12 +63,15 @@ class Table(NamedTuple):
         return np.repeat(np.arange(self.n_columns, dtype=np.int32), np.diff(self.column_start))
 
 
-def count_table(estimator, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
+def count_table(estimator, emission, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
     """Validate counts and return them as a table of one column. Rows may have no tokens.
 
     With a `rounding_key`, as in `fit`, fractional counts are randomly rounded to whole numbers. Without one they are
-    kept.
+    kept. A custom emission with a method `read_tokens` reads X itself.
     """
+    if type(emission).read_tokens is not BaseEmission.read_tokens:
+        counts = emission.read_tokens(estimator, X, rounding_key, reset=reset)
+        return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
     csr = validate_counts(estimator, X, reset=reset)
     if rounding_key is None:
         counts = as_counts(csr)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...emissions import BaseEmission
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
@@ -115,6 +116,7 @@ fitted_mixture = holds(
     n_categories_=Lacking(Array("int64", ("n_columns",), low=1)),
     _row_totals=Lacking(Array("int64", ("n_fitted_rows",), low=0)),
     _fitted_on_sparse=Lacking(FLAG),
+    emission_=Lacking(Settings(BaseEmission)),  # given as an instance
     sampler_=Settings(BaseSampler),
     n_batch_iter_=Whole(),
     _key=key,

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
-from ...callbacks._hooks import labels_of_all
+from ...emissions import BaseEmission
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
@@ -34,10 +34,12 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     Parameters
     ----------
-    emission : {"multinomial", "categorical"}, default="multinomial"
-        Type of X. "multinomial": counts in each row (such as page visits or words), dense or sparse. "categorical": the
-        code of a category in each cell, whole numbers from 0, NaN where missing. Use scikit-learn's ``OrdinalEncoder``
-        to encode names. Missing cells are integrated out.
+    emission : {"multinomial", "categorical"} or BaseEmission instance, default="multinomial"
+        What X holds. "multinomial": counts of things in each row (visits of pages, words), dense or sparse.
+        "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
+        scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out. An instance,
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Categorical` or a user-defined one
+        with a :class:`~skmanifold.emissions.DirichletFamily`, has the prior in place of `category_prior`.
     sampler : str or BaseSampler instance, default="slice"
         Sampler of the posterior:
 
@@ -120,6 +122,8 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         fits by `score` on held-out rows. Not set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
+    emission_ : BaseEmission
+        The emission that was used, where it was given as an instance.
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
@@ -179,17 +183,16 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     ['dpcategoricalmixture0', 'dpcategoricalmixture1', 'dpcategoricalmixture2']
     """
 
-    _blocks = ("sampler", "weights_sampler")
     _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
     _settings = {  # of table 3 of [1]  # noqa: RUF012
         "scir": {"step_size": 0.1},
         "sgrld": {"step_size": 0.001},
         "sgrhmc": {"step_size": 0.02},
     }
-    _of_some_fits = ("n_categories_",)
+    _of_some_fits = ("n_categories_", "emission_")
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_draws", "_states")
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions({"multinomial", "categorical"})],
+        "emission": [StrOptions({"multinomial", "categorical"}), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, 0, None, closed="neither")],
         "concentration_prior": ["array-like"],
@@ -207,7 +210,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def __init__(
         self,
-        emission: Literal["multinomial", "categorical"] = "multinomial",
+        emission: str | BaseEmission = "multinomial",
         *,
         sampler: str | BaseSampler = "slice",
         weights_sampler: str | BaseSampler | None = None,
@@ -312,23 +315,6 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         """
         return self._partial_fit(X)
 
-    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the point partition.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts, or codes of categories.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            ``labels_``.
-        """
-        return labels_of_all(self.fit(X), X)
-
     def _strategy(self, X, run: Run) -> FitStrategy:
         return fit_strategy(self, X, run)
 
@@ -337,7 +323,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         super()._check_continues(sampler)
-        if self.emission != self._emission:
+        if self._emission_name != self._emission:
             raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
 
     def __sklearn_is_fitted__(self) -> bool:

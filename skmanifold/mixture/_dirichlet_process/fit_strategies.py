@@ -179,7 +179,7 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
                 f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
             )
         return sampler
-    if sampler.is_biased_near_zero and mixture.category_prior < 0.5:
+    if sampler.is_biased_near_zero and mixture._prior_is_low():
         warnings.warn(
             f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
             "categories become too probable; 'slice' and 'scir' have no such limit.",
@@ -193,8 +193,9 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
 
 def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool) -> Table:
     """The rows to learn from; the first ones define the categories."""
-    if mixture.emission == "multinomial":
-        return count_table(mixture, X, rounding_key, reset=is_first)
+    emission = mixture._resolve_emission()
+    if not emission.has_codes:
+        return count_table(mixture, emission, X, rounding_key, reset=is_first)
     codes = validate_codes(mixture, X, reset=is_first)
     start = fit_categories(mixture, codes, mixture.min_categories) if is_first else mixture._column_start
     return category_table(mixture, codes, start, handle_unknown=mixture.handle_unknown)
@@ -202,9 +203,11 @@ def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool)
 
 def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
     """What predictions need of the data."""
-    fitted = {"_emission": mixture.emission, "_category_prior": float(mixture.category_prior)}
+    fitted = {"_emission": mixture._emission_name, "_category_prior": mixture._prior_of_categories(table)}
     fitted["_column_start"] = table.column_start
-    if mixture.emission == "multinomial":
+    if not isinstance(mixture.emission, str):
+        fitted["emission_"] = mixture._resolve_emission()
+    if mixture._emission_name == "multinomial":
         tokens = Counts(*table[:3], table.n_categories).token_start()
         return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
     return {**fitted, "n_categories_": np.diff(table.column_start)}

@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers, split_range
-from ...utils._typing import Ignored, MatrixLike, RandomStateLike
+from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
+from .._scores import DensityScores
 from .category_table import Table, category_table, count_table, validate_codes
+from .emission import WithCategories
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
 from .stream import MixtureStream
 
@@ -26,13 +28,12 @@ _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows
 
 
-class MixtureInference(MembershipTransformer):
+class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    emission: str
     handle_unknown: str
     n_jobs: int | None
     n_components_: int
@@ -112,23 +113,6 @@ class MixtureInference(MembershipTransformer):
         table = self._table_of(X)
         with Workers(self.n_jobs) as workers:
             return log_predictive(table, self._predictive, self._category_prior, workers)
-
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean log predictive density of the rows: higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per row, without multinomial coefficients.
-        """
-        return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the components of the point partition, given that the row belongs to one of them.
@@ -289,15 +273,15 @@ class MixtureInference(MembershipTransformer):
     def _table_of(self, X) -> Table:
         check_is_fitted(self)
         if self._emission == "multinomial":
-            return count_table(self, X, None, reset=False)
+            return count_table(self, self._fitted_emission, X, None, reset=False)
         codes = validate_codes(self, X, reset=False)
         return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.emission == "multinomial"
-        tags.input_tags.categorical = self.emission == "categorical"
-        tags.input_tags.allow_nan = self.emission == "categorical"
+        tags.input_tags.sparse = self._emission_name == "multinomial"
+        tags.input_tags.categorical = self._emission_name == "categorical"
+        tags.input_tags.allow_nan = self._emission_name == "categorical"
         tags.input_tags.positive_only = True
         return tags
 

@@ -217,7 +217,7 @@ def build_model(mixture: Any, table: Table, init: int | np.ndarray, workers: Wor
         )
     return DPModel(
         table,
-        float(mixture.category_prior),
+        mixture._prior_of_categories(table),
         mixture.concentration,
         (float(prior[0]), float(prior[1])),
         init=init,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions._base import BaseEmission
-from ...emissions._families import FAMILY, are_of_family
+from ...emissions._registry import FAMILY, are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler

@@ -17,9 +17,7 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
-from ...callbacks._hooks import labels_of_all
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._estimator import WithEmission
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, StrOptions
@@ -30,8 +28,8 @@ from .inference import FamilyInference
 
 
 @fitted_mixture
-class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, BaseSampledEstimator):
-    r"""Mixture of an exponential family, such as Gaussian mixtures, latent class models and clusters of counts.
+class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimator):
+    r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
     .. math:: w \sim \mathrm{Dir}(\alpha), \quad z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k),
 
@@ -42,11 +40,11 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     ----------
     n_components : int, default=1
         Number of components K.
-    emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or instance, default="gaussian"
-        Distribution of rows given their component, with the hyperparameters of its prior:
+    emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or BaseEmission instance, default="gaussian"
+        How rows are distributed given their component, with the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Poisson` or a custom emission. A name
-        uses default hyperparameters.
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined
+        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
@@ -166,14 +164,13 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
-    _emissions = EMISSIONS
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "all"
     _of_some_fits = ("converged_", "covariances_")
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "converged_", "covariances_")
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["bind", "read"])],
+        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -297,23 +294,6 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
             If the sampler needs something that this model does not provide.
         """
         return self._partial_fit(X)
-
-    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the likeliest component of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            ``labels_``.
-        """
-        return labels_of_all(self.fit(X), X)
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         return RowsFit(self, X, self._resolve_emission(), run)

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission
-from ...emissions._base import Family
+from ...emissions._abilities import HasSeeds, HasShares
+from ...emissions._protocols import RowFamily
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._draw_store import DrawStore
@@ -126,16 +127,23 @@ class RowsStream(StatisticsStream):
         return {**fitted, "_family": self.family, "emission_": self.emission}
 
 
-def bind(mixture: Any, emission: BaseEmission, rows: Any) -> Family:
+def bind(mixture: Any, emission: Any, rows: Any) -> Any:
     """The emission with what its priors need of the rows; a ValueError if these are fewer than the components."""
     if rows.n_rows < mixture.n_components:
         raise ValueError(
             f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
         )
-    return emission.bind(rows, mixture.n_components)
+    family, name = emission.bind(rows, mixture.n_components), type(mixture).__name__
+    mixture._check_family(emission, family, [RowFamily], name)
+    mixture._check_sampler_and_family(emission, family)
+    if mixture.n_polish:
+        mixture._check_family(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
+    if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
+        mixture._check_family(emission, family, [HasSeeds], f"init={mixture.init!r}", "; or set init='random'")
+    return family
 
 
-def mixture_model(mixture: Any, rows: Any, family: Family, workers: Workers, is_first: bool = True) -> FamilyModel:
+def mixture_model(mixture: Any, rows: Any, family: RowFamily, workers: Workers, is_first: bool = True) -> FamilyModel:
     """The model of some rows; `init` gives the labels of the first ones."""
     K, init = mixture.n_components, mixture.init
     prior = 1.0 / K if mixture.weight_prior is None else float(mixture.weight_prior)
@@ -147,6 +155,6 @@ def mixture_model(mixture: Any, rows: Any, family: Family, workers: Workers, is_
     return FamilyModel(rows, 0, prior, family, start, workers, mixture.n_init if K > 1 else 1)
 
 
-def fitted_parameters(family: Family, position: Position) -> dict[str, Any]:
+def fitted_parameters(family: RowFamily, position: Position) -> dict[str, Any]:
     """The parameters as fitted attributes."""
     return {"_position": position, "weights_": position.weights, **family.attributes(position.parameters)}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -15,33 +15,25 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ...emissions._base import BaseEmission, Family
+from ...emissions._abilities import HasNewRows, HasParameterCount
+from ...emissions._estimator import WithEmission
+from ...emissions._protocols import RowEmission, RowFamily
+from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import BaseSampler
 from ...utils._threads import Workers, split_range
-from ...utils._typing import Ignored, MatrixLike, RandomStateLike, available_if
+from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
+from .._scores import DensityScores, InformationCriteria
 from .kernels import fill_shares
-from .model import Position, fill_log_terms
+from .model import FAMILY_NEEDS, Position, fill_log_terms
 
 _ROWS_OF_TASK = 2048
 _TO_UNIT = 2.0**-64
 
 
-def _is_at_a_mode(estimator) -> bool:
-    """Whether criteria that penalise the maximum of a likelihood mean anything; an AttributeError if not."""
-    sampler = getattr(estimator, "sampler_", estimator.sampler)
-    kind = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
-    if getattr(kind, "draws_parameters", False) and estimator.n_polish == 0:
-        raise AttributeError(
-            f"Information criteria are about a mode, and sampler={estimator.sampler!r} ends near a mean: use n_polish, "
-            "or 'em' or 'esca'."
-        )
-    return True
-
-
-class FamilyInference(MembershipTransformer):
+class FamilyInference(WithEmission, MembershipTransformer, DensityScores, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -50,14 +42,15 @@ class FamilyInference(MembershipTransformer):
     n_jobs: int | None
     n_predictive_draws: int
     n_polish: int
-    sampler: str | BaseSampler
-    emission: str | BaseEmission
-    _emissions: ClassVar[dict[str, type[BaseEmission]]]
-    emission_: BaseEmission
+    _emissions = EMISSIONS
+    _families = ROW_FAMILIES
+    _emission_protocol = RowEmission
+    _family_needs = FAMILY_NEEDS
+    emission_: Any
     sampler_: BaseSampler
     weights_: np.ndarray
     _key: np.uint64  # of all streams, frozen when fitting begins
-    _family: Family
+    _family: Any
     _position: Position  # the estimate
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
     components_: np.ndarray
@@ -202,56 +195,6 @@ class FamilyInference(MembershipTransformer):
                 np.logaddexp(total, shares_and_log_density(self._family, rows, position, workers)[1], out=total)
         return total - math.log(len(positions))
 
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean log density of the rows: higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per row; of multinomial rows without multinomial coefficients.
-        """
-        return float(self.score_samples(X).mean())
-
-    @available_if(_is_at_a_mode)
-    def aic(self, X: MatrixLike) -> float:
-        """Akaike's information criterion: lower is better. There only if the estimate is a mode.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, those of `fit`.
-
-        Returns
-        -------
-        aic : float
-            Of the log likelihood at the estimate, with densities as in `score_samples`.
-        """
-        return 2.0 * self._n_parameters() - 2.0 * self._log_likelihood(X)[0]
-
-    @available_if(_is_at_a_mode)
-    def bic(self, X: MatrixLike) -> float:
-        """Bayesian information criterion: lower is better. There only if the estimate is a mode.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, those of `fit`.
-
-        Returns
-        -------
-        bic : float
-            Of the log likelihood at the estimate, with densities as in `score_samples`.
-        """
-        log_likelihood, n_rows = self._log_likelihood(X)
-        return math.log(n_rows) * self._n_parameters() - 2.0 * log_likelihood
-
     def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the mixture at the estimate.
 
@@ -267,9 +210,15 @@ class FamilyInference(MembershipTransformer):
         X : ndarray of shape (n_samples, n_features)
             Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
         labels : ndarray of shape (n_samples,)
-            Components of the rows.
+            Their components.
+
+        Raises
+        ------
+        IncompatibleError
+            If the emission has no new rows.
         """
         check_is_fitted(self)
+        self._check_family(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         key = root_key(random_state)
         levels = np.cumsum(self.weights_)
@@ -291,25 +240,33 @@ class FamilyInference(MembershipTransformer):
         chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
         return [self._draws[i] for i in np.unique(chosen.astype(int))]
 
-    def _log_likelihood(self, X) -> tuple[float, int]:
-        """Of the estimate, and the number of rows."""
-        rows = self._rows_of(X)
-        return float(self._at_estimate(rows)[1].sum()), rows.n_rows
+    def _log_densities_of_estimate(self, X) -> np.ndarray:
+        return self._at_estimate(self._rows_of(X))[1]
+
+    def _has_criteria(self) -> bool:
+        sampler = getattr(self, "sampler_", self.sampler)
+        kind = self._samplers.get(sampler) if isinstance(sampler, str) else sampler
+        if getattr(kind, "draws_parameters", False) and self.n_polish == 0:
+            raise AttributeError(
+                f"Information criteria are about a mode, and sampler={self.sampler!r} ends near a mean: use n_polish, "
+                "or 'em' or 'esca'."
+            )
+        return True
 
     def _n_parameters(self) -> int:
+        self._check_family(self.emission_, self._family, [HasParameterCount], "An information criterion")
         return self._family.n_parameters() + len(self.weights_) - 1
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        emission = self._emissions.get(self.emission) if isinstance(self.emission, str) else self.emission
-        tags.input_tags.sparse = getattr(emission, "allows_sparse", False)
-        tags.input_tags.allow_nan = getattr(emission, "allows_missing", False)
-        tags.input_tags.positive_only = getattr(emission, "positive_only", False)
+        tags, kind = super().__sklearn_tags__(), self._emission_kind
+        tags.input_tags.sparse = kind.allows_sparse
+        tags.input_tags.allow_nan = kind.allows_missing
+        tags.input_tags.positive_only = kind.positive_only
         return tags
 
 
 def shares_and_log_density(
-    family: Family, rows: Any, position: Position, workers: Workers
+    family: RowFamily, rows: Any, position: Position, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior probabilities of the components given each row, (n_rows, K), and log densities, (n_rows,)."""
     shares, log_density = np.empty((rows.n_rows, family.n_components)), np.empty(rows.n_rows)
@@ -320,6 +277,6 @@ def shares_and_log_density(
     return shares, log_density
 
 
-def _fill(first: int, stop: int, family: Family, rows: Any, position: Position, shares, log_density) -> None:
+def _fill(first: int, stop: int, family: RowFamily, rows: Any, position: Position, shares, log_density) -> None:
     fill_log_terms(family, rows, first, stop, position, shares[first:stop])
     fill_shares(shares[first:stop], np.empty((stop - first) * family.n_components), log_density[first:stop])

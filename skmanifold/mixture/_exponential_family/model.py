@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._base import Family
-from ...emissions._gaussian_families import GaussianParameters
+from ...emissions._abilities import HasDraw, HasLogJoint, HasShares
+from ...emissions._gaussian_base import GaussianParameters
 from ...emissions._linear import LinearParameters
+from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.exact_sum import exact_sum
@@ -18,7 +19,9 @@ from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
+from ...utils._typing import available_if
 from .kernels import draw_labels_of_terms, fill_shares
 from .pilot_runs import best_labels
 
@@ -26,6 +29,17 @@ _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
 _CELLS_OF_TASKS = 1 << 25  # size of the statistics of all tasks
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
+
+# What a method of the model needs of the family; every family here has what a `RowFamily` has.
+FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
+    "draw": (HasDraw,),
+    "expect_latents": (HasShares,),
+    "log_joint": (HasLogJoint,),
+}
+
+
+def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
+    return lambda model: all(offers(model.family, protocol) for protocol in FAMILY_NEEDS[method])
 
 
 @holds(
@@ -56,7 +70,7 @@ class FamilyModel:
         Index of the first row in the whole data; a multiple of the length of a block.
     weight_prior : float
         Dirichlet parameter of each weight.
-    family : Family
+    family : RowFamily
     start : ndarray of shape (n_rows,) or callable
         Initial labels, int32, or a function of a key that returns them.
     workers : Workers
@@ -69,7 +83,7 @@ class FamilyModel:
         rows: Any,
         first_row: int,
         weight_prior: float,
-        family: Family,
+        family: RowFamily,
         start: np.ndarray | Callable[[np.uint64], np.ndarray],
         workers: Workers,
         n_init: int = 1,
@@ -79,7 +93,7 @@ class FamilyModel:
         self.rows = rows
         self.first_row = first_row
         self.weight_prior = weight_prior
-        self.family = family
+        self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
         self.start = start
         self.workers = workers
         self.n_init = n_init
@@ -132,6 +146,7 @@ class FamilyModel:
         """Statistics of labels drawn given `position`; one sweep draws them from their exact distribution."""
         return self.sample_latents(position, None, key)[1]
 
+    @available_if(_family_offers("expect_latents"))
     def expect_latents(self, position: Position) -> tuple[BlockSums, float]:
         """Expected statistics given `position`, and the log likelihood."""
         log_density = np.empty(self.n_rows)
@@ -171,6 +186,7 @@ class FamilyModel:
         weights = total[0] + self.weight_prior
         return Position(weights / weights.sum(), self.family.mode(total))
 
+    @available_if(_family_offers("draw"))
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
         """Draw the parameters from their posterior given the statistics."""
         total = statistics.total()
@@ -183,6 +199,7 @@ class FamilyModel:
         """Log prior density in the natural parametrisation, up to a constant."""
         return self.weight_prior * float(np.log(position.weights).sum()) + self.family.log_prior(position.parameters)
 
+    @available_if(_family_offers("log_joint"))
     def log_joint(self, statistics: BlockSums, position: Position) -> float:
         """Log joint density of rows, labels and parameters, which `mode` maximises."""
         total = statistics.total()
@@ -234,8 +251,8 @@ class FamilyModel:
         return exact_sum(log_density)
 
 
-def fill_log_terms(family: Family, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
-    """Logs of weights times densities of rows first to stop, without ``log_base``, (stop - first, K)."""
+def fill_log_terms(family: RowFamily, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
+    """Logs of weights times densities of rows first to stop, but for their ``log_base``, (stop - first, K)."""
     with np.errstate(divide="ignore"):
         out[:] = np.log(position.weights)
     family.add_log_densities(rows, first, stop, position.parameters, out)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._base import Family
+from ...emissions._abilities import HasParts, in_words, missing_members
+from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, merge
@@ -18,7 +19,7 @@ from .model import FamilyModel
 class FamilyShards:
     """A `ShardBuilder` that builds models of ranges of rows."""
 
-    def __init__(self, family: Family, weight_prior: float):
+    def __init__(self, family: RowFamily, weight_prior: float):
         self.family = family
         self.weight_prior = weight_prior
 
@@ -64,6 +65,12 @@ class ShardedMixture(ShardedModel):
 
 def shard_mixture(model: FamilyModel) -> ShardedMixture:
     """The same model, its rows on the workers of the session."""
+    lacks = missing_members(model.rows, [HasParts])
+    if lacks:
+        raise ValueError(
+            f"Distributed fits need {in_words(lacks)}, which {type(model.rows).__name__}, the rows of the emission, do "
+            "not offer: read X as DenseRows or LinearRows."
+        )
     builder = FamilyShards(model.family, model.weight_prior)
     return ShardedMixture(model, open_shards(builder, BlockSource(model.rows), model.workers))
 

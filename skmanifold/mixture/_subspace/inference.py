@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ...callbacks._hooks import labels_of_all
 from ...inference._arviz import to_tree
 from ...utils._threads import Workers, split_range
-from ...utils._typing import ArrayLike, Ignored, RandomStateLike
+from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array, validate_data
 from .._labels import read_labels
+from .._scores import DensityScores
 from .model import log_terms
 from .parameters import Subspaces
 from .posterior_draws import DRAW_AXES, draws_as_arrays, export_draws
@@ -33,7 +33,7 @@ class Projection(NamedTuple):
     labels: np.ndarray  # (n_samples,)
 
 
-class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class SubspaceInference(DensityScores, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with draws of subspaces; not public.
 
     The estimator has the parameters and, when fitted, the attributes declared here.
@@ -119,23 +119,6 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             If X has other columns than in `fit`, or values that are not finite.
         """
         return logsumexp(self._log_joint(X), axis=1)
-
-    def score(self, X: ArrayLike, y: Ignored = None) -> float:
-        """Mean of `score_samples`: higher is better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per row.
-        """
-        return float(np.mean(self.score_samples(X)))
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.
@@ -300,23 +283,6 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if hasattr(self, "feature_names_in_"):
             coords["feature"] = self.feature_names_in_
         return to_tree(export_draws(posterior, self._whole_draws), DRAW_AXES, coords)
-
-    def fit_predict(self, X: ArrayLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the rows' likeliest components.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            ``labels_``.
-        """
-        return labels_of_all(self.fit(X, y), X)
 
     def _validated(self, X) -> np.ndarray:
         check_is_fitted(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...distributions import VonMisesFisher
 from ...sparse.directions import validate_directions
 from ...utils._threads import Workers, split_range
-from ...utils._typing import Ignored, MatrixLike, RandomStateLike
+from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .em import Mixture
 from .kernels import predict_rows
@@ -21,7 +20,7 @@ from .kernels import predict_rows
 _BLOCK_ROWS = 2048  # of a task of prediction
 
 
-class DirectionInference(MembershipTransformer):
+class DirectionInference(MembershipTransformer, DensityScores, InformationCriteria):
     """Methods of an estimator with a fitted mixture of von Mises-Fisher distributions; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -88,7 +87,8 @@ class DirectionInference(MembershipTransformer):
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            In nats; NaN for a row of zeros.
+            In nats, relative to the uniform distribution; NaN for a row of zeros, which `score` and the information
+            criteria leave out.
 
         Raises
         ------
@@ -96,55 +96,6 @@ class DirectionInference(MembershipTransformer):
             If X has other columns than in `fit`, or values that are not finite.
         """
         return self._predict_rows(X).log_density
-
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean log density of the rows relative to the uniform law: higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; those of zeros are left out.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per row.
-        """
-        return float(self._known_log_density(X).mean())
-
-    def aic(self, X: MatrixLike) -> float:
-        """Akaike's information criterion: lower is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; those of zeros are left out.
-
-        Returns
-        -------
-        aic : float
-            Of densities relative to the uniform law, which moves all models alike.
-        """
-        log_density = self._known_log_density(X)
-        return float(2.0 * self._n_parameters() - 2.0 * log_density.sum())
-
-    def bic(self, X: MatrixLike) -> float:
-        """Bayesian information criterion: lower is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; those of zeros are left out.
-
-        Returns
-        -------
-        bic : float
-            Of densities relative to the uniform law, which moves all models alike.
-        """
-        log_density = self._known_log_density(X)
-        return float(math.log(len(log_density)) * self._n_parameters() - 2.0 * log_density.sum())
 
     def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the mixture.
@@ -194,12 +145,14 @@ class DirectionInference(MembershipTransformer):
         prediction.shares[without] = self.weights_
         return prediction
 
-    def _known_log_density(self, X) -> np.ndarray:
+    def _log_densities(self, X) -> np.ndarray:
         log_density = self.score_samples(X)
         known = log_density[~np.isnan(log_density)]
         if not len(known):
             raise ValueError("All rows of X are zeros, which have no direction.")
         return known
+
+    _log_densities_of_estimate = _log_densities
 
     def _n_parameters(self) -> int:
         n_components, n_features = self.mean_directions_.shape

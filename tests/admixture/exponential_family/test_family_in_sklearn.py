@@ -185,7 +185,7 @@ def test_what_cannot_be_is_refused_in_one_sentence_and_leaves_the_estimator_unfi
     [
         ("poisson", -COUNTS, "Negative values in data passed to ExponentialFamilyAdmixture"),
         ("bernoulli", COUNTS - 1, "Negative values in data passed to ExponentialFamilyAdmixture"),
-        ("poisson", np.full((3, 7), np.nan), "contains NaN"),
+        ("poisson", np.full((3, 7), np.nan), "does not take NaN, missing cells, as 'bernoulli' does"),
         ("multinomial", 0 * COUNTS, "X has no tokens"),
         ("bernoulli", np.full((3, 7), np.nan), "X has no tokens"),
         ("gaussian", 0 * COUNTS, "X has no tokens"),

@@ -347,7 +347,11 @@ def test_one_row_is_enough_for_counts(sampler):
         ({"init": [0, 1, 2, 0, 1, 2, 0, 1]}, ValueError, "whole numbers from 0 to 1, .* got 2 for row 2"),
         ({"init": np.full(8, 0.5)}, ValueError, "whole numbers from 0 to 1, .* got 0.5 for row 0"),
         ({"emission": Gaussian}, TypeError, r"not the class Gaussian: write Gaussian\(\)"),
-        ({"emission": ESCA()}, ValueError, "an object implementing 'bind' and 'read'"),
+        (
+            {"emission": ESCA()},
+            TypeError,
+            r"must be a name \('bernoulli', .*\) or an instance of an emission; got ESCA",
+        ),
         ({"emission": Poisson(rate_prior=-1)}, ValueError, "'rate_prior' parameter of Poisson"),
         ({"sampler": "gibbs", "emission": Gaussian(covariance_prior=0)}, ValueError, "need a proper prior"),
         ({"burn_in": 5, "max_iter": 5}, ValueError, "burn_in=5 leaves none"),

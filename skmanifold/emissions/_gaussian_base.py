@@ -1,0 +1,359 @@
+"""What Gaussian families share: prior, parameters, statistics, word vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..numerics.block_sums import BLOCK_ROWS, BlockSums
+from ..utils._conditions import Array, Either, Real, Sizes
+from ..utils._declared import holds
+from ..utils._threads import split_range
+from ._family import Family, NoModeError, check_shapes
+from ._gaussian_kernels import add_counted_products, add_labelled_products, add_shared_products
+from ._protocols import Arrays, TokenCounts
+from ._rows import DenseRows
+from ._seeds import cluster_rows, cluster_vectors
+
+_N_PROBES = 2
+_LEAST_CLOSE = 0.01  # of numbers that condition numbers up to 1e12 blur
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+_SPREADS = Either(  # matrices, or variances, of components
+    lambda value: np.ndim(value) == 3,
+    Array("float64", ("n_components", "n_dimensions", "n_dimensions")),
+    Array("float64", ("n_components", "n_dimensions"), above=0),
+)
+
+
+@holds(
+    mean=Array("float64", ("n_dimensions",)),
+    mean_precision=Real(low=0),
+    covariance=Either(
+        lambda value: np.ndim(value) == 2,
+        Array("float64", ("n_dimensions", "n_dimensions")),
+        Array("float64", (None,), low=0),
+    ),
+    degrees=Real(),
+)
+class NormalPrior(NamedTuple):
+    """Normal inverse Wishart prior, or normal inverse gamma."""
+
+    mean: np.ndarray  # (d,)
+    mean_precision: float  # how many rows it is worth
+    covariance: np.ndarray  # (d, d); variances (d,), or (1,) for all features together
+    degrees: float
+
+
+def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
+    means, covariances, factors, offsets = parameters
+    d = means.shape[1]
+    if covariances.shape != factors.shape:
+        return "has covariances and factors of different shapes"
+    if covariances.ndim == 2:
+        log_roots, whole = 0.5 * np.log(factors).sum(axis=1), covariances * factors
+    else:
+        roots = np.diagonal(factors, axis1=1, axis2=2)
+        if not (roots > 0.0).all():
+            return "has factors of covariances that are singular"
+        log_roots = np.log(roots).sum(axis=1)
+        # Whether F C F' is the identity is seen from what it makes of some vectors, in the time of reading it.
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], (d, _N_PROBES))
+        whole = 1.0 + (factors @ (covariances @ (factors.mT @ probes)) - probes) / np.sqrt(d)
+    if not np.allclose(whole, 1.0, rtol=0.0, atol=_LEAST_CLOSE):
+        return "has factors that are not those of its covariances"
+    if not np.allclose(offsets, log_roots - 0.5 * d * LOG_2PI, rtol=1e-6, atol=1e-3):
+        return "has densities at the means that are not those of its covariances"
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = factors * means**2 if covariances.ndim == 2 else (factors @ means[:, :, None]) ** 2
+        if not np.isfinite(squares.sum()):
+            return "has means so far away that the densities of rows are zero"
+    return None
+
+
+@holds(
+    _parameters_agree,
+    means=Array("float64", ("n_components", "n_dimensions")),
+    covariances=_SPREADS,
+    factors=_SPREADS,
+    offsets=Array("float64", ("n_components",)),
+)
+class GaussianParameters(NamedTuple):
+    """Parameters of K components as the kernels read them."""
+
+    means: np.ndarray  # (K, d)
+    covariances: np.ndarray  # (K, d, d), or variances (K, d)
+    factors: np.ndarray  # (K, d, d) inverses of Cholesky factors, or precisions (K, d)
+    offsets: np.ndarray  # (K,) log densities at the means
+
+
+class GaussianFamily(Family):
+    """What both kinds share: statistics are sizes, sums, and products about an origin near the rows.
+
+    Parameters
+    ----------
+    prior : NormalPrior
+    n_components : int
+    origin : ndarray of shape (d,)
+    """
+
+    word_weights: np.ndarray | None = None  # how often each was there when they were bound
+
+    def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
+        self.prior = prior
+        self.n_components = n_components
+        self.n_features = len(origin)
+        self.origin = np.ascontiguousarray(origin)
+        self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of sizes, sums and products.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
+        K, d = self.n_components, self.n_features
+        return (K,), (K, d), (K, d, self._width)
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of means, covariances, factors and offsets.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            One for each array.
+        """
+        K, d = self.n_components, self.n_features
+        of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
+        return (K, d), of_covariances, of_covariances, (K,)
+
+    def check_parameters(self, parameters: GaussianParameters) -> None:
+        """Refuse parameters, read from a file, that cannot be of this family.
+
+        Parameters
+        ----------
+        parameters : GaussianParameters
+            From a file.
+
+        Raises
+        ------
+        ValueError
+            If they are not of this family.
+        """
+        check_shapes(parameters, self.parameter_shapes())
+
+    def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
+        """Initial labels by k-means of rows, features scaled to equal ranges.
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
+        return cluster_rows(rows.values, self.n_components, key)
+
+    def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
+        """Sizes, sums and products by label.
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
+
+        def add(start, stop, *arrays):
+            of_rows = first + start, first + stop, BLOCK_ROWS, labels[start:stop]
+            add_labelled_products(rows.values, *of_rows, self.origin, *arrays)
+
+        return self.sum_blocks(stop - first, first_block, add)
+
+    def sum_shares(self, rows: DenseRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
+        """The same by share.
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that the first row begins.
+        shares : ndarray of shape (stop - first, K)
+            Membership probabilities of these rows.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
+
+        def add(start, stop, *arrays):
+            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
+                of_rows = first + start + a, first + start + b, shares[start + a : start + b]
+                add_shared_products(rows.values, *of_rows, self.origin, *(array[block] for array in arrays))
+
+        return self.sum_blocks(stop - first, first_block, add)
+
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
+        """Statistics of how often each topic took each word vector.
+
+        Parameters
+        ----------
+        counts : TokenCounts
+            How often each component took each token.
+
+        Returns
+        -------
+        statistics : tuple of ndarray
+            Of the shapes that `shapes` has.
+        """
+        _, sums, products = map(np.zeros, self.shapes())
+        table = counts.tocsr()
+        add_counted_products(
+            self.word_vectors,
+            np.asarray(table.indptr, dtype=np.int64),
+            np.asarray(table.indices, dtype=np.int32),
+            np.asarray(table.data, dtype=np.float64),
+            self.origin,
+            sums,
+            products,
+        )
+        return np.asarray(counts.totals, dtype=np.float64), sums, products
+
+    def token_table(self, parameters: GaussianParameters) -> np.ndarray:
+        """Log densities of the word vectors, (n_words, K).
+
+        Parameters
+        ----------
+        parameters : GaussianParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_tokens, K)
+            In nats.
+        """
+        assert self.word_vectors is not None
+        out = np.zeros((len(self.word_vectors), self.n_components))
+        self._add_densities(self.word_vectors, 0, len(out), parameters, out)
+        return out
+
+    def start_of_tokens(self, key: np.uint64) -> np.ndarray:
+        """Clusters of the word vectors: components that all begin alike would take long to part.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+
+        Returns
+        -------
+        components : ndarray of shape (n_tokens,) or None
+            Equal tokens have the same one.
+        """
+        assert self.word_vectors is not None
+        assert self.word_weights is not None
+        return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
+
+    def add_log_densities(
+        self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+    ) -> None:
+        """Add log densities of rows to `out`, (stop - first, K).
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        parameters : GaussianParameters
+            Parameters of all components.
+        out : ndarray of shape (stop - first, K)
+            What log densities are added to.
+        """
+        self._add_densities(rows.values, first, stop, parameters, out)
+
+    def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
+        """``components_``, the means, and ``covariances_``.
+
+        Parameters
+        ----------
+        parameters : GaussianParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            Fitted attributes by their names.
+        """
+        return {"components_": parameters.means, "covariances_": parameters.covariances}
+
+    def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
+        """The parameters with these means and covariances.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            As `attributes` returns them.
+
+        Returns
+        -------
+        parameters : GaussianParameters
+            Parameters of all components.
+        """
+        return self._parameters(attributes["components_"] - self.origin, attributes["covariances_"])
+
+    if TYPE_CHECKING:  # of each kind
+
+        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
+
+        def _add_densities(self, X, first, stop, parameters, out): ...
+
+    def _centres(self, sizes: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Precisions of the means in rows, means and prior mean, about the origin."""
+        precision = self.prior.mean_precision + sizes
+        if not np.all(precision > 0.0):
+            raise NoModeError(
+                f"Component {int(np.argmin(precision))} has no rows, and mean_precision_prior=0 says nothing of its "
+                "mean: fewer components, or a positive mean_precision_prior, would do."
+            )
+        prior_mean = self.prior.mean - self.origin
+        means = (self.prior.mean_precision * prior_mean + sums) / precision[:, None]
+        return precision, means, prior_mean
+
+    def _check_proper(self, least_degrees: float, definite: bool) -> None:
+        prior = self.prior
+        if prior.mean_precision <= 0.0 or prior.degrees <= least_degrees or not definite:
+            raise ValueError(
+                "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
+                f"degrees_of_freedom_prior above {least_degrees:g} and a positive definite covariance_prior."
+            )

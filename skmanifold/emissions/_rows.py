@@ -1,0 +1,219 @@
+"""Rows as mixtures read them, sparse statistics or dense numbers, made of a user's X."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from ..numerics.row_hash import hash_counts, hash_dense
+from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
+from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
+from ..utils._typing import MatrixLike
+from ..utils._validation import validate_data
+from ._base import BaseEmission, explained_refusals
+
+
+class LinearRows(NamedTuple):
+    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
+    n_features: int
+    log_base: np.ndarray | None  # (n_rows,)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def part(self, start: int, stop: int) -> LinearRows:
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; beyond the last row, all that there are.
+
+        Returns
+        -------
+        rows : LinearRows
+            These rows alone.
+        """
+        indptr = self.indptr[start : stop + 1]
+        cells = slice(indptr[0], indptr[-1])
+        log_base = None if self.log_base is None else self.log_base[start:stop]
+        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            Modulo 2**64.
+        """
+        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
+
+    def overall(self, n_statistics: int) -> np.ndarray:
+        """Each statistic's sum over all rows, (n_statistics,).
+
+        Parameters
+        ----------
+        n_statistics : int
+            Number of statistics.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_statistics,)
+            Over all rows.
+        """
+        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
+
+
+class DenseRows(NamedTuple):
+    """Rows of real numbers."""
+
+    values: np.ndarray  # (n, d) float64, C-contiguous
+    log_base: np.ndarray | None = None  # (n_rows,)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.values.shape[1]
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            Modulo 2**64.
+        """
+        return hash_dense(self.values, key, first_row)
+
+    def part(self, start: int, stop: int) -> DenseRows:
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; beyond the last row, all that there are.
+
+        Returns
+        -------
+        rows : DenseRows
+            These rows alone.
+        """
+        return DenseRows(self.values[start:stop])
+
+
+def read_dense(
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, emission: BaseEmission | None = None
+) -> DenseRows:
+    """A user's X of finite numbers, dense.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        It keeps the number and the names of columns, as scikit-learn's validation does.
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    reset : bool
+        Whether the columns are learned, or compared with those of `fit`.
+    emission : BaseEmission, default=None
+        The emission that reads, which errors name.
+
+    Returns
+    -------
+    rows : DenseRows
+        The values as float64, without a ``log_base``.
+
+    Raises
+    ------
+    ValueError
+        If X is not made of finite numbers.
+    TypeError
+        If X is sparse.
+    """
+    with explained_refusals(emission, X):
+        valid = validate_data(estimator, X, reset=reset, dtype=np.float64)
+    return DenseRows(np.require(valid, requirements=["C", "W"]))
+
+
+def read_counts(
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool, emission: BaseEmission | None = None
+) -> Counts:
+    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        It keeps the number and the names of columns, as scikit-learn's validation does.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Counts.
+    reset : bool
+        Whether the columns are learned, or compared with those of `fit`.
+    missing : bool
+        Whether NaN is a missing cell, or refused.
+    emission : BaseEmission, default=None
+        The emission that reads, which errors name.
+
+    Returns
+    -------
+    counts : Counts
+        With `missing` of twice as many columns, the second half for missing cells.
+
+    Raises
+    ------
+    ValueError
+        If X is not made of such counts.
+    """
+    finite = "allow-nan" if missing else True
+    refuse_texts(estimator, X)
+    with explained_refusals(emission, X):
+        options = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_all_finite": finite}
+        valid = validate_data(estimator, X, reset=reset, **options)
+    csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
+    check_signs(csr, estimator)
+    return as_counts(csr)
+
+
+def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
+    n, m = csr.shape
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    absent = np.isnan(csr.data)
+    if not absent.any():
+        return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(n, 2 * m))
+    indices = csr.indices.astype(np.int64) + m * absent
+    wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
+    wider.sort_indices()
+    return wider

@@ -1,0 +1,187 @@
+"""Components that rows and tokens begin with: seeds spread over them, and rounds of hard assignments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..random._keys import subkey, uniform
+from ._gaussian_kernels import add_diagonal_densities
+
+_N_ROUNDS = 10
+_N_ROUNDS_OF_ROWS = 20
+_N_ROUNDS_OF_LABELS = 5
+
+
+def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Labels of vectors that weigh something, features scaled to equal variances; the others have label 0.
+
+    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), the best of a few candidates each; a few rounds of
+    k-means follow. Where there are fewer different vectors than clusters, some clusters stay empty.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, d)
+    weights : ndarray of shape (n,)
+        Not negative, and not all zero.
+    n_clusters : int
+    key : uint64
+
+    Returns
+    -------
+    labels : ndarray of shape (n,)
+        Clusters.
+    """
+    labels = np.zeros(len(vectors), np.int64)
+    present = np.flatnonzero(weights)
+    rows, weights = vectors[present], weights[present]
+    gaps = rows - np.average(rows, axis=0, weights=weights)
+    scales = np.sqrt(np.average(gaps**2, axis=0, weights=weights))
+    rows = gaps / np.where(scales > 0.0, scales, 1.0)
+    nearest = _squared_distances(rows, rows[_seeds(rows, weights, n_clusters, key)]).argmin(axis=1)
+    for _ in range(_N_ROUNDS):
+        before, sizes = nearest, np.bincount(nearest, weights=weights, minlength=n_clusters)
+        sums = np.zeros((n_clusters, rows.shape[1]))
+        np.add.at(sums, nearest, weights[:, np.newaxis] * rows)
+        distances = _squared_distances(rows, sums / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis])
+        nearest = np.where(sizes > 0.0, distances, np.inf).argmin(axis=1)
+        if np.array_equal(nearest, before):
+            break
+    labels[present] = nearest
+    return labels
+
+
+def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Labels of k-means, features scaled to equal ranges; whatever threads there are, the same.
+
+    Ranges separate clusters better than standard deviations do (Milligan and Cooper, 1988): these would make much of
+    features that are the same in nearly all rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+    n_clusters : int
+        Number of clusters K.
+    key : uint64
+        Of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,), int32
+        Clusters.
+    """
+    from sklearn.cluster import kmeans_plusplus  # slow to import
+
+    scales = np.ptp(X, axis=0)
+    scaled = X / np.where(scales > 0.0, scales, 1.0)
+    centres, _ = kmeans_plusplus(scaled, n_clusters, random_state=int(key >> np.uint64(32)))
+    labels = np.full(len(X), -1, np.int32)
+    for _ in range(_N_ROUNDS_OF_ROWS):
+        nearness = np.zeros((len(X), n_clusters))
+        add_diagonal_densities(scaled, 0, len(X), centres, np.ones(centres.shape), np.zeros(n_clusters), nearness)
+        before, labels = labels, nearness.argmax(axis=1).astype(np.int32)
+        if np.array_equal(labels, before):
+            break
+        for k in np.unique(labels):
+            centres[k] = scaled[labels == k].mean(axis=0)
+    return labels
+
+
+def _seeds(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> list[int]:
+    n_candidates = 2 + int(math.log(n_clusters))
+    distances = np.ones(len(rows))
+    seeds: list[int] = []
+    for i in range(n_clusters):
+        running = np.cumsum(weights * distances)
+        if running[-1] == 0.0:  # every vector is a seed
+            break
+        of_seed = subkey(key, i)
+        places = np.array([uniform(of_seed, c) for c in range(n_candidates)]) * running[-1]
+        candidates = np.minimum(np.searchsorted(running, places, side="right"), len(rows) - 1)
+        with_each = _squared_distances(rows, rows[candidates])
+        if seeds:
+            with_each = np.minimum(with_each, distances[:, np.newaxis])
+        winner = int(np.argmin(weights @ with_each))
+        seeds.append(int(candidates[winner]))
+        distances = with_each[:, winner].copy()
+        distances[seeds[-1]] = 0.0
+    return seeds
+
+
+def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    products = rows @ centres.T
+    return np.maximum((rows**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + (centres**2).sum(axis=1), 0.0)
+
+
+def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
+    """Labels by the likeliest of K seeds, which are rows smoothed by the mean of all, and rounds of hard assignments.
+
+    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). In place of the squared distance stands what a
+    row's log density given the best seed lacks of the highest that the family could give it, less the median of that:
+    most rows are far from any seed, in many features, and what counts is who is farther than others. Of a few
+    candidates the one that adds most to the log densities is taken.
+
+    Parameters
+    ----------
+    family : LinearFamily
+        With ``highest_log_densities``.
+    rows : LinearRows
+        Rows of the family.
+    key : uint64
+        Of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), int32
+        Components.
+    """
+    mean = rows.overall(family.n_statistics) / rows.n_rows
+    highest = family.highest_log_densities(rows)
+    n_candidates = 2 + int(math.log(family.n_components))
+    chosen = [int(uniform(key, 0) * rows.n_rows)]
+    best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean))[:, 0]
+    for i in range(1, family.n_components):
+        lacks = highest - best
+        running = np.cumsum(np.maximum(lacks - np.median(lacks), 0.0))
+        of_seed = subkey(key, i)
+        places = np.array([uniform(of_seed, c) for c in range(n_candidates)])
+        if running[-1] > 0.0:
+            candidates = np.searchsorted(running, places * running[-1], side="right")
+        else:  # all rows are alike
+            candidates = (places * rows.n_rows).astype(np.int64)
+        candidates = np.minimum(candidates, rows.n_rows - 1)
+        with_each = np.maximum(
+            best[:, None], _log_densities(family, rows, _smoothed_seeds(family, rows, candidates, mean))
+        )
+        winner = int(np.argmax(with_each.sum(axis=0)))
+        chosen.append(int(candidates[winner]))
+        best = with_each[:, winner].copy()
+    labels = _likeliest(family, rows, _smoothed_seeds(family, rows, chosen, mean))
+    for _ in range(_N_ROUNDS_OF_LABELS):
+        before = labels
+        labels = _likeliest(family, rows, family.mode(family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()))
+        if np.array_equal(labels, before):
+            break
+    return labels
+
+
+def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:
+    """Components that have seen one of the chosen rows each, and one mean row."""
+    totals = np.repeat(mean[:, None], len(chosen), axis=1)
+    for k, row in enumerate(chosen):
+        cells = slice(rows.indptr[row], rows.indptr[row + 1])
+        totals[rows.indices[cells], k] += rows.counts[cells]
+    return family.mode((np.full(len(chosen), 2.0), totals))
+
+
+def _log_densities(family: Any, rows: Any, parameters: Any) -> np.ndarray:
+    out = np.zeros((rows.n_rows, len(parameters.offsets)))
+    family.add_log_densities(rows, 0, rows.n_rows, parameters, out)
+    return out
+
+
+def _likeliest(family: Any, rows: Any, parameters: Any) -> np.ndarray:
+    return _log_densities(family, rows, parameters).argmax(axis=1).astype(np.int32)

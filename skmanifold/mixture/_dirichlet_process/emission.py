@@ -1,0 +1,86 @@
+"""The emission of a Dirichlet-process mixture: counts or codes, and the Dirichlet parameter of their categories."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...emissions._abilities import in_words
+from ...emissions._base import BaseEmission
+from ...emissions._categorical import Categorical
+from ...emissions._estimator import WithEmission
+from ...emissions._multinomial import Multinomial, MultinomialFamily
+from ...emissions._protocols import DirichletFamily, TokenEmission
+from ...models import IncompatibleError
+from ...sparse.counts import Counts
+from .category_table import Table
+
+_DEFAULT_PRIOR = 0.5
+
+
+class WithCategories(WithEmission):
+    """Methods of an estimator whose `emission` is of counts or codes, by name or an instance; not public."""
+
+    _blocks: ClassVar[tuple[str, ...]] = ("sampler", "weights_sampler", "emission")
+    _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
+    _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
+    _emission_protocol = TokenEmission
+    _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
+    category_prior: float
+
+    @property
+    def _emission_name(self) -> str:
+        """What X holds: "multinomial", counts, or "categorical", codes."""
+        if isinstance(self.emission, str):
+            return self.emission
+        return "categorical" if self._emission_kind.has_codes else "multinomial"
+
+    def _named_block(self, block: str, name: str) -> Any:
+        block_of_name = super()._named_block(block, name)
+        return block_of_name.set_params(prior=self.category_prior) if block == "emission" else block_of_name
+
+    def _resolve_emission(self) -> Any:
+        """A fresh emission; a name stands for the one with `category_prior`."""
+        if isinstance(self.emission, str):
+            return self._emissions[self.emission](prior=float(self.category_prior))
+        if self.category_prior != _DEFAULT_PRIOR:
+            raise ValueError(
+                f"category_prior={self.category_prior} is for an emission given by name, not for {self.emission!r}, "
+                "which has a prior of its own."
+            )
+        return super()._resolve_emission()
+
+    def _check_emission(self, emission: BaseEmission) -> None:
+        if not emission.has_codes:
+            super()._check_emission(emission)
+
+    def _prior_of_categories(self, table: Table) -> float:
+        """The Dirichlet parameter of each category, the same for all."""
+        emission = self._resolve_emission()
+        if emission.has_codes or isinstance(self.emission, str):
+            return float(emission.prior)
+        name, whom = type(emission).__name__, type(self).__name__
+        if emission.has_vector_tokens:  # it would ask for vectors first
+            raise IncompatibleError(
+                f"{whom} needs {in_words(['token_prior'])}, which the emission {name} does not offer ('multinomial', "
+                "'categorical' do)."
+            )
+        family = emission.bind_tokens(Counts(*table[:3], table.n_categories), 1)
+        self._check_family(emission, family, [DirichletFamily], whom)
+        priors = np.unique(family.token_prior)
+        if len(priors) > 1:
+            raise ValueError(
+                f"{whom} needs one Dirichlet parameter for all categories; the emission {name} has several."
+            )
+        return float(priors[0])
+
+    def _prior_is_low(self) -> bool:
+        """Whether a category has a Dirichlet parameter below 1/2, as far as it is known before the data."""
+        emission = self._resolve_emission()
+        return isinstance(emission, (Multinomial, Categorical)) and bool(np.min(emission.prior) < _DEFAULT_PRIOR)
+
+    @property
+    def _fitted_emission(self) -> Any:
+        """The emission that was fitted; that of a file of an earlier version is the one of its name."""
+        return vars(self).get("emission_", Multinomial())
