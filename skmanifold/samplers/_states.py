@@ -1,7 +1,7 @@
-"""States of chains: NamedTuples, one for each sampler, beside it; here is the plain one, and what works on all.
+"""States of chains: the plain one, and functions for states of any sampler.
 
-The first four fields of every state are ``position``, ``key``, ``n_steps`` and ``log_density``. A step returns a new
-state, and may reuse the arrays of the old one.
+Most samplers define a NamedTuple of their own, in their own file. Its first four fields are ``position``, ``key``,
+``n_steps`` and ``log_density``. A step returns a new state, and may reuse the arrays of the old one.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ SHARED_FIELDS = ("position", "key", "n_steps", "log_density")
 
 
 class PassState(NamedTuple):
-    """One chain of passes that step a sampler by minibatches: the sampler's own state, and what a pass leaves.
+    """One chain of passes over the rows, each of which is many steps of a sampler by minibatches.
 
-    Of a sampler that an estimator drives, the state is of any kind; so what the estimator keeps stands beside it.
+    The sampler's state may be of any type, so what the estimator keeps from pass to pass is not part of it.
     """
 
     moving: Any  # the sampler's own state

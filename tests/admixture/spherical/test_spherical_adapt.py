@@ -57,7 +57,7 @@ def test_topics_are_at_temperature_one_on_radii_that_are_learned(sampler, tolera
     assert model.manifold.dim == 5 * 199
     assert temperature == pytest.approx(1, abs=tolerance)
     if isinstance(sampler, GSGNHT):
-        assert 0 < state.thermostat[0] < 1.0  # no friction is left of a bad beginning
+        assert 0 < state.moving.thermostat[0] < 1.0  # no friction is left of a bad beginning
     np.testing.assert_allclose(np.linalg.norm(state.position[0], axis=1), model.radii, rtol=1e-10)
 
 
