@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..utils._protocol_check import offers
 
@@ -25,6 +25,16 @@ _WORDS = {
 
 class IncompatibleError(TypeError, ValueError):
     """A sampler asks what a model (or its manifold) cannot answer."""
+
+
+class ModelOfFamily(Protocol):
+    """A model whose rows or tokens have the family of an emission, on which some of its methods depend."""
+
+    family: Any
+
+    def missing_in_family(self, protocols: Iterable[type]) -> str:
+        """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
+        ...
 
 
 def missing_protocols(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:
@@ -72,7 +82,7 @@ def check_compatible(
         return
     parts = []
     if lacks_model:
-        parts.append(f"{_words(lacks_model)}, which {type(model).__name__} does not offer")
+        parts.append(_missing_in(model, lacks_model))
     if lacks_geometry:
         manifold = getattr(model, "manifold", model)
         parts.append(f"{_words(lacks_geometry)}, which {type(manifold).__name__} does not offer")
@@ -82,6 +92,14 @@ def check_compatible(
     if helpful:
         advice += f"; or wrap the target: {' or '.join(f'{name}(target)' for name in helpful)}"
     raise IncompatibleError(f"{type(sampler).__name__} needs {' and '.join(parts)}{advice}.")
+
+
+def _missing_in(model: Any, protocols: list[type]) -> str:
+    """What a model does not offer: itself, or because the family of its emission does not."""
+    words = model.missing_in_family(protocols) if offers(model, ModelOfFamily) else ""
+    if words:
+        return f"{words}, which {type(model.family).__name__} does not offer"
+    return f"{_words(protocols)}, which {type(model).__name__} does not offer"
 
 
 def _words(protocols: list[type]) -> str:
