@@ -306,3 +306,22 @@ def in_words(names: Iterable[str]) -> str:
         Joined by "and".
     """
     return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
+
+
+def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
+    """What a family must offer so that its model offers these protocols.
+
+    Parameters
+    ----------
+    needs_of_method : dict of str to tuple of type
+        For methods of the model, the protocols of the family that they need.
+    protocols : iterable of type
+        Protocols of models.
+
+    Returns
+    -------
+    needs : list of type
+        Protocols of families.
+    """
+    methods = [name for protocol in protocols for name in members(protocol)]
+    return [need for name in methods for need in needs_of_method.get(name, ())]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sklearn.base import clone
 
 from ..models import IncompatibleError
-from ..utils._protocol_check import members
-from ._abilities import in_words, missing_members
+from ._abilities import in_words, missing_members, needs_of_family
 from ._base import BaseEmission
 
 if TYPE_CHECKING:  # estimators know samplers; emissions do not
@@ -109,8 +108,7 @@ class WithEmission:
 
     def _needs_of(self, sampler: Any) -> list[type]:
         """What a sampler needs of the family, by way of the model's methods."""
-        methods = [name for protocol in sampler.requires for name in members(protocol)]
-        return [protocol for name in methods for protocol in self._family_needs.get(name, ())]
+        return needs_of_family(self._family_needs, sampler.requires)
 
     def _check_offers(
         self,

@@ -40,6 +40,16 @@ class Requirements(Protocol):
         ...
 
 
+class ModelOfFamily(Protocol):
+    """A model whose rows or tokens have the family of an emission, on which some of its methods depend."""
+
+    family: Any
+
+    def missing_in_family(self, protocols: Iterable[type]) -> str:
+        """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
+        ...
+
+
 def missing_protocols(sampler: Requirements | type[Requirements], model: Any) -> list[type]:
     """The protocols that `sampler` requires and `model` lacks."""
     required: Any = sampler.requires
@@ -98,7 +108,7 @@ def check_compatible(
         return
     parts = []
     if lacks_model:
-        parts.append(f"{_words(lacks_model)}, which {type(model).__name__} does not offer")
+        parts.append(_missing_in(model, lacks_model))
     if lacks_geometry:
         manifold = getattr(model, "manifold", model)
         parts.append(f"{_words(lacks_geometry)}, which {type(manifold).__name__} does not offer")
@@ -112,6 +122,14 @@ def check_compatible(
 
 def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _missing_in(model: Any, protocols: list[type]) -> str:
+    """What a model does not offer: itself, or because the family of its emission does not."""
+    words = model.missing_in_family(protocols) if offers(model, ModelOfFamily) else ""
+    if words:
+        return f"{words}, which {type(model.family).__name__} does not offer"
+    return f"{_words(protocols)}, which {type(model).__name__} does not offer"
 
 
 def _words(protocols: list[type]) -> str:

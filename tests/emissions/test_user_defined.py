@@ -7,6 +7,7 @@ import scipy.stats as st
 from sklearn.base import clone
 
 from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture
+from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 from skmanifold.emissions import (
     Bernoulli,
     DirichletFamily,
@@ -156,8 +157,16 @@ def test_a_model_offers_what_its_family_does():
     model = FamilyModel(rows, 0, 0.5, family, np.zeros(50, np.int32), Workers(1))
     assert not offers(model, PartiallyCollapsedModel)
     assert is_compatible(EM(), model)
-    with pytest.raises(IncompatibleError, match=r"Gibbs needs .*; samplers that would work: ESCA, EM\.$"):
+    with pytest.raises(IncompatibleError, match=r"needs .* \(draw\), which ExponentialFamily .*: ESCA, EM\.$"):
         check_compatible(Gibbs(), model, (ESCA, EM, Gibbs))
+
+
+def test_a_model_of_tokens_offers_what_its_family_does():
+    counts = Counts(np.array([0, 2]), np.array([0, 1], np.int32), np.array([3, 2], np.int32), 2)
+    model = FamilyTokenModel(counts, np.ones(2), without(user.ScaleFamily, "parameters_of")(2, 2), Workers(1))
+    with pytest.raises(IncompatibleError, match=r"Gibbs needs .* \(parameters_of\), which ScaleFamily .*: ESCA\.$"):
+        check_compatible(Gibbs(), model, (ESCA, Gibbs))
+    check_compatible(Gibbs(), FamilyTokenModel(counts, np.ones(2), user.ScaleFamily(2, 2), Workers(1)))
 
 
 def test_cells_that_an_emission_of_a_user_does_not_take_are_named():

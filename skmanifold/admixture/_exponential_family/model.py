@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._abilities import HasDraw, HasParametersOf
+from ...emissions._abilities import HasDraw, HasParametersOf, in_words, missing_members, needs_of_family
 from ...emissions._protocols import TokenFamily
 from ...numerics.exact_sum import _UNIT
 from ...sparse.counts import Counts
@@ -59,6 +60,10 @@ class FamilyTokenModel(TokenModel):
     ):
         super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
+
+    def missing_in_family(self, protocols: Iterable[type]) -> str:
+        """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
+        return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
 
     def mode(self, statistics: TopicCounts) -> Any:
         """The parameters that are most probable in the natural parametrisation."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._abilities import HasDraw, HasLogJoint, HasShares
+from ...emissions._abilities import (
+    HasDraw,
+    HasLogJoint,
+    HasShares,
+    in_words,
+    missing_members,
+    needs_of_family,
+)
 from ...emissions._gaussian_base import GaussianParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
@@ -112,6 +119,10 @@ class FamilyModel:
     def n_components(self) -> int:
         """Number of components K."""
         return self.family.n_components
+
+    def missing_in_family(self, protocols: Iterable[type]) -> str:
+        """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
+        return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
 
     # Latents
 

@@ -14,6 +14,7 @@ from ...sparse.directions import validate_directions
 from ...utils._threads import Workers, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
+from .._scores import DensityScores, InformationCriteria
 from .em import Mixture
 from .kernels import predict_rows
 
