@@ -51,7 +51,7 @@ class DocTopicHistogram(NamedTuple):
 def histogram_of_entries(
     entries: np.ndarray, row_start: np.ndarray, row_vectors: np.ndarray, n_components: int, workers: Workers
 ) -> DocTopicHistogram:
-    """Histogram of the packed entries of ``TokenLatents``; memory is at most eight bytes per token, usually much less."""
+    """Histogram of the packed entries of ``TokenLatents``; memory is at most eight bytes per token, usually less."""
     shared = (entries, row_start, row_vectors, n_components)
     return _histogram_of_rows(_list_entries, shared, len(row_vectors), n_components, workers)
 

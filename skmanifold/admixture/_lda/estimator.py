@@ -249,7 +249,7 @@ class StochasticLDA(LearnsTopicsFromStreams, TopicInference, TopicUncertainty, B
         "verbose": ["verbose"],
     }
 
-    _n_counted_rows: int  # the documents that _topic_counts speaks for
+    _n_counted_rows: int  # number of documents in _topic_counts
     topic_word_prior_: float | np.ndarray
     n_batch_iter_: int
 

@@ -147,7 +147,7 @@ class MinibatchLDA(MinibatchTarget):
         return Minibatch(rows, take_documents(self.counts, rows, self._slots), scale)
 
     def guess_counts(self, key: np.uint64) -> tuple[Minibatch, TopicCounts]:
-        """Draw a minibatch and compute initial topic counts of its words, by a few passes of ESCA over the minibatch."""
+        """Draw a minibatch and compute initial topic counts of its words by a few passes of ESCA over it."""
         batch = self.choose_batch(key)
         indptr, pairs, pair_counts = batch.documents[:3]
         counts = Counts(indptr, batch.words[pairs], pair_counts, self.counts.n_features)

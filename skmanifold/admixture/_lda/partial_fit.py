@@ -27,7 +27,7 @@ class LearnsTopicsFromStreams:
     """The method `partial_fit` of `StochasticLDA`; not public."""
 
     n_batch_iter_: int
-    _n_counted_rows: int  # the documents that _topic_counts speaks for
+    _n_counted_rows: int  # number of documents in _topic_counts
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)

@@ -265,7 +265,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign, such as tf-idf.
+            Documents, such as tf-idf; rows of any length, with entries of any sign.
         y : None
             Ignored.
 

@@ -46,7 +46,7 @@ def _factors_agree(factors: SphereFactors, sizes: Sizes) -> str | None:
     mean_concentration=Real(low=0, high=MOST_CONCENTRATED),
 )
 class SphereFactors(NamedTuple):
-    """Von Mises-Fisher factors of the topics and of their mean, as natural parameters (concentration times direction)."""
+    """Von Mises-Fisher factors of the topics and their mean, as natural parameters (concentration times direction)."""
 
     topics: np.ndarray  # (V, K)
     concentrations: np.ndarray  # (K,): lengths of the columns of `topics`
@@ -94,7 +94,7 @@ class DocumentSums(NamedTuple):
 
 @holds(document=Real(), topic=Real(), mean=Real())
 class Alignment(NamedTuple):
-    """Mean cosines for the updates of the concentrations: the Bessel ratio of a new concentration is the mean cosine."""
+    """Mean cosines for the updates of the concentrations: each is the Bessel ratio of the new concentration."""
 
     document: float  # between documents and their expected directions
     topic: float  # between the expectations of topics and of the mean
@@ -268,7 +268,7 @@ class MeanFieldSAM:
         return rows._replace(shapes=shapes), sums
 
     def move_topics(self, factors: SphereFactors, sums: DocumentSums, rate: float, scale: float) -> SphereFactors:
-        """Natural-gradient step of length `rate` for one topic after the other; the documents' sums have weight `scale`."""
+        """Natural-gradient step of length `rate` for each topic in turn; the documents' sums have weight `scale`."""
         n_features, n_components = factors.topics.shape
         basis = np.concatenate((factors.topics, sums.weighted, factors.expected_mean()[:, np.newaxis]), axis=1)
         strengths = rate * scale * self.document_concentration, rate * self.topic_concentration
@@ -336,7 +336,7 @@ class MeanFieldSAM:
 
     @cached_property
     def _by_word(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """CSC form of the documents: start of each word's entries, their documents (indices into `rows`), their values."""
+        """CSC form of the documents: start of each word's entries, their documents as indices into `rows`, values."""
         indptr = np.empty(self.directions.n_features + 1, np.int64)
         entries = np.empty(self._indptr[-1], np.int64)
         _index_words(self.directions.indices, indptr, entries)
