@@ -1,4 +1,4 @@
-"""`StochasticLDA.partial_fit`: online learning from a stream of minibatches."""
+"""`StochasticLDA.partial_fit`: topics of a stream of minibatches."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ Priors = tuple[np.ndarray, TopicPrior]
 
 
 class LearnsTopicsFromStreams:
-    """The method `partial_fit` of `StochasticLDA`; not public."""
+    """Method of `StochasticLDA`; not public."""
 
     n_batch_iter_: int
-    _n_counted_rows: int  # number of documents in _topic_counts
+    _n_counted_rows: int  # the documents that _topic_counts speaks for
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Stored, y: Ignored = None) -> Self:
-        """Update the model with one minibatch of documents.
+        """Learn from one more minibatch of documents.
 
-        ESCA computes counts T_batch of the n documents of minibatch t by `n_local_sweeps` passes over its tokens with
-        fixed topics. The statistics T become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
-        ``rate = (learning_offset + t) ** -learning_decay``. The initial statistics are those of the first minibatch
-        after `n_first_sweeps` passes that also update the topics. Therefore the first minibatch should be large enough
-        to contain every topic. After `fit`, the initial statistics are the fitted ones, scaled to `total_samples`.
+        With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
+        the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
+        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
+        `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
+        they go on from the fitted ones, scaled to `total_samples`.
 
-        Minibatch samplers make one step, with the counts multiplied by ``total_samples / n``. After `fit`, they
-        continue from its last state. The initial state of SCIR, here and in `fit`, is the topics of the first minibatch
-        after two passes of ESCA over it. ``components_`` is the mean of the draws in the second half of the stream.
+        The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
+        `fit` left them. SCIR begins, in a stream as in `fit`, with topics of the first minibatch after two passes of
+        ESCA over it. ``components_`` is then the mean of draws in the second half of the stream.
 
-        Available only if the sampler supports minibatches.
+        There only if the sampler takes minibatches.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents: one minibatch. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is
-            read into memory as a whole; use ``corpus.rows(start, stop)`` for a part of it.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is one
+            minibatch, which is read into memory; ``corpus.rows(start, stop)`` is a part of it.
         y : None
             Ignored.
 
@@ -61,11 +61,8 @@ class LearnsTopicsFromStreams:
         Raises
         ------
         ValueError
-            If X has values that are negative or not finite, no tokens, or too many tokens (see `fit`); if the number of
-            features, `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was
-            not called before.
-        IncompatibleError
-            If the sampler needs a method that the model does not have.
+            If X has negative or non-finite values, no tokens at all or too many (as in `fit`), or its width or
+            `n_components` or the sampler is not what it was when fitting began.
         """
         with all_or_nothing(self):
             return self._partial_fit(X)

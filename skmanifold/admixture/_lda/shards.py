@@ -1,4 +1,4 @@
-"""Model of latent Dirichlet allocation for documents on disk or on the workers of a cluster."""
+"""Latent Dirichlet allocation of documents that are on disk, or on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .model import LDAModel
 def shard_corpus(
     lda: Any, X: Any, counts: Counts | None, sampler: BaseSampler, key: np.uint64, workers: Workers
 ) -> ShardedModel:
-    """Make the model of a fit whose documents are in shards; set `n_features_in_` of `lda` if X is not in memory."""
+    """The model of a fit of `lda` whose documents are in shards; sets its number of features if X is not in memory."""
     if any(lda._auto()):
-        raise ValueError("'auto' priors need all documents in the memory of this process: set the priors to numbers.")
+        raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
     alpha = lda._alpha()
     without_rows = LDAModel(no_rows(0), alpha, TopicPrior(1.0, lda.n_components, 0), workers)
-    check_compatible(sampler, ShardedModel(without_rows, None), lda._samplers.values())  # before rows are sent
+    check_compatible(sampler, ShardedModel(without_rows, None), lda._samplers.values())  # before rows travel
     if corpora_of(X) and LatentModel not in sampler.requires:
         raise IncompatibleError(
-            f"{type(sampler).__name__} needs documents in memory or in Dask: only 'esca' can read a Corpus from disk."
+            f"{type(sampler).__name__} needs documents in memory or in Dask: a Corpus on disk streams for 'esca' only."
         )
     builder = TokenShards(alpha, subkey(key, Purpose.ROUNDING), type(lda).__name__)
 

@@ -236,5 +236,5 @@ def test_seeded_priors_fit_from_disk_too(corpus):
 
 def test_gibbs_needs_documents_in_memory(corpus, monkeypatch):
     monkeypatch.setattr(Corpus, "counts", lambda *arguments: pytest.fail("documents were read"))
-    with pytest.raises(IncompatibleError, match=r"Gibbs needs documents in memory .* only 'esca' can read"):
+    with pytest.raises(IncompatibleError, match=r"Gibbs needs documents in memory .* streams for 'esca' only"):
         lda(sampler="gibbs").fit(corpus)
