@@ -1,4 +1,4 @@
-"""How the tokens of an admixture are distributed: Dirichlet-multinomial, with sparse counts, or of any family."""
+"""Distributions of the tokens of an admixture: Dirichlet-multinomial with sparse counts, or any family."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ Draw = dict[str, np.ndarray]
 
 @holds(family=FAMILY)
 class FamilyTokens:
-    """Tokens of a family, with a density for each token and component.
+    """Tokens of any family, with a table of the densities of all tokens given all components.
 
     Parameters
     ----------
     family : Family
+        Distribution of the tokens.
     n_tokens : int
-        Different tokens.
+        Number of distinct tokens.
     """
 
     def __init__(self, family: Family, n_tokens: int):
@@ -40,28 +41,28 @@ class FamilyTokens:
         n_bytes = 8 * family.n_components * n_tokens
         if n_bytes > _MAX_TABLE_BYTES:
             raise ValueError(
-                f"The densities of {n_tokens} tokens given each of {family.n_components} components would take "
+                f"The densities of {n_tokens} tokens given each of {family.n_components} components would need "
                 f"{n_bytes / 2**30:.1f} GiB, more than {_MAX_TABLE_BYTES / 2**30:.0f}: use fewer components or columns."
             )
 
     def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
-        """The model of rows of such tokens."""
+        """Make the model of rows of tokens."""
         return FamilyTokenModel(counts, doc_topic_prior, self.family, workers)
 
     def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
-        """The model of some of the rows, of which the first is number `first_row`."""
+        """Make the model of some of the rows, which begin at row `first_row` of all data."""
         return _StorableFamilyTokens(counts, doc_topic_prior, self.family, workers, first_row=first_row)
 
     def draw_bytes(self) -> int:
-        """About how much memory a draw takes."""
+        """Approximate memory of one draw, in bytes."""
         return 8 * self.family.n_cells()
 
     def draw(self, position: Any) -> Draw:
-        """What is kept of a sampler's parameters."""
+        """Arrays of the parameters that are kept in ``posterior_``."""
         return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
 
     def attributes(self, position: Any) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names."""
+        """Fitted attributes by name."""
         return self.family.attributes(position)
 
     def of_estimate(self, position: Any) -> ScaledTokens:
@@ -69,7 +70,7 @@ class FamilyTokens:
         return scale_tokens(self.family.token_table(position))
 
     def of_draw(self, draw: Draw) -> ScaledTokens:
-        """The same given what was kept of a draw."""
+        """The same, given the arrays of a draw."""
         return self.of_estimate(self.family.parameters_of({f"{name}_": value for name, value in draw.items()}))
 
     def mix(self, position: Any, proportions: np.ndarray) -> np.ndarray:
@@ -78,18 +79,19 @@ class FamilyTokens:
 
 
 class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
-    """Rows of such tokens in a shard."""
+    """Model of the rows of a shard."""
 
 
 @holds(prior=Held(TopicPrior), n_cells=Whole(low=1))
 class DirichletTokens:
-    """Tokens of components with Dirichlet priors, as words of topics: no more is stored than non-zero counts.
+    """Tokens whose components have Dirichlet priors, like words of topics: only nonzero counts are stored.
 
     Parameters
     ----------
     family : Family
-        With a ``token_prior``.
+        Family with a ``token_prior``.
     n_tokens : int
+        Number of distinct tokens.
     """
 
     def __init__(self, family: Family, n_tokens: int):
@@ -97,23 +99,23 @@ class DirichletTokens:
         self.n_cells = family.n_components * n_tokens
 
     def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
-        """The model of rows of such tokens."""
+        """Make the model of rows of tokens."""
         return LDAModel(counts, doc_topic_prior, self.prior, workers)
 
     def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
-        """The model of some of the rows, of which the first is number `first_row`."""
+        """Make the model of some of the rows, which begin at row `first_row` of all data."""
         return StorableTokens(counts, doc_topic_prior, workers, first_row=first_row)
 
     def draw_bytes(self) -> int:
-        """How much memory a draw takes."""
+        """Memory of one draw, in bytes."""
         return 4 * self.n_cells
 
     def draw(self, position: Any) -> Draw:
-        """What is kept of a sampler's parameters."""
+        """Arrays of the parameters that are kept in ``posterior_``."""
         return {"components": position.toarray()}
 
     def attributes(self, position: TopicWord) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names."""
+        """Fitted attributes by name."""
         return {"components_": dense_components(position, "token_counts_")}
 
     def of_estimate(self, position: TopicWord) -> ScaledTokens:
@@ -121,7 +123,7 @@ class DirichletTokens:
         return ScaledTokens(position, None)
 
     def of_draw(self, draw: Draw) -> ScaledTokens:
-        """The same given what was kept of a draw."""
+        """The same, given the arrays of a draw."""
         return ScaledTokens(as_topic_word(draw["components"]), None)
 
     def mix(self, position: TopicWord, proportions: np.ndarray) -> np.ndarray:
@@ -130,5 +132,5 @@ class DirichletTokens:
 
 
 def tokens_of(family: Family, n_tokens: int) -> FamilyTokens | DirichletTokens:
-    """What suits the family."""
+    """Dirichlet tokens if the family has a ``token_prior``, else tokens of any family."""
     return (FamilyTokens if family.token_prior is None else DirichletTokens)(family, n_tokens)
