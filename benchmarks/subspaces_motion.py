@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._subspace.spectral_partitions import spectral_start
+from skmanifold.mixture._subspace.initial_partitions import spectral_labels
 from skmanifold.random._keys import root_key
 
 
@@ -41,7 +41,7 @@ class SpectralStart(ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         key = root_key(self.random_state)
-        self.labels_ = spectral_start(X, self.n_components, key, max_dimension=self.max_dimension)
+        self.labels_ = spectral_labels(X, self.n_components, key, max_dimension=self.max_dimension)
         return self
 
 

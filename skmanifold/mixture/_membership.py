@@ -1,4 +1,4 @@
-"""Mixtures as transformers: rows become their membership probabilities."""
+"""Mixtures as transformers that return membership probabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..utils._typing import MatrixLike
 
 
 class MembershipTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Methods of an estimator with `predict_proba` and, when fitted, ``weights_``; not public."""
+    """`transform` for an estimator with `predict_proba` and, when fitted, ``weights_``; not public."""
 
     predict_proba: Callable[[MatrixLike], np.ndarray]
 
@@ -26,7 +26,7 @@ class MembershipTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return len(self.weights_)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
-        """Membership probabilities of rows, those of `predict_proba`: features for the next step of a pipeline.
+        """Return the membership probabilities of `predict_proba`, for the next step of a pipeline.
 
         Parameters
         ----------
@@ -37,5 +37,10 @@ class MembershipTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1. There is one column for each entry of ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X)

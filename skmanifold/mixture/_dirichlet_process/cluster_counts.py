@@ -1,4 +1,4 @@
-"""How many rows and tokens each component of a mixture has."""
+"""Numbers of rows and tokens of each component of a mixture."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...utils._declared import holds
     categories=Array("int64", ("n_categories", "capacity"), low=0, high=MOST_COUNTED),
 )
 class MixtureCounts(NamedTuple):
-    """Counts by label. Labels have gaps; `capacity` of them have room."""
+    """Counts by label. Not every label below `capacity` has rows."""
 
-    sizes: np.ndarray  # (capacity,) int64: rows
-    categories: np.ndarray  # (n_categories, capacity) int64: tokens; the labels of a category side by side
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    categories: np.ndarray  # (n_categories, capacity) int64: numbers of tokens; the labels of a category are contiguous
 
     @property
     def capacity(self) -> int:
-        """Labels for which there is room."""
+        """Number of labels that the arrays can hold."""
         return len(self.sizes)
 
     @property
@@ -31,7 +31,7 @@ class MixtureCounts(NamedTuple):
         return np.flatnonzero(self.sizes)
 
     def by_size(self) -> np.ndarray:
-        """Labels with rows, from the largest component down."""
+        """Labels with rows, the largest component first."""
         return self.occupied[np.argsort(-self.sizes[self.occupied], kind="stable")]
 
     @property
@@ -39,8 +39,8 @@ class MixtureCounts(NamedTuple):
         """Highest label with rows, plus one."""
         return int(self.occupied[-1]) + 1
 
-    def with_room(self, n_labels: int) -> MixtureCounts:
-        """The same with room for labels below `n_labels`; itself where there is."""
+    def with_capacity(self, n_labels: int) -> MixtureCounts:
+        """Counts with a capacity of at least `n_labels`; this object itself if its capacity suffices."""
         if n_labels <= self.capacity:
             return self
         wider = no_counts(len(self.categories), 2 * n_labels)
@@ -48,15 +48,15 @@ class MixtureCounts(NamedTuple):
         wider.categories[:, : self.capacity] = self.categories
         return wider
 
-    def with_labels(self, places: np.ndarray) -> MixtureCounts:
-        """The same where label j is called ``places[j]``, for those with rows."""
+    def with_labels(self, new_labels: np.ndarray) -> MixtureCounts:
+        """Counts after relabelling: label j, if it has rows, becomes ``new_labels[j]``."""
         occupied = self.occupied
-        after = no_counts(len(self.categories), max(self.capacity, int(places.max()) + 1))
-        after.sizes[places[occupied]] = self.sizes[occupied]
-        after.categories[:, places[occupied]] = self.categories[:, occupied]
+        after = no_counts(len(self.categories), max(self.capacity, int(new_labels.max()) + 1))
+        after.sizes[new_labels[occupied]] = self.sizes[occupied]
+        after.categories[:, new_labels[occupied]] = self.categories[:, occupied]
         return after
 
 
 def no_counts(n_categories: int, capacity: int) -> MixtureCounts:
-    """Room for labels, and nothing in it."""
+    """Counts of no rows."""
     return MixtureCounts(np.zeros(capacity, np.int64), np.zeros((n_categories, capacity), np.int64))

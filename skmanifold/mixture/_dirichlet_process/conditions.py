@@ -66,7 +66,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if stream is None and (not vars(mixture).get("_draws") or "_posterior" not in vars(mixture)):
         return "has no draws"
     states = (vars(mixture).get("_states") or []) if stream is None else stream.states
-    if not all(_is_of(mixture, state.position) for state in states):
+    if not all(_matches_samplers(mixture, state.position) for state in states):
         return "has states that are not of its sampler"
     if counts and not len(mixture._row_totals):
         return "lacks the lengths of rows"
@@ -79,8 +79,8 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     return whole_draws_agree(mixture, has_best=False)
 
 
-def _is_of(mixture: Any, blocks: Blocks) -> bool:
-    """Whether blocks were moved by the mixture's samplers, as far as it tells."""
+def _matches_samplers(mixture: Any, blocks: Blocks) -> bool:
+    """Whether the states of the blocks belong to the samplers of the mixture, as far as it stores them."""
     kind, weights = type(mixture.sampler_), mixture.weights_sampler
     if not is_of(kind, blocks.components):
         return False

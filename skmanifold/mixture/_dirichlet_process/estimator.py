@@ -1,4 +1,4 @@
-"""Dirichlet-process mixture of counts or of categorical tables, with pluggable samplers."""
+"""Dirichlet-process mixture of counts or categorical tables, with a choice of samplers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .inference import MixtureInference
 
 @fitted_mixture
 class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator):
-    r"""Dirichlet-process mixture of counts or of categorical tables: it finds the number of components itself.
+    r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
-    Each row belongs to one of infinitely many components, of which the data use as many as they need:
+    Each row belongs to one of infinitely many components, of which finitely many have rows:
 
     .. math::
 
@@ -30,50 +30,50 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         \theta_{jc} \sim \mathrm{Dir}(a, \dots, a), \quad z_i \sim \omega, \quad
         x_{ic} \sim \mathrm{Multi}(n_{ic}, \theta_{z_i c}),
 
-    where c runs over the columns of a table, each with one token a row, or is one for counts.
+    where c is a column of a categorical table, with one token per row. Counts are treated as a single column.
 
     Parameters
     ----------
     emission : {"multinomial", "categorical"}, default="multinomial"
-        What X holds. "multinomial": counts of things in each row (visits of pages, words), dense or sparse.
-        "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
-        scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out.
+        Type of X. "multinomial": counts in each row (such as page visits or words), dense or sparse. "categorical": the
+        code of a category in each cell, whole numbers from 0, NaN where missing. Use scikit-learn's ``OrdinalEncoder``
+        to encode names. Missing cells are integrated out.
     sampler : str or BaseSampler instance, default="slice"
-        How the components are found:
+        Sampler of the posterior:
 
-        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`): exact, by minibatches, with split-merge moves.
-        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): the stochastic slice sampler of [1]_, sticks and
-          components by Cox-Ingersoll-Ross steps towards scaled counts of a minibatch; also for streams.
+        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`): exact slice sampler with minibatches and split-merge moves.
+        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): the stochastic slice sampler of [1]_. Sticks and components
+          are updated by Cox-Ingersoll-Ross steps with scaled counts of a minibatch. It supports `partial_fit`.
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`): the
-          same by Riemannian steps, which are wrong where `category_prior` is small; for comparison.
+          same with Riemannian steps. They are biased if `category_prior` is small, and are offered for comparison.
 
-        A name stands for the step sizes of [1]_, table 3, where it has any.
+        Names use the step sizes of [1]_, table 3.
     weights_sampler : str, BaseSampler instance or None, default=None
-        Moves the sticks, where `sampler` does not draw them itself. None is a sampler like `sampler`.
+        Sampler of the sticks, for samplers other than ``"slice"``. None uses the same sampler as `sampler`.
     concentration : float or None, default=None
-        Concentration :math:`\alpha`: the larger, the more components. None learns it.
+        Concentration :math:`\alpha`. Larger values give more components. None learns it.
     concentration_prior : (float, float), default=(1.0, 1.0)
-        Shape and rate of the gamma prior of a concentration that is learned.
+        Shape and rate of the gamma prior of the concentration, if it is learned.
     category_prior : float, default=0.5
-        Dirichlet parameter a of the components' category probabilities.
+        Dirichlet parameter a of the category probabilities of each component.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
-        Number of clusters that the rows are first dealt out to at random, or labels to begin with. "auto" is 100 (fewer
-        rows: their number): from too many clusters more kinds of rows are told apart than from too few.
+        Number of random initial clusters, or initial labels. "auto" is 100, or the number of rows if that is smaller:
+        starting from too many clusters distinguishes more components than starting from too few.
     min_categories : int, array-like of shape (n_features,) or None, default=None
-        Categorical tables: least number of categories of each column, where there may be more than the rows show.
+        Categorical tables: minimum number of categories of each column, for categories that do not occur in `fit`.
     handle_unknown : {"error", "ignore"}, default="error"
-        Categorical tables: what happens to a code that `fit` has not seen. "ignore" takes it as missing.
+        Categorical tables: how to handle a code that exceeds the fitted categories. "ignore" treats it as missing.
     max_iter : int, default=200
-        Passes over the rows, burn-in included.
+        Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
-        Rows of a minibatch, after which components and weights are drawn anew. "auto" has so many rows that drawing
-        components takes a fifth of the time. None is all rows. It decides nothing about what `Slice` converges to.
+        Rows of a minibatch, after which components and weights are redrawn. With "auto", drawing components takes about
+        a fifth of the time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
     burn_in : int, default=None
-        Passes thrown away; None is half of them.
+        Number of discarded initial passes; None discards half of them.
     thin : int, default=2
-        After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
+        After burn-in, every `thin`-th pass is kept in ``posterior_``; for a stream, every `thin`-th minibatch.
     n_chains : int, default=1
-        Independent chains; the draws of all are used.
+        Number of independent chains; the draws of all chains are used.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
@@ -81,51 +81,51 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     learning_offset : float, default=10.0
         `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
-        About how much memory draws of labels and components may take; where they would need more, fewer are kept whole,
-        evenly spaced, but at least one of each chain.
+        Approximate memory limit for draws of labels and components. Beyond it, fewer complete draws are kept, evenly
+        spaced, but at least one for each chain.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. Chains run in parallel first.
     verbose : int, default=0
         Print the log density every `verbose` passes.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: of the partitions with no more components than the median of the draws, the one (as far
-        as the search finds) with the least expected variation of information to the draws [3]_. Without that limit a
-        row that no other row is with in half of the draws would be a component by itself. Components are numbered from
-        the largest. Not set by `partial_fit`.
+        The point partition: among the partitions with no more components than the median of the draws, the one with
+        the smallest expected variation of information to the draws [3]_ that a greedy search finds. Without this limit,
+        each row that shares its component with no other row in half of the draws would be a separate component.
+        Components are in order of decreasing size. Not set by `partial_fit`.
     n_components_ : int
-        Number of components of the point partition, at most the median of the draws; ``n_components_posterior_`` shows
-        how certain it is. Of a stream, the components expected to have at least half a row.
+        Number of components of the point partition, at most the median of the draws. ``n_components_posterior_`` shows
+        its uncertainty. After `partial_fit`, the number of components with an expected size of at least half a row.
     weights_ : ndarray of shape (n_components_,)
-        Shares of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1: the rest is for
-        components that no fitted row has.
+        Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
+        weight of components without fitted rows.
     components_ : ndarray of shape (n_components_, n_features) or list of ndarray
-        Posterior means of the category probabilities given the point partition; for categorical tables an array
-        (n_components_, n_categories) for each column.
+        Posterior means of the category probabilities given the point partition. For categorical tables, an array of
+        shape (n_components_, n_categories) for each column.
     concentration_ : float
-        Posterior mean of the concentration, or as given.
+        Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows; an overestimate of a finite number, see the notes.
+        Posterior probabilities of 0, 1, 2, ... components with rows. They overestimate a finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
-        ``"concentration"``; and for as many as `max_draws_bytes` allows ``"weights"`` and ``"components"`` (padded
-        with NaN, that with most rows first; categories of all columns side by side) and ``"labels"``, whose numbers
-        mean nothing from one draw to the next.
+        ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"`` and ``"components"``
+        (padded with NaN, the largest component first, categories of all columns concatenated) and ``"labels"``. Labels
+        of different draws do not correspond to each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log joint of every pass. Flat it is in every mode, and it may be higher in a worse one: `score` on rows
-        held out tells more. Not set by `partial_fit`.
+        The log joint density of every pass. It becomes flat in any mode, and may be higher in a worse mode; compare
+        fits by `score` on held-out rows. Not set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Passes over the rows; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+        Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit` since the last `fit`.
+        Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -133,21 +133,23 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     See Also
     --------
-    ExponentialFamilyMixture : A given number of components; its score of counts has the same convention.
-    sklearn.mixture.BayesianGaussianMixture : Variational mixture of Gaussians, truncated.
+    ExponentialFamilyMixture : Mixture with a given number of components; its score of counts has the same convention.
+    sklearn.mixture.BayesianGaussianMixture : Truncated variational mixture of Gaussians.
 
     Notes
     -----
     If the rows come from a finite mixture, the number of its components is overestimated: with a fixed concentration
-    the posterior does not concentrate at the true number however many rows there are [4]_. Superfluous components are
-    small. Judge a fit by `score` on held-out rows.
+    the posterior does not concentrate at the true number, however many rows there are [4]_. Superfluous components are
+    small. Evaluate a fit by `score` on held-out rows.
 
-    Densities are of the rows' cells or tokens in their order: multinomial coefficients are left out, as in all scores
-    of the library.
-    To be fitted, fractional counts are rounded at random, up with the probability of their fraction, from a stream
-    keyed by row and column; `fit` warns if this moves more than 5% of their sum. All other methods take them as they
-    are: weights. `fit` for "multinomial" also warns if a dense X may be codes of categories: each column holds a few
-    small whole numbers, not only 0 and 1, that vary less than counts do or often are the highest.
+    Densities are those of the cells or tokens of a row in their order. As in all scores of the library, multinomial
+    coefficients are left out.
+
+    `fit` and `partial_fit` randomly round fractional counts to whole numbers, up with a probability equal to the
+    fraction. The random numbers depend only on the seed, the row and the column. A warning is given if this changes the
+    sum of the counts by more than 5%. All other methods use fractional counts as weights. With "multinomial", `fit`
+    also warns if a dense X may contain codes of categories: if each column has a few small whole numbers, not only 0
+    and 1, which vary less than counts or are often equal to the largest.
 
     References
     ----------
@@ -171,7 +173,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     >>> mixture.predict(X[:5]).shape
     (5,)
 
-    Membership probabilities are features for the next step of a pipeline:
+    `transform` returns the membership probabilities, for the next step of a pipeline:
 
     >>> mixture.set_output(transform="pandas").transform(X[:5]).columns.tolist()
     ['dpcategoricalmixture0', 'dpcategoricalmixture1', 'dpcategoricalmixture2']
@@ -254,7 +256,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Find the components of a table.
+        """Fit the mixture to counts or to a categorical table.
 
         Parameters
         ----------
@@ -270,29 +272,30 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         Warns
         -----
         UserWarning
-            If counts have many fractions, or look like codes of categories (see Notes).
+            If rounding changes the counts by more than 5%, or they look like codes of categories (see Notes).
 
         Raises
         ------
         ValueError
-            If X has negative or infinite values, codes that are no whole numbers, or a parameter does not fit it.
+            If X has negative or infinite values or codes that are not whole numbers, or a parameter is incompatible
+            with X.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs something that this model does not provide.
         """
         return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of rows, of which nothing but its share in the statistics is kept.
+        """Update the fit with a minibatch of rows; only its contribution to the statistics is kept.
 
-        The first minibatch is fitted by the exact sampler: let it be large enough to show every kind of row. After
-        `fit`, the chains continue from their last states. Only samplers that take minibatches have this method.
+        The first minibatch is fitted by the exact sampler, and should contain rows of every component. After `fit`, the
+        chains continue from their last states. The method exists only if the sampler supports streams.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts, or codes of categories: those of the first minibatch, and `min_categories`, say which there are.
+            Counts, or codes of categories. The first minibatch and `min_categories` determine the categories.
         y : None
             Ignored.
 
@@ -303,7 +306,9 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
         Raises
         ------
         ValueError
-            As `fit`; or if its width or the sampler is not what it was when fitting began.
+            As in `fit`, or if the number of columns, the emission or the sampler has changed since the first call.
+        IncompatibleError
+            If the sampler needs all rows at once.
         """
         return self._partial_fit(X)
 

@@ -18,12 +18,10 @@ from ...samplers import SGRLD, BaseSampler
 from ...samplers._resolve import resolve_sampler
 from ...sparse.counts import Counts
 from ...utils._threads import Workers
-from .category_table import Table
-from .encoding import category_table, count_table, fit_categories, validate_codes
-from .model import DPModel
+from .category_table import Table, category_table, count_table, fit_categories, validate_codes
+from .model import DPModel, build_model, initial_labels
 from .point_estimate import partition_attributes, point_estimate, summary_attributes
-from .posterior_draws import counted
-from .setup import build_model, draw_store, initial_labels
+from .posterior_draws import counted, draw_store
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 

@@ -1,4 +1,4 @@
-"""Distributions as normalised gammas, in rows that are born and die: the target of their sampler, and its state."""
+"""Distributions represented by gamma variables that are normalised: the target of their sampler, and its state."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from ...random._variates import fill_log_gamma_variates, log_gamma_variate
 from ...samplers import ManifoldSampler
 from ...utils._njit import njit
 
-_LEAST = 1e-290  # of a coordinate: its inverse, times a count, must be finite
+_LEAST = 1e-290  # least value of a coordinate: a count divided by it must be finite
 
 
 class GammaBlocks:
-    r"""K rows of gammas given counts; within a row each column's proportions are a distribution.
+    r"""K rows of gamma variables given counts; in each row, the proportions within a column are a distribution.
 
-    With a the prior's shapes, n the counts and :math:`N_c` the sum of those in the column c of coordinate f,
+    Let a be the shapes of the prior, n the counts and :math:`N_c` the sum of the counts in the column c of coordinate
+    f. Then
 
     .. math:: \partial_{\theta_f} \log p = (a_f + n_f - 1) / \theta_f - 1 - N_c / \sum_{g \in c} \theta_g:
 
-    the prior :math:`\theta_f \sim \mathrm{Ga}(a_f, 1)` times the likelihood of the proportions. The columns' sums then
-    have the prior's law. As counts are expected, coordinates are Ga(a + n, 1); the proportions have the same law.
+    the prior :math:`\theta_f \sim \mathrm{Ga}(a_f, 1)` times the likelihood of the proportions. The sums of the columns
+    keep their prior distribution. Samplers that use expected counts have Ga(a + n, 1) as their target instead, which
+    gives the proportions the same distribution.
 
     Parameters
     ----------
     prior : ndarray that broadcasts to (K, d)
+        Shapes of the gamma prior.
     counts : ndarray of shape (K, d)
-        Of all data, or what stands for them; they need not be whole.
+        Counts of all data, or estimates of them, which need not be whole numbers.
     column_start : ndarray of shape (n_columns + 1,), int64
         Column c has the coordinates ``column_start[c]:column_start[c + 1]``.
     """
@@ -46,15 +49,15 @@ class GammaBlocks:
         self._column_counts = _sum_columns(np.asarray(counts, np.float64), column_start)
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior and counts."""
+        """Prior plus counts."""
         out[...] = self.shapes
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """The gradient at each chain's rows."""
+        """Gradient of the log density, for each chain."""
         _fill_gradient(position, self.shapes, self._column_counts, self.column_start, out)
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density of each chain's rows."""
+        """Log density, for each chain."""
         out = np.empty(len(position))
         for chain, theta in enumerate(position):
             theta = np.maximum(theta, _LEAST)
@@ -63,27 +66,27 @@ class GammaBlocks:
         return out
 
 
-def check_mover(sampler: ManifoldSampler, target: GammaBlocks) -> None:
-    """Raise `IncompatibleError` for a sampler that cannot move rows while their counts change."""
+def check_block_sampler(sampler: ManifoldSampler, target: GammaBlocks) -> None:
+    """Raise `IncompatibleError` if the sampler does not support a target whose counts change between steps."""
     sampler._validate_params()
     check_compatible(sampler, seen_by(sampler, target))
     name = type(sampler).__name__
     if sampler.batching == "full":
-        raise IncompatibleError(f"{name} needs a density that stays, and the counts of a mixture change at every step.")
+        raise IncompatibleError(f"{name} needs a fixed density, but the counts of a mixture change at every step.")
     if sampler.is_anchored:
-        raise IncompatibleError(f"{name} with SVRG needs gradients of all rows, which a mixture does not offer.")
+        raise IncompatibleError(f"{name} with SVRG needs gradients of all rows, which a mixture does not provide.")
 
 
-def begin_blocks(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:
-    """One chain whose proportions are an exact draw given the counts."""
-    check_mover(sampler, target)
+def init_block(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:
+    """State of one chain, whose proportions are an exact draw given the counts."""
+    check_block_sampler(sampler, target)
     log_theta = np.empty(target.manifold.shape)
     fill_log_gamma_variates(subkey(key, Purpose.DRAW), target.shapes, log_theta)
     return _begin(sampler, target, log_theta, np.uint64(key))
 
 
-def step_blocks(sampler: ManifoldSampler, target: GammaBlocks, state: Any) -> Any:
-    """One step of the sampler towards rows that have these counts."""
+def step_block(sampler: ManifoldSampler, target: GammaBlocks, state: Any) -> Any:
+    """One step of the sampler for the target with these counts."""
     return sampler.step(seen_by(sampler, target), state)
 
 
@@ -95,25 +98,26 @@ def log_rows(state: Any) -> np.ndarray:
 
 
 def log_proportions(state: Any, column_start: np.ndarray) -> np.ndarray:
-    """Logarithms of the proportions, (d, K): rows side by side."""
+    """Logarithms of the proportions, (d, K)."""
     log_theta = log_rows(state)
     out = np.empty(log_theta.shape[::-1])
     _normalize_columns(log_theta, column_start, out)
     return out
 
 
-def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proportions: np.ndarray, key) -> Any:
-    """The state with as many rows as the target `empty` has: its own first ones, and then new ones that are born.
+def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proportions: np.ndarray, key) -> Any:
+    """Change the number of rows of a state: keep its first rows, and append new ones if needed.
 
-    A row is born with the proportions under which data took it for theirs; only its columns' sums, of which the data
-    know nothing, are drawn for it. Gammas drawn afresh would forget what the row was born for, and bias its law.
+    A new row has the proportions that were used when data were first assigned to it. Only the sums of its columns are
+    drawn, which do not depend on the data. New proportions would ignore these data and bias the distribution of the
+    row.
 
     Parameters
     ----------
     empty : GammaBlocks
-        Without counts: what rows are before any data.
+        Target without counts, which has the number of rows wanted.
     proportions : (d, n)
-        Logarithms of the proportions of all rows, as `log_proportions` gives them.
+        Logarithms of the proportions of all rows, as returned by `log_proportions`.
     """
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
@@ -127,11 +131,11 @@ def with_rows(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proporti
     return begun._replace(n_steps=state.n_steps, **arrays)
 
 
-def with_sums_of(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
-    """The state with the columns' sums drawn from their law given the target's counts, of a sampler with `log_theta`.
+def redraw_column_sums(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
+    """Draw the sums of the columns given the counts of the target, for a sampler whose state has `log_theta`.
 
-    Labels are drawn given the proportions alone, so the sums still belong to the counts before. Given all counts a
-    column's sum is a gamma, independent of its proportions.
+    The labels depend only on the proportions, so that after they change the sums still follow the previous counts.
+    Given the new counts the sum of a column is a gamma variable, independent of its proportions.
     """
     log_theta = log_rows(state)
     _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), 0, target.shapes, target.column_start, log_theta)
@@ -142,6 +146,13 @@ def with_sums_of(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
 def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> Any:
     state = sampler._begin(seen_by(sampler, target), np.array([key]), np.exp(log_theta)[np.newaxis])
     return state._replace(log_theta=log_theta[np.newaxis]) if hasattr(state, "log_theta") else state
+
+
+def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
+    """The first `n_kept` rows of `old`, followed by the remaining rows of `new`."""
+    if old is None or new is None:
+        return new
+    return np.concatenate((old[:, :n_kept], new[:, n_kept:]), axis=1)
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +187,7 @@ def _normalize_columns(log_theta, column_start, out):
 
 @njit(cache=True, nogil=True)
 def _redraw_sums(key, first, shapes, column_start, log_theta):
-    """Give each column of the rows from `first` on a sum drawn from the gamma law of these shapes."""
+    """Scale each column of the rows from `first` on to a sum drawn from the gamma distribution with these shapes."""
     for k in range(first, log_theta.shape[0]):
         child = fold_in(key, k)
         for c in range(len(column_start) - 1):

@@ -1,4 +1,4 @@
-"""What a fitted mixture says of rows: densities, components, who belongs together, and new rows."""
+"""Inference with a fitted mixture: predictive densities, components, co-clustering and new rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers, split_range
 from ...utils._typing import Ignored, MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
-from .category_table import Table
-from .encoding import category_table, count_table, validate_codes
+from .category_table import Table, category_table, count_table, validate_codes
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
 from .stream import MixtureStream
 
-_MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs
-_CELLS_AT_ONCE = 1_000_000  # of rows drawn
+_MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
+_CELLS_AT_ONCE = 1_000_000  # of sampled rows
 
 
 class MixtureInference(MembershipTransformer):
     """Methods of an estimator with a fitted mixture; not public.
 
-    It has the constructor parameters named here, and when fitted what is declared below.
+    The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
     emission: str
@@ -38,20 +37,20 @@ class MixtureInference(MembershipTransformer):
     n_jobs: int | None
     n_components_: int
     _emission: str
-    _key: np.uint64  # of all streams, frozen when fitting begins
-    _draws: list[CountedDraw | ParameterDraw]  # of a fit
+    _key: np.uint64  # root of all random streams, set at the start of a fit
+    _draws: list[CountedDraw | ParameterDraw]  # of `fit`, not of a stream
     _stream: MixtureStream | None = None
     _summary: CountedDraw  # of the point partition
     _category_prior: float
     _column_start: np.ndarray
-    _row_totals: np.ndarray  # tokens of the rows that were fitted, for rows like them
+    _row_totals: np.ndarray  # numbers of tokens of the fitted rows, used by `sample`
     _fitted_on_sparse: bool
     _posterior: dict[str, np.ndarray]
-    _component_draws: np.ndarray  # those that are whole
+    _component_draws: np.ndarray  # indices of the complete draws
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
-        """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
         return self._posterior if self._stream is None else self._stream.posterior()
 
@@ -61,21 +60,21 @@ class MixtureInference(MembershipTransformer):
 
     @property
     def n_components_posterior_(self) -> np.ndarray:
-        """Posterior probabilities of 0, 1, ... components with rows, of shape (most that were drawn + 1,)."""
+        """Posterior probabilities of 0, 1, ... components with rows, of shape (largest drawn number + 1,)."""
         check_is_fitted(self)
         draws = self.posterior_["n_components"].ravel()
-        draws = draws if len(draws) else np.array([self.n_components_])  # before there are any
+        draws = draws if len(draws) else np.array([self.n_components_])  # without draws so far
         return np.bincount(draws) / len(draws)
 
     @property
     def weights_(self) -> np.ndarray:
-        """Share of each component, of shape (n_components_,)."""
+        """Weights of the components, of shape (n_components_,)."""
         check_is_fitted(self)
         return self._summary.sizes / (self._summary.sizes.sum() + self._summary.concentration)
 
     @property
     def components_(self) -> np.ndarray | list[np.ndarray]:
-        """Posterior means of the components' category probabilities given the point partition."""
+        """Posterior means of the category probabilities of each component, given the point partition."""
         check_is_fitted(self)
         cells = self._summary.categories.T + self._category_prior
         columns = np.split(cells, self._column_start[1:-1], axis=1)
@@ -85,15 +84,15 @@ class MixtureInference(MembershipTransformer):
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         r"""Log of the posterior predictive density of each row.
 
-        The mean over all draws, of all chains, of the density of a new row: components with rows and what is left for
-        those without, nothing renormalised,
+        This is the log of the mean density of a new row over all draws of all chains. The density includes the
+        components with rows and the remaining weight of those without:
 
         .. math:: \log \frac{1}{T} \sum_t \Bigl( \sum_j \omega_j^{(t)} f(x \mid \text{rows of } j)
             + \omega_0^{(t)} \int f(x \mid \theta) dG_0(\theta) \Bigr).
 
-        With the exact samplers components and weights are integrated out given each draw of the partition; with the
-        others they are as drawn. Missing cells are integrated out. The multinomial coefficient, which belongs to
-        the row alone, is left out.
+        With ``"slice"``, components and weights are integrated out given each drawn partition. With the other samplers,
+        the drawn components and weights are used. Missing cells are integrated out. Multinomial coefficients are left
+        out.
 
         Parameters
         ----------
@@ -104,6 +103,11 @@ class MixtureInference(MembershipTransformer):
         -------
         log_density : ndarray of shape (n_samples,)
             In nats.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         table = self._table_of(X)
         with Workers(self.n_jobs) as workers:
@@ -127,7 +131,7 @@ class MixtureInference(MembershipTransformer):
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Probabilities that rows belong to the components of the point partition, given that it is one of them.
+        """Probabilities of the components of the point partition, given that the row belongs to one of them.
 
         Parameters
         ----------
@@ -138,6 +142,11 @@ class MixtureInference(MembershipTransformer):
         -------
         probabilities : ndarray of shape (n_samples, n_components_)
             Rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         return softmax(self._summary_terms(X)[:, :-1], axis=1)
 
@@ -153,6 +162,11 @@ class MixtureInference(MembershipTransformer):
         -------
         labels : ndarray of shape (n_samples,)
             Indices into ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         return self._summary_terms(X)[:, :-1].argmax(axis=1)
 
@@ -162,8 +176,8 @@ class MixtureInference(MembershipTransformer):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows, each by itself given the draws; one in a component that no fitted row has is taken to be there alone.
-            None is the rows of `fit`, by the draws of their labels.
+            New rows, assigned independently of each other given each draw. A row in a new component shares it with no
+            other row. None uses the rows of `fit` and the draws of their labels.
 
         Returns
         -------
@@ -173,13 +187,13 @@ class MixtureInference(MembershipTransformer):
         Raises
         ------
         ValueError
-            If it would take more than 4 GiB, or X is None and no labels were kept.
+            If the result would take more than 4 GiB, or X is None and no draws of the labels were kept.
         """
         check_is_fitted(self)
         if X is None:
             labels = self.posterior_.get("labels")
             if labels is None or labels.shape[1] == 0:
-                raise ValueError("No draws of the rows' labels were kept: pass X.")
+                raise ValueError("No draws of the labels were kept: pass X.")
             return co_clustering(labels.reshape(-1, labels.shape[-1]))
         table = self._table_of(X)
         n_bytes = 8 * table.n_rows**2
@@ -199,23 +213,28 @@ class MixtureInference(MembershipTransformer):
     ) -> tuple[np.ndarray | sp.csr_array, np.ndarray]:
         """Draw rows from the posterior predictive distribution given the point partition.
 
-        Each row has a component, or with the probability left over one that no fitted row has, and category
-        probabilities drawn for it from their posterior. For counts a row has as many tokens as a fitted row, chosen at
-        random; no cell is missing.
+        Each row belongs to a component of the point partition or, with the remaining probability, to a new one. Its
+        category probabilities are drawn from the posterior of the component, independently for each row. For counts,
+        the number of tokens is that of a fitted row chosen at random. No cell is missing.
 
         Parameters
         ----------
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness.
+            Seed.
 
         Returns
         -------
         X : ndarray or csr_array of shape (n_samples, n_features)
-            Counts (sparse if those of `fit` were), or codes.
+            Counts (sparse if X was sparse in `fit`), or codes of categories.
         labels : ndarray of shape (n_samples,)
-            Components; -1 for one that no fitted row has.
+            Components of the rows; -1 is a new component.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is less than 1.
         """
         check_is_fitted(self)
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
@@ -232,34 +251,35 @@ class MixtureInference(MembershipTransformer):
         return X, np.where(labels == self.n_components_, -1, labels)
 
     def to_arviz(self) -> Any:
-        """What draws of the mixture say without labels, as ArviZ's tree of data.
+        """Convert the draws to an ArviZ data tree; without components and labels.
 
-        A component of one draw need not be a component of another: partitions differ, and there is no order of
-        components that is right for all. So the weights of each draw are sorted, the largest first; components and
-        labels are in ``posterior_`` alone, and what labels say without their numbers is `co_clustering`.
+        Components of different draws do not correspond to each other, because the partitions differ. Therefore the
+        weights of each draw are sorted in decreasing order, and components and labels are left out. They are in
+        ``posterior_``; `co_clustering` summarises the labels.
 
         Returns
         -------
         xarray.DataTree
-            Group ``posterior`` has ``n_components``, ``concentration``, ``weights`` with an axis ``rank``, NaN beyond
-            the components of a draw, and their number ``n_active`` (with samplers by minibatches some have no rows);
-            ``sample_stats`` has the log joint density by ArviZ's name ``lp``. Where `max_draws_bytes` left fewer whole
-            draws, ``weights`` and ``n_active`` are in a group ``posterior_thinned``, whose ``draw`` says which ones
-            they are. Axes are ``chain``, ``draw`` and ``rank``.
+            Group ``posterior`` contains ``n_components``, ``concentration``, ``weights`` with an axis ``rank`` (NaN
+            beyond the components of a draw), and the number of weights ``n_active``. With samplers by minibatches,
+            some of these components have no rows. ``sample_stats`` contains the log joint density as ``lp``. If
+            `max_draws_bytes` limits the number of complete draws, ``weights`` and ``n_active`` are in a group
+            ``posterior_thinned``, whose coordinate ``draw`` has their indices. Axes are ``chain``, ``draw`` and
+            ``rank``.
 
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
-            If there are no draws yet.
+            If there are no draws.
         """
-        told = {name: draws for name, draws in self.posterior_.items() if name not in ("components", "labels")}
-        if "weights" in told:
-            told["weights"] = falling(told["weights"])
-            told["n_active"] = np.count_nonzero(~np.isnan(told["weights"]), axis=-1)
-        kept = self._component_draws if self._stream is None else None  # a stream keeps whole draws alone
-        return to_tree(told, {"weights": ["rank"]}, component_draws=kept)
+        exported = {name: draws for name, draws in self.posterior_.items() if name not in ("components", "labels")}
+        if "weights" in exported:
+            exported["weights"] = falling(exported["weights"])
+            exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
+        kept = self._component_draws if self._stream is None else None  # a stream keeps complete draws only
+        return to_tree(exported, {"weights": ["rank"]}, component_draws=kept)
 
     def _summary_terms(self, X) -> np.ndarray:
         table = self._table_of(X)
@@ -287,7 +307,7 @@ def _sample_counts(rng, cells, labels, totals, as_sparse):
     blocks = []
     for start, stop in split_range(len(labels), max(1, _CELLS_AT_ONCE // cells.shape[1])):
         shapes = cells[labels[start:stop]]
-        log_gammas = np.log(generator.standard_gamma(shapes + 1.0))  # a shape below one is raised, and lowered again
+        log_gammas = np.log(generator.standard_gamma(shapes + 1.0))  # avoids underflow; corrected in the next line
         log_gammas -= generator.standard_exponential(shapes.shape) / shapes
         rows = generator.multinomial(totals[start:stop], softmax(log_gammas, axis=1))
         blocks.append(sp.csr_array(rows) if as_sparse else rows)
@@ -297,7 +317,7 @@ def _sample_counts(rng, cells, labels, totals, as_sparse):
 def _sample_codes(rng, cells, labels, column_start):
     codes = np.empty((len(labels), len(column_start) - 1), np.int64)
     for column, (begin, end) in enumerate(pairwise(column_start)):
-        shares = cells[:, begin:end] / cells[:, begin:end].sum(axis=1, keepdims=True)  # one token: its mean suffices
+        shares = cells[:, begin:end] / cells[:, begin:end].sum(axis=1, keepdims=True)  # sufficient for one token
         levels = np.cumsum(shares, axis=1)[labels]
         codes[:, column] = (rng.random_sample(len(labels))[:, None] > levels[:, :-1]).sum(axis=1)
     return codes

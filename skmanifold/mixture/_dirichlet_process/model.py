@@ -1,47 +1,52 @@
-"""The posterior of a Dirichlet-process mixture of categories: what a sampler asks of the table of data."""
+"""The posterior of a Dirichlet-process mixture of categories, with the updates that samplers use."""
 
 from __future__ import annotations
 
 import math
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._cir.lazy_cir_rows import gamma_tables
 from ...utils._threads import Workers, split_by_task, split_range
+from .._labels import random_labels, read_labels
 from .category_table import Table
 from .cluster_counts import MixtureCounts, no_counts
-from .component_kernels import draw_columns
-from .gibbs_kernels import count_rows, draw_labels, least_slice, move_rows, shuffle_rows
+from .gibbs_kernels import count_rows, draw_columns, draw_labels, least_slice, move_rows, shuffle_rows
 from .posterior_draws import ParameterDraw
 from .split_merge import split_merge
 from .split_merge_kernels import log_marginal_of_counts
 
-_ROWS_OF_TASK = 2048  # of a table of fifty columns, about a millisecond
+_ROWS_OF_TASK = 2048  # about a millisecond with fifty columns
 _CELLS_OF_TASK = 100_000
 _MIN_CAPACITY = 32
+_AUTO_CLUSTERS = 100  # initial clusters of init="auto"
+_MAX_TABLE_BYTES = 4 << 30  # of a table of category probabilities
 
 
 class DPModel:
-    """Rows of categories, each of one component of a Dirichlet-process mixture.
+    """Rows of categories from a Dirichlet-process mixture.
 
-    A component has a distribution over the categories of each column, Dirichlet(`category_prior`) before any row. A
-    label is the number of a stick (`samplers._sticks`).
+    A component has a distribution over the categories of each column, with the prior Dirichlet(`category_prior`). A
+    label is the index of a stick in the stick-breaking construction (`samplers/_latent/stick_breaking.py`).
 
     Parameters
     ----------
     table : Table
     category_prior : float
     concentration : float or None
-        None: learned, with a gamma prior.
+        None learns it, with a gamma prior.
     concentration_prior : (float, float)
-        Shape and rate of that gamma.
+        Shape and rate of the gamma prior.
     init : int or ndarray of shape (n_rows,)
-        Labels to begin with, or the number of labels to deal out at random.
+        Initial labels, or the number of random initial labels.
     batch_size : int or None
-        Rows of a minibatch; None is all.
+        Number of rows of a minibatch; None uses all rows.
     workers : Workers
     """
 
@@ -72,24 +77,24 @@ class DPModel:
         return self.table.n_rows
 
     def init_concentration(self) -> float:
-        """The concentration, or where it is learned its prior's mean."""
+        """Initial concentration: the given one, or the mean of its prior."""
         shape, rate = self.concentration_prior
         return shape / rate if self.concentration is None else float(self.concentration)
 
     def init_labels(self, key: np.uint64) -> np.ndarray:
-        """Labels to begin with, (n_rows,) int32."""
+        """Initial labels, (n_rows,) int32."""
         if isinstance(self.init, np.ndarray):
             return self.init.astype(np.int32)
-        return (fold_in_each(key, np.arange(self.n_rows)) % np.uint64(self.init)).astype(np.int32)
+        return random_labels(key, self.n_rows, self.init)
 
     def count(self, labels: np.ndarray) -> MixtureCounts:
-        """Rows and tokens of each label."""
+        """Numbers of rows and tokens of each label."""
         counts = no_counts(self.table.n_categories, max(_MIN_CAPACITY, int(labels.max()) + 1))
         count_rows(*self._rows, labels, *counts)
         return counts
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every row once, in minibatches at random."""
+        """Divide the rows into random minibatches; each row is in one of them."""
         if self.batch_size is None or self.batch_size >= self.n_rows:
             return [np.arange(self.n_rows)]
         order = np.empty(self.n_rows, np.int64)
@@ -97,11 +102,11 @@ class DPModel:
         return [order[start:stop] for start, stop in split_range(self.n_rows, self.batch_size)]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
-        """The least of the slices of `rows`, u_i ~ U(0, weight of its label)."""
+        """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""
         return least_slice(rows, labels, weights, key)
 
     def draw_components(self, counts: MixtureCounts, components: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Log probabilities of categories, (n_categories, K): drawn given the counts of these labels."""
+        """Draw log probabilities of the categories, (n_categories, K), given the counts of the labels `components`."""
         start = self.table.column_start
         out = np.empty((self.table.n_categories, len(components)))
         arguments = start, counts.categories, components, float(self.category_prior), *self._gammas, key, out
@@ -120,30 +125,30 @@ class DPModel:
         weight_of: np.ndarray,
         key: np.uint64,
     ) -> MixtureCounts:
-        """Redraw the labels of `rows`, in place, given their slices; returns the counts that belong to them.
+        """Draw new labels for `rows` given their slices, in place; returns the updated counts.
 
         Parameters
         ----------
         rows : (n,) int64
         labels : (n_rows,) int32
         counts : MixtureCounts
-            Of all rows; its arrays are reused.
+            Counts of all rows; its arrays are reused.
         log_table : (n_categories, K)
-            Log probabilities of the components above the least slice.
+            Log category probabilities of the components whose weight is above the minimum slice.
         weights : (K,)
-            Their weights, falling.
+            Weights of these components, decreasing.
         components : (K,) int64
-            Their labels.
+            Labels of these components.
         weight_of : (n_sticks,)
             Weights by label.
         key : uint64
-            As given to `least_slice`.
+            The key that was passed to `least_slice`.
         """
         out = np.empty(len(rows), np.int32)
         shared = *self._rows, log_table, weights, components, weight_of, labels, key
         pieces = split_range(len(rows), _ROWS_OF_TASK)
         self.workers.run(draw_labels, [(rows[a:b], *shared, out[a:b]) for a, b in pieces])
-        counts = counts.with_room(int(components.max()) + 1)
+        counts = counts.with_capacity(int(components.max()) + 1)
         move_rows(rows, out, *self._rows, labels, *counts)
         return counts
 
@@ -156,16 +161,16 @@ class DPModel:
         n_scans: int,
         key: np.uint64,
     ) -> MixtureCounts:
-        """Propose to split components and to merge them, in place; returns the counts that belong to the labels.
+        """Make split-merge moves of the partition, in place; returns the updated counts.
 
-        Only the partition is looked at: what labels the components have afterwards says nothing of their weights.
+        The moves depend only on the partition. The labels after them do not follow the order of the weights.
         """
-        counts = counts.with_room(len(counts.occupied) + n_moves)
+        counts = counts.with_capacity(len(counts.occupied) + n_moves)
         split_merge(self.table, labels, counts, concentration, self.category_prior, n_moves, n_scans, key)
         return counts
 
     def log_joint(self, counts: MixtureCounts, concentration: float) -> float:
-        """Log p(data, partition | concentration), components and weights integrated out."""
+        """Log p(data, partition | concentration), with components and weights integrated out."""
         start, prior = self.table.column_start, float(self.category_prior)
         occupied = counts.occupied
         of_partition = len(occupied) * math.log(concentration) + gammaln(counts.sizes[occupied]).sum()
@@ -174,10 +179,10 @@ class DPModel:
         return float(of_partition) + sum(log_marginal_of_counts(column, start, prior) for column in columns)
 
     def draw(self, counts: MixtureCounts, concentration: float, key: np.uint64) -> ParameterDraw:
-        """Weights and components given the partition, the largest component first.
+        """Draw weights and components given the partition, the largest component first.
 
-        The weights, and that of all components without rows together, are Dirichlet with the sizes and the
-        concentration as parameters.
+        The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are
+        the sizes and the concentration.
         """
         labels = counts.by_size()
         shapes = np.append(counts.sizes[labels], concentration)
@@ -185,3 +190,43 @@ class DPModel:
         log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
         log_components = self.draw_components(counts, labels, subkey(key, Purpose.COMPONENTS))
         return ParameterDraw(log_weights - logsumexp(log_weights), log_components, concentration)
+
+
+def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
+    """Number of random initial labels, or the labels that the user passed, renumbered without gaps."""
+    if isinstance(init, str):
+        return min(_AUTO_CLUSTERS, n_rows)
+    if isinstance(init, Integral):
+        return min(int(init), n_rows)
+    return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
+
+
+def build_model(mixture: Any, table: Table, init: int | np.ndarray, workers: Workers) -> DPModel:
+    """Check the settings of the estimator and return the model of a table."""
+    prior = np.asarray(mixture.concentration_prior)
+    if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):
+        raise ValueError(
+            "concentration_prior must be two positive numbers, the shape and the rate of a gamma distribution; got "
+            f"{mixture.concentration_prior!r}."
+        )
+    n_components = (mixture.concentration or 0.0) * math.log(1e3 * table.n_rows)  # expected above the minimum slice
+    if 8 * n_components * table.n_categories > _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
+            f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: use a smaller concentration."
+        )
+    return DPModel(
+        table,
+        float(mixture.category_prior),
+        mixture.concentration,
+        (float(prior[0]), float(prior[1])),
+        init=init,
+        batch_size=_batch_size(table) if mixture.batch_size == "auto" else mixture.batch_size,
+        workers=workers,
+    )
+
+
+def _batch_size(table: Table) -> int:
+    """So many rows that labelling them takes four times as long as drawing the components; at least 1% of all rows."""
+    tokens_of_row = len(table.indices) / table.n_rows
+    return max(int(240 * table.n_categories / (tokens_of_row + 12)), table.n_rows // 100, 1)

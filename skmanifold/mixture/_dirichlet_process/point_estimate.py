@@ -11,14 +11,15 @@ from ...utils._threads import Workers
 from .model import DPModel
 from .posterior_draws import CountedDraw, counted
 
-_MAX_PARTITIONS = 200  # draws of the labels that the point partition is near to
+_MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared with
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-    """The partition nearest to all draws, where there are any, and what belongs to it.
+    """Attributes of the point partition, which minimises the expected distance to the draws; empty without draws.
 
-    It has no more components than the median of the draws: the free optimum leaves each row alone that no other row is
-    with in half of the draws, and may so have more components than any draw.
+    Its number of components is at most the median of the draws. Without this limit, each row that shares its component
+    with no other row in half of the draws would be a separate component, and there could be more components than in any
+    draw.
     """
     posterior = fitted["_posterior"]
     draws = posterior.get("labels")

@@ -1,12 +1,13 @@
-"""What a draw from the posterior of a mixture says about new rows."""
+"""Draws from the posterior of a mixture, and the predictive densities that they give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import holds
@@ -16,8 +17,9 @@ from .cluster_counts import MixtureCounts
 from .predictive_kernels import add_given_counts, add_given_parameters, log_sums
 
 _TOLERANCE = 1e-6  # of sums to one
-_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of terms, and draws
-_CELLS_OF_TASK = 20_000  # some milliseconds of a few tokens a row
+_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
+_CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
+_EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
 @holds(
@@ -26,21 +28,21 @@ _CELLS_OF_TASK = 20_000  # some milliseconds of a few tokens a row
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class CountedDraw(NamedTuple):
-    """A partition of the rows: components by their counts, parameters and weights integrated out."""
+    """A drawn partition of the rows, represented by the counts of its components; the rest is integrated out."""
 
     sizes: np.ndarray  # (K,) int64, all positive
     categories: np.ndarray  # (n_categories, K) int64
     concentration: float
 
     def log_terms(self, table: Table, prior: float, workers: Workers) -> np.ndarray:
-        """Log of weight times density, (n_rows, K + 1), the last for a component without rows."""
+        """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         shares = np.append(self.sizes, self.concentration)
         with_empty = np.concatenate((self.categories, np.zeros((len(self.categories), 1), np.int64)), axis=1)
         return _given_counts(table, np.log(shares) - np.log(shares.sum()), with_empty, prior, workers)
 
 
 def counted(counts: MixtureCounts, concentration: float) -> CountedDraw:
-    """The partition of these counts, the largest component first."""
+    """The partition with these counts, the largest component first."""
     labels = counts.by_size()
     return CountedDraw(counts.sizes[labels], counts.categories[:, labels], concentration)
 
@@ -57,14 +59,14 @@ def _agree(draw: ParameterDraw, sizes: Sizes) -> str | None:
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class ParameterDraw(NamedTuple):
-    """Weights and components as drawn."""
+    """Drawn weights and components."""
 
-    log_weights: np.ndarray  # (K + 1,): of the components, and of all others together
+    log_weights: np.ndarray  # (K + 1,): of the components, and the sum of all others
     log_components: np.ndarray  # (n_categories, K)
     concentration: float
 
     def log_terms(self, table: Table, prior: float, workers: Workers) -> np.ndarray:
-        """Log of weight times density, (n_rows, K + 1), the last for a component without rows."""
+        """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         log_components = np.ascontiguousarray(self.log_components, np.float64)
         terms = _begin(table, self.log_weights[:-1])
         shared = table.indptr, table.indices, table.counts.astype(np.float64), log_components, terms
@@ -73,14 +75,14 @@ class ParameterDraw(NamedTuple):
         return np.concatenate((terms, empty), axis=1)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Weights of the components, (K,), and their category probabilities, (K, n_categories)."""
+        """Weights of the components, (K,), and category probabilities, (K, n_categories)."""
         return {"weights": np.exp(self.log_weights[:-1]), "components": np.exp(self.log_components.T)}
 
 
 def log_predictive(
     table: Table, draws: Sequence[CountedDraw | ParameterDraw], prior: float, workers: Workers
 ) -> np.ndarray:
-    """Log of each row's density averaged over the draws, (n_rows,)."""
+    """Log of the density of each row, averaged over the draws, (n_rows,)."""
     out = np.empty(table.n_rows)
     for start, stop in split_range(table.n_rows, _ROWS_AT_ONCE):
         rows = table._replace(indptr=table.indptr[start : stop + 1])
@@ -98,7 +100,7 @@ def _log_sums(terms: np.ndarray, workers: Workers) -> np.ndarray:
 def _given_counts(
     table: Table, log_weights: np.ndarray, categories: np.ndarray, prior: float, workers: Workers
 ) -> np.ndarray:
-    """Log of weight times density, (n_rows, K), of components known by their counts."""
+    """Log of weight times density, (n_rows, K), given the counts of the components."""
     cells = categories + prior
     totals = np.add.reduceat(cells, table.column_start[:-1], axis=0)
     terms = _begin(table, log_weights)
@@ -114,3 +116,9 @@ def _begin(table: Table, log_weights: np.ndarray) -> np.ndarray:
 
 def _tasks(terms: np.ndarray) -> list[tuple[int, int]]:
     return split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))
+
+
+def draw_store(mixture: Any, table: Table) -> DrawStore:
+    """A store whose number of complete draws per chain takes about `max_draws_bytes` for all chains."""
+    draw_bytes = 4 * table.n_rows + 24 * table.n_categories * _EXPECTED_COMPONENTS
+    return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)

@@ -1,4 +1,4 @@
-"""Kernels of prediction: log densities of rows given a mixture's counts or its parameters."""
+"""Kernels of prediction: log densities of rows given the counts or the parameters of the components."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .gibbs_kernels import add_scores
 
 @njit(cache=True, nogil=True)
 def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log_cells, totals, log_totals, out):
-    """Add rows' log densities given components of which the counts are known, their parameters integrated out.
+    """Add to `out` the log densities of rows given the counts of the components, with the parameters integrated out.
 
-    Dirichlet-multinomial: rising factorials of ``cells`` = prior + counts over those of ``totals``, their sums by
-    column, without multinomial coefficients. Fractional counts are weights.
+    This is the Dirichlet-multinomial distribution without multinomial coefficients: a quotient of rising factorials of
+    ``cells`` = prior + counts and of ``totals``, their sums by column. Fractional counts are weights.
 
     Parameters
     ----------
     first, stop : int
-        Rows of the table.
+        Range of the rows of the table.
     indptr, indices, counts, column_of
-        The table; counts are float64.
+        Arrays of the table; counts are float64.
     cells, log_cells : (n_categories, K)
     totals, log_totals : (n_columns, K)
     out : (n_rows, K)
@@ -63,7 +63,7 @@ def _subtract_total(tokens, totals, log_totals, scores):
 
 @njit(cache=True, nogil=True)
 def _log_rising(x, n):
-    """The same bits for a whole number whatever other counts are."""
+    """Log of the rising factorial (x)_n; the result for a whole n does not depend on the type of the other counts."""
     return log_rising(x, np.int64(n)) if n == np.floor(n) else log_rising_of_real(x, n)
 
 
@@ -71,9 +71,10 @@ def _log_rising(x, n):
 def add_predictive(
     indptr, indices, counts, column_start, column_of, prior, row, clusters, n_clusters, categories, totals, out
 ):
-    """Add one row's log density given each of some clusters, as `add_given_counts`, from counts that keep changing.
+    """Add to `out` the log density of one row given each of some clusters, as `add_given_counts` does.
 
-    `categories` (n_categories, ...) and `totals` (n_columns, ...) count tokens by cluster, without the prior.
+    Nothing is computed in advance, so that the counts may change between calls. `categories` (n_categories, ...) and
+    `totals` (n_columns, ...) are the numbers of tokens by cluster, without the prior.
     """
     e, stop = indptr[row], indptr[row + 1]
     while e < stop:
@@ -90,7 +91,7 @@ def add_predictive(
 
 @njit(cache=True, nogil=True)
 def add_given_parameters(first, stop, indptr, indices, counts, log_table, out):
-    """Add rows' log densities given log probabilities of the categories, (n_categories, K), to `out`."""
+    """Add to `out` the log densities of rows given log probabilities of the categories, (n_categories, K)."""
     for row in range(first, stop):
         add_scores(indptr, indices, counts, row, log_table.shape[1], log_table, out[row])
 

@@ -1,13 +1,15 @@
-"""How the rows of a split-merge move are dealt to two sides, and with which probability: kernels over arrays.
+"""Kernels of a split-merge move: assign rows to two sides, and compute the probability of the assignment.
 
-The rows are those of a `Table`, passed as its arrays. A component has in column b, of s_b categories, a
-Dirichlet(a, ..., a) distribution, a = `prior`; integrated out, rows with counts n_f and column totals N_b have the
-marginal probability prod_b Gamma(a s_b) / Gamma(a s_b + N_b) prod_f Gamma(a + n_f) / Gamma(a), of their tokens in
-order. The partition has the prior alpha^K prod_k Gamma(m_k) up to a constant, m_k the size of cluster k.
+The rows are those of a `Table`, passed as its arrays. In column b, which has s_b categories, a component has a
+Dirichlet(a, ..., a) distribution, where a is `prior`. With the components integrated out, rows with counts n_f and
+column totals N_b have the marginal probability prod_b Gamma(a s_b) / Gamma(a s_b + N_b) prod_f Gamma(a + n_f) /
+Gamma(a), for their tokens in order. The prior probability of a partition is proportional to alpha^K prod_k Gamma(m_k),
+where m_k is the size of cluster k.
 
-A move looks at the rows of one or two clusters, in `members`: the anchors i and j come first and stay on sides 0 and 1,
-the others are dealt to the sides in a random order. `sub_counts` (n_categories, 2) and `sub_totals` (n_columns, 2) are
-the counts of the two sides, as whole float64, all zero between moves; `touched` lists the categories that may not be.
+A move concerns the rows of one or two clusters, `members`. The anchors i and j come first and stay on sides 0 and 1.
+The other rows are assigned to the sides in random order. `sub_counts` (n_categories, 2) and `sub_totals` (n_columns, 2)
+are the counts of the two sides, whole numbers stored as float64. Between moves they are all zero. `present` lists the
+categories whose counts may be positive during a move.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from ...numerics.special import log_rising
 from ...random._keys import fold_in, uniform
 from ...utils._njit import njit
 
-FIRST_SCAN = 1  # children of a move's key are for its scans, from this one on
-_MANY_TOKENS = 8  # up to as many factors stand between two looks at the size of a product
+FIRST_SCAN = 1  # the children of a move's key from this one on are the keys of its scans
+_MANY_TOKENS = 8  # at most so many factors are multiplied before the size of the product is checked
 _LARGE, _SMALL = 1e100, 1e-100
-_ADD, _TAKE_AWAY = np.array([1, -1])  # of one type for the compiler
+_ADD, _SUBTRACT = np.array([1, -1])  # of one type, so that the kernel is compiled once
 
 
 # Marginals
@@ -31,7 +33,7 @@ _ADD, _TAKE_AWAY = np.array([1, -1])  # of one type for the compiler
 
 @njit(cache=True, nogil=True)
 def log_marginal_of_counts(counts, column_start, prior):
-    """Log of the marginal probability of rows with these `counts` (n_categories,) in all."""
+    """Log marginal probability of rows whose summed `counts` are (n_categories,)."""
     result = 0.0
     for column in range(len(column_start) - 1):
         start, stop = column_start[column], column_start[column + 1]
@@ -45,46 +47,50 @@ def log_marginal_of_counts(counts, column_start, prior):
 
 
 @njit(cache=True, nogil=True)
-def gain_of_two(column_start, column_of, prior, touched, n_touched, out_sub_counts, out_sub_totals):
-    """Log marginal of the two sides less that of their union; sets the counts of both to zero."""
-    gain = 0.0
-    for place in range(n_touched):
-        category = touched[place]
-        gain += _gain(prior, out_sub_counts[category, 0], out_sub_counts[category, 1])
+def log_bayes_factor_of_sides(column_start, column_of, prior, present, n_present, out_sub_counts, out_sub_totals):
+    """Log marginal of the two sides minus that of their union; resets the counts of both sides to zero."""
+    log_bayes_factor = 0.0
+    for place in range(n_present):
+        category = present[place]
+        log_bayes_factor += _log_bayes_factor_of_counts(prior, out_sub_counts[category, 0], out_sub_counts[category, 1])
         out_sub_counts[category] = 0.0
         column = column_of[category]
         column_prior = prior * (column_start[column + 1] - column_start[column])
-        gain -= _gain(column_prior, out_sub_totals[column, 0], out_sub_totals[column, 1])
+        log_bayes_factor -= _log_bayes_factor_of_counts(
+            column_prior, out_sub_totals[column, 0], out_sub_totals[column, 1]
+        )
         out_sub_totals[column] = 0.0
-    return gain
+    return log_bayes_factor
 
 
 @njit(cache=True, nogil=True)
-def gain_of_labels(column_start, prior, categories, totals, label_0, label_1):
-    """Log marginal of two clusters less that of their union."""
-    gain = 0.0
+def log_bayes_factor_of_labels(column_start, prior, categories, totals, label_0, label_1):
+    """Log marginal of two clusters minus that of their union."""
+    log_bayes_factor = 0.0
     for category in range(len(categories)):
-        gain += _gain(prior, categories[category, label_0], categories[category, label_1])
+        log_bayes_factor += _log_bayes_factor_of_counts(
+            prior, categories[category, label_0], categories[category, label_1]
+        )
     for column in range(len(column_start) - 1):
         column_prior = prior * (column_start[column + 1] - column_start[column])
-        gain -= _gain(column_prior, totals[column, label_0], totals[column, label_1])
-    return gain
+        log_bayes_factor -= _log_bayes_factor_of_counts(column_prior, totals[column, label_0], totals[column, label_1])
+    return log_bayes_factor
 
 
 @njit(cache=True, nogil=True)
-def _gain(prior, of_0, of_1):
-    """What counts of one category (or, negative, a column) in two clusters contribute; nothing where one has none."""
+def _log_bayes_factor_of_counts(prior, of_0, of_1):
+    """Contribution of the counts of one category in two clusters (of a column total: minus this); 0 if one is zero."""
     if of_0 == 0 or of_1 == 0:
         return 0.0
     return log_rising(prior, np.int64(of_0)) - log_rising(prior + of_1, np.int64(of_0))
 
 
-# One row and the counts of two sides
+# One row and the counts of the two sides
 
 
 @njit(cache=True, nogil=True)
-def _shift(indptr, indices, counts, column_of, row, side, sign, out_sub_counts, out_sub_totals):
-    """Add a row to a side (`sign` is _ADD), or take it away."""
+def _add_row_to_side(indptr, indices, counts, column_of, row, side, sign, out_sub_counts, out_sub_totals):
+    """Add the counts of a row to a side (`sign` is _ADD) or subtract them (_SUBTRACT)."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
         tokens = np.float64(sign * counts[e])
@@ -93,22 +99,22 @@ def _shift(indptr, indices, counts, column_of, row, side, sign, out_sub_counts, 
 
 
 @njit(cache=True, nogil=True)
-def _touch(indptr, indices, row, sub_counts, n_touched, out_touched):
-    """List a row's categories that no row before it had; the length of the list after it."""
+def _list_new_categories(indptr, indices, row, sub_counts, n_present, out_present):
+    """Append to the list the categories of a row that no earlier row has; returns the length of the list."""
     for e in range(indptr[row], indptr[row + 1]):
         category = indices[e]
         if sub_counts[category, 0] + sub_counts[category, 1] == 0.0:
-            out_touched[n_touched] = category
-            n_touched += 1
-    return n_touched
+            out_present[n_present] = category
+            n_present += 1
+    return n_present
 
 
 @njit(cache=True, nogil=True)
-def _times_rising(x, y, n, factor_x, factor_y, log_odds):
-    """Multiply the two factors by the rising factorials (x)_n and (y)_n, in logarithms where these are long.
+def _multiply_rising(x, y, n, factor_x, factor_y, log_odds):
+    """Multiply the odds by the rising factorials (x)_n / (y)_n; long factorials are added as logarithms.
 
-    The odds are factor_x / factor_y exp(log_odds). Both factors keep between 1e-100 and 1e100, whatever is multiplied
-    into them, so that a logarithm is taken only where their quotient leaves that range.
+    The odds are factor_x / factor_y * exp(log_odds). Both factors are kept between 1e-100 and 1e100, so that a
+    logarithm is needed only if their quotient leaves that range.
     """
     if n > _MANY_TOKENS:
         log_odds += log_rising(x, n) - log_rising(y, n)
@@ -127,8 +133,8 @@ def _times_rising(x, y, n, factor_x, factor_y, log_odds):
 
 
 @njit(cache=True, nogil=True)
-def _compare(indptr, indices, counts, column_start, column_of, prior, row, sub_counts, sub_totals):
-    """A row's predictive probability given side 1 over that given side 0: two factors and log odds, see above."""
+def _predictive_odds(indptr, indices, counts, column_start, column_of, prior, row, sub_counts, sub_totals):
+    """Ratio of a row's predictive probabilities given sides 1 and 0, as the factors and log odds described above."""
     factor_1, factor_0, log_odds = 1.0, 1.0, 0.0
     e, stop = indptr[row], indptr[row + 1]
     while e < stop:
@@ -137,20 +143,20 @@ def _compare(indptr, indices, counts, column_start, column_of, prior, row, sub_c
         row_tokens = np.int64(0)
         while e < stop and indices[e] < column_stop:
             category, tokens = indices[e], np.int64(counts[e])
-            factor_1, factor_0, log_odds = _times_rising(
+            factor_1, factor_0, log_odds = _multiply_rising(
                 sub_counts[category, 1] + prior, sub_counts[category, 0] + prior, tokens, factor_1, factor_0, log_odds
             )
             row_tokens += tokens
             e += 1
         column_prior = prior * (column_stop - column_start[column])
         of_0, of_1 = sub_totals[column, 0] + column_prior, sub_totals[column, 1] + column_prior
-        factor_1, factor_0, log_odds = _times_rising(of_0, of_1, row_tokens, factor_1, factor_0, log_odds)
+        factor_1, factor_0, log_odds = _multiply_rising(of_0, of_1, row_tokens, factor_1, factor_0, log_odds)
     return factor_1, factor_0, log_odds
 
 
 @njit(cache=True, nogil=True)
-def _log_share(log_odds):
-    """Log of the probability that has these log odds."""
+def _log_sigmoid(log_odds):
+    """Log of the logistic function: the log of the probability with these log odds."""
     if log_odds > 0.0:
         return -math.log1p(math.exp(-log_odds))
     return log_odds - math.log1p(math.exp(log_odds))
@@ -160,7 +166,7 @@ def _log_share(log_odds):
 
 
 @njit(cache=True, nogil=True)
-def _scan(
+def _scan_members(
     indptr,
     indices,
     counts,
@@ -170,31 +176,31 @@ def _scan(
     members,
     n_members,
     first,
-    n_touched,
+    n_present,
     floor,
-    follow,
-    wanted,
+    sides_given,
+    given_sides,
     key,
     out_side,
     out_sub_counts,
     out_sub_totals,
-    out_touched,
+    out_present,
 ):
-    """Deal each member but the anchors to a side, given the members on both: log of the probability, `n_touched`.
+    """Assign each member except the anchors to a side; returns the log probability of the sides and `n_present`.
 
-    A side has probability proportional to its number of members times the row's predictive probability given them. In
-    the `first` scan the sides are empty: the anchors are set, and the others join them one by one (Dahl, 2005). Later
-    each is taken out before it is dealt anew: a Gibbs scan restricted to two clusters. Sides are drawn, or those of
-    `wanted` if `follow`. The probability falls with each row: below `floor`, in logarithms, nobody asks for the rest,
-    and -inf is returned.
+    The probability of a side is proportional to its number of members times the row's predictive probability given
+    them. In the `first` scan only the anchors are on the sides, and the other rows are added one by one (Dahl, 2005).
+    In a later scan each row is removed before it is assigned again: a Gibbs scan restricted to two clusters. The sides
+    are drawn, or are those of `given_sides` if `sides_given` is true. The probability decreases with each row. If its
+    log falls below `floor`, the scan stops and returns -inf.
     """
     in_0, in_1 = 1, 1
     if first:
         for anchor in range(2):
             row = members[anchor]
             out_side[anchor] = anchor
-            n_touched = _touch(indptr, indices, row, out_sub_counts, n_touched, out_touched)
-            _shift(indptr, indices, counts, column_of, row, anchor, _ADD, out_sub_counts, out_sub_totals)
+            n_present = _list_new_categories(indptr, indices, row, out_sub_counts, n_present, out_present)
+            _add_row_to_side(indptr, indices, counts, column_of, row, anchor, _ADD, out_sub_counts, out_sub_totals)
     else:
         for place in range(2, n_members):
             in_1 += out_side[place]
@@ -205,43 +211,43 @@ def _scan(
     for place in range(2, n_members):
         row = members[place]
         if first:
-            n_touched = _touch(indptr, indices, row, out_sub_counts, n_touched, out_touched)
+            n_present = _list_new_categories(indptr, indices, row, out_sub_counts, n_present, out_present)
         else:
             side = int(out_side[place])
-            _shift(indptr, indices, counts, column_of, row, side, _TAKE_AWAY, out_sub_counts, out_sub_totals)
+            _add_row_to_side(indptr, indices, counts, column_of, row, side, _SUBTRACT, out_sub_counts, out_sub_totals)
             in_0 -= 1 - side
             in_1 -= side
 
-        factor_1, factor_0, log_odds = _compare(
+        factor_1, factor_0, log_odds = _predictive_odds(
             indptr, indices, counts, column_start, column_of, prior, row, out_sub_counts, out_sub_totals
         )
         factor_1 *= in_1
         factor_0 *= in_0
         if log_odds == 0.0:
             share = factor_1 / (factor_1 + factor_0)
-            side = int(wanted[place] if follow else uniform(key, place) < share)
+            side = int(given_sides[place] if sides_given else uniform(key, place) < share)
             product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
         else:
             log_odds += math.log(factor_1 / factor_0)
-            side = int(wanted[place] if follow else uniform(key, place) < math.exp(_log_share(log_odds)))
-            log_probability += _log_share(log_odds if side == 1 else -log_odds)
+            side = int(given_sides[place] if sides_given else uniform(key, place) < math.exp(_log_sigmoid(log_odds)))
+            log_probability += _log_sigmoid(log_odds if side == 1 else -log_odds)
             lowest = math.exp(min(floor - log_probability, 0.0))
         out_side[place] = side
-        _shift(indptr, indices, counts, column_of, row, side, _ADD, out_sub_counts, out_sub_totals)
+        _add_row_to_side(indptr, indices, counts, column_of, row, side, _ADD, out_sub_counts, out_sub_totals)
         in_0 += 1 - side
         in_1 += side
 
         if product < lowest or log_probability < floor:
-            return -np.inf, n_touched
+            return -np.inf, n_present
         if product < _SMALL:
             log_probability += math.log(product)
             product = 1.0
             lowest = math.exp(min(floor - log_probability, 0.0))
-    return log_probability + math.log(product), n_touched
+    return log_probability + math.log(product), n_present
 
 
 @njit(cache=True, nogil=True)
-def deal(
+def propose_sides(
     indptr,
     indices,
     counts,
@@ -252,25 +258,25 @@ def deal(
     n_members,
     n_scans,
     floor,
-    follow,
-    wanted,
+    sides_given,
+    given_sides,
     key,
     out_side,
     out_sub_counts,
     out_sub_totals,
-    out_touched,
+    out_present,
 ):
-    """Deal all members to two sides: log of the probability of the last scan, and the number of touched categories.
+    """Assign all members to two sides; returns the log probability of the last scan and `n_present`.
 
-    The scans before the last draw, whether or not the last is to `follow` the sides `wanted`: what they lead to is a
-    random launch state, of the same law in a split and in the merge that undoes it (Jain and Neal, 2004).
+    The scans before the last always draw the sides, even if the last uses `given_sides`. They lead to a random launch
+    state, which has the same distribution in a split and in the merge that reverses it (Jain and Neal, 2004).
     """
     data = indptr, indices, counts, column_start, column_of, prior
-    out = out_side, out_sub_counts, out_sub_totals, out_touched
-    n_touched, log_probability = 0, 0.0
+    out = out_side, out_sub_counts, out_sub_totals, out_present
+    n_present, log_probability = 0, 0.0
     for scan in range(n_scans + 1):
         last = scan == n_scans
-        dealt = scan == 0, n_touched, floor if last else -np.inf, follow and last, wanted
+        settings = scan == 0, n_present, floor if last else -np.inf, sides_given and last, given_sides
         child = fold_in(key, FIRST_SCAN + scan)
-        log_probability, n_touched = _scan(*data, members, n_members, *dealt, child, *out)
-    return log_probability, n_touched
+        log_probability, n_present = _scan_members(*data, members, n_members, *settings, child, *out)
+    return log_probability, n_present

@@ -1,4 +1,4 @@
-"""The stochastic-gradient slice sampler: sticks and components moved by a sampler of gammas, from minibatches."""
+"""The stochastic-gradient slice sampler: a sampler of gamma variables updates sticks and components by minibatches."""
 
 from __future__ import annotations
 
@@ -30,33 +30,31 @@ from ...utils._sklearn import Interval
 from .cluster_counts import MixtureCounts
 from .gamma_target import (
     GammaBlocks,
-    begin_blocks,
+    init_block,
     log_proportions,
-    step_blocks,
-    with_rows,
-    with_sums_of,
+    redraw_column_sums,
+    resize_block,
+    step_block,
 )
 from .gibbs_kernels import add_scores, draw_from_logs
 from .model import DPModel
 from .posterior_draws import ParameterDraw
 from .predictive_kernels import add_predictive
 
-_PAIR = np.array([0, 2])  # a stick is one column of two gammas: X, and Y of what is left
-_MOST_BORN = 32  # components that the rows of one minibatch of a stream open before slices do
-_LEAST_ROWS = 1e-3  # a last component of a stream that is expected to have fewer rows is dropped
-
-
-_MOST_LOG = 64.0  # of a gamma
+_PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
+_MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
+_LEAST_ROWS = 1e-3  # trailing components of a stream with fewer expected rows are dropped
+_MOST_LOG = 64.0  # of a gamma variable
 
 
 def _block(n_columns: int | str) -> Condition:
-    """Condition of a block of gammas, by their logarithms too where the sampler has them."""
+    """Condition for the state of a block of gamma variables, which may also hold their logarithms."""
     return moving("n_clusters", n_columns, log_theta=Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
 
 
 @holds(sticks=_block(2), components=_block("n_categories"), concentration=Real(above=0, high=MOST_CONCENTRATED))
 class Blocks(NamedTuple):
-    """What moves: each instantiated component's gammas in samplers' states, (1, K, ...), and the concentration."""
+    """Position of a chain: gamma variables of the instantiated components, (1, K, ...), and the concentration."""
 
     sticks: Any
     components: Any
@@ -68,24 +66,24 @@ class Blocks(NamedTuple):
     categories=Array("float64", ("n_clusters", "n_categories"), low=0, high=MOST_COUNTED),
 )
 class Sums(NamedTuple):
-    """Rows and tokens of each component, as numbers that stand for all data."""
+    """Estimated numbers of rows and tokens of each component in all data."""
 
     sizes: np.ndarray  # (K,) float64
     categories: np.ndarray  # (K, n_categories) float64
 
     def by_stick(self) -> np.ndarray:
-        """Rows of each stick and of all that come after, (K, 2)."""
+        """Numbers of rows of each stick and of all later sticks, (K, 2)."""
         out = np.zeros((len(self.sizes), 2))
         out[:, 0] = self.sizes
         out[:-1, 1] = np.cumsum(self.sizes[:0:-1])[::-1]
         return out
 
     def times(self, scale: float) -> Sums:
-        """The same where each row stands for `scale`."""
+        """All sums multiplied by `scale`."""
         return Sums(scale * self.sizes, scale * self.categories)
 
     def first(self, n: int) -> Sums:
-        """Those of the first n components; new ones have nothing."""
+        """Sums of the first n components, padded with zeros."""
         missing = n - len(self.sizes)
         if missing <= 0:
             return Sums(self.sizes[:n], self.categories[:n])
@@ -94,7 +92,7 @@ class Sums(NamedTuple):
 
 @holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
 class Mixture(NamedTuple):
-    """Sticks and components normalised, as labels are drawn from."""
+    """Normalised sticks and components, from which labels are drawn."""
 
     sticks: Sticks
     log_table: np.ndarray  # (n_categories, K)
@@ -104,8 +102,8 @@ class Mixture(NamedTuple):
         """Number of components that are instantiated."""
         return self.log_table.shape[1]
 
-    def followed_by(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
-        """With more sticks and components."""
+    def append(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
+        """Mixture with additional sticks and components."""
         sticks = Sticks(*(np.concatenate(logs) for logs in zip(self.sticks, sticks, strict=True)))
         return Mixture(sticks, np.concatenate((self.log_table, log_table), axis=1))
 
@@ -133,7 +131,7 @@ class StreamState(NamedTuple):
     n_steps: int
     log_density: float
     statistics: Sums
-    mixture: Mixture  # that the last minibatch was labelled with
+    mixture: Mixture  # from which the labels of the last minibatch were drawn
 
 
 for _state_type in (StochasticSliceState, StreamState):
@@ -141,45 +139,50 @@ for _state_type in (StochasticSliceState, StreamState):
 
 
 class StochasticSlice(BaseSampler):
-    r"""Slice sampler of a Dirichlet-process mixture whose parameters follow stochastic gradients.
+    r"""Slice sampler of a Dirichlet-process mixture whose parameters are updated by stochastic gradients.
 
-    Each stick is two gammas, :math:`v_j = X_j / (X_j + Y_j)`, each component's distributions are normalised gammas.
-    For every minibatch S of n of L rows, with :math:`\hat m_j = (L / n) \sum_S 1(z_i = j)` ([1]_, appendix D.3),
+    Each stick is a ratio of two gamma variables, :math:`v_j = X_j / (X_j + Y_j)`, and the distributions of each
+    component are normalised gamma variables. For every minibatch S of n of the L rows, with
+    :math:`\hat m_j = (L / n) \sum_S 1(z_i = j)` ([1]_, appendix D.3), the sampler
 
-    1. a step of `weights_sampler` towards :math:`X_j \sim Ga(1 + \hat m_j)`,
-       :math:`Y_j \sim Ga(\alpha + \sum_{l>j} \hat m_l)`, and one of `sampler` with the tokens of S times L / n, for j
-       up to the highest label of all rows,
-    2. the concentration given the sticks, where it is learned,
-    3. slices of S, sticks and components from the prior down to the least of them, and the labels of S.
+    1. makes a step of `weights_sampler`, with the target :math:`X_j \sim Ga(1 + \hat m_j)`,
+       :math:`Y_j \sim Ga(\alpha + \sum_{l>j} \hat m_l)`, and a step of `sampler` with the tokens of S times L / n, for
+       j up to the highest label of all rows,
+    2. draws the concentration given the sticks, if it is learned,
+    3. draws slices for S, then sticks and components from the prior until the remaining weight is below the minimum
+       slice, and then the labels of S.
 
-    A component that takes rows keeps the draws it was born with. With SCIR the noise of :math:`\hat m` inflates the
-    variance (for five rows, two a minibatch, P(one cluster) is .03 at h = 0.1 and .054 at h = 1 instead of .028); and
-    even with all rows the gammas' sums remember earlier labels, a bias that vanishes with h. With
-    ``SCIR(control_variate="stored")`` the counts are those of all rows' stored labels, and the sums are drawn anew
-    after the labels: then the stationary law is the posterior for any step size.
+    A new component that receives rows keeps the parameters with which it was drawn. With SCIR the noise of
+    :math:`\hat m` inflates the variance: with five rows and minibatches of two, P(one cluster) is .03 at h = 0.1 and
+    .054 at h = 1 instead of .028. Even if each minibatch has all rows, the sums of the gamma variables depend on
+    earlier labels, which causes a bias that vanishes with h. With ``SCIR(control_variate="stored")`` the counts are
+    those of the stored labels of all rows, and the sums are redrawn after the labels. Then the stationary distribution
+    is the posterior for any step size.
 
-    On a stream no labels are stored. Those of a minibatch are drawn given the parameters, first one after the other,
-    with a Polya urn for all components that are not there yet, then `n_local_sweeps` times by slices. T follows
+    On a stream no labels are stored. The labels of a minibatch are drawn given the parameters: first row after row,
+    with a Polya urn for all components not yet instantiated, then `n_local_sweeps` times by slices. The statistics T of
+    all rows are updated by
 
     .. math:: T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s,
 
-    where :math:`\lambda` is how many rows one stands for, s the minibatch's counts given the parameters as they are,
-    and s' those given the parameters, with the same random numbers, under which the last minibatch was labelled; rows
-    of components that are new are left out of both. So T follows the parameters as they move although no row is looked
-    at twice; :math:`\rho = 1` is the plain algorithm. What is approximate: rows are labelled without those that come
-    after in mind, but for `n_local_sweeps` sweeps; births correct nothing; T is clipped at zero, and scaled to the sum
-    that it had; trailing components are dropped when they are expected to have less than a thousandth of a row.
+    where :math:`\lambda` is the number of rows that one row represents. s are the counts of the minibatch given the
+    current parameters. s' are the counts given the parameters under which the last minibatch was labelled, with the
+    same random numbers. Rows of new components are left out of s and s' in the first term. In this way T follows the
+    changing parameters although no row is used twice; :math:`\rho = 1` is the plain algorithm. The method is
+    approximate in four ways. The label of a row does not depend on later rows, except through the `n_local_sweeps`
+    sweeps. New components do not correct T. T is clipped at zero and rescaled to its previous sum. Trailing components
+    with an expected number of rows below 0.001 are dropped.
 
     Parameters
     ----------
     sampler : ManifoldSampler
-        Of a density on a positive orthant; moves the components. Its chains are one.
+        Updates the components: a sampler of densities on the positive orthant, with one chain.
     weights_sampler : ManifoldSampler, optional
-        Moves the sticks; by default as `sampler`.
+        Updates the sticks; the default is `sampler`.
     n_local_sweeps : int, default=2
-        Minibatches of a stream only: slice updates of its labels.
+        Streams only: number of slice updates of the labels of a minibatch.
     n_first_sweeps : int, default=100
-        First minibatch of a stream only: passes of `Slice` over it.
+        Streams only: number of passes of `Slice` over the first minibatch.
 
     References
     ----------
@@ -206,7 +209,7 @@ class StochasticSlice(BaseSampler):
         self.n_first_sweeps = n_first_sweeps
 
     def init(self, model: DPModel, key: np.uint64) -> StochasticSliceState:
-        """Labels to begin with, and sticks and components that are an exact draw given them."""
+        """Initial labels, and an exact draw of sticks and components given them."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         counts = model.count(labels)
         blocks = self._begin(model, sums_of(counts), model.init_concentration(), key)
@@ -222,7 +225,7 @@ class StochasticSlice(BaseSampler):
         return StochasticSliceState(blocks, state.key, state.n_steps + 1, log_joint, counts, labels)
 
     def parameters(self, model: DPModel, state: StochasticSliceState | StreamState) -> ParameterDraw:
-        """Weights and components as drawn, of all components up to the highest label, the heaviest first."""
+        """Drawn weights and components up to the highest label, in order of decreasing weight."""
         mixture = _mixture_of(model, state.position)
         log_weights, log_leftover = mixture.sticks.log_weights()
         order = np.argsort(-log_weights, kind="stable")
@@ -230,12 +233,12 @@ class StochasticSlice(BaseSampler):
         return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: labels mean something else in each."""
+        """Use the last pass only: labels have different meanings in different passes."""
         return 1
 
     def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> StreamState:
-        """Begin a stream: `n_first_sweeps` passes of `Slice` over the first minibatch, its counts times `scale`."""
-        self._refuse_stored()
+        """Start a stream by `n_first_sweeps` passes of `Slice` over the first minibatch; scale its counts."""
+        self._check_no_stored_labels()
         exact: BaseSampler = Slice()
         first = exact.init(model, key)
         for _ in range(self.n_first_sweeps):
@@ -245,14 +248,14 @@ class StochasticSlice(BaseSampler):
         return StreamState(blocks, key, 1, first.log_density, sums, _mixture_of(model, blocks))
 
     def leave_rows(self, model: DPModel, state: StochasticSliceState, scale: float) -> StreamState:
-        """The state of passes over rows as one of a stream, for which each of these rows stands for `scale`."""
-        self._refuse_stored()
+        """Convert the state of a fit to one of a stream, where each fitted row represents `scale` rows."""
+        self._check_no_stored_labels()
         sums = sums_of(state.statistics).times(scale)
         mixture = _mixture_of(model, state.position)
         return StreamState(state.position, state.key, state.n_steps, state.log_density, sums, mixture)
 
     def step_stream(self, model: DPModel, state: StreamState, rate: float, scale: float) -> StreamState:
-        """Label one minibatch, move the statistics by it, and take one step with them."""
+        """Draw the labels of a minibatch, update the statistics, and make one step with them."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         blocks, old = state.position, state.statistics
         mixture, labels = self._label_rows(model, _mixture_of(model, blocks), blocks.concentration, key)
@@ -260,7 +263,7 @@ class StochasticSlice(BaseSampler):
         sums = seen = _sums_of_rows(model, rows, labels, n, scale)
         if rate < 1:
             _, labels_before = self._label_rows(model, state.mixture, None, key)
-            rows = rows[labels < state.mixture.n_components]  # those of new components were in none before
+            rows = rows[labels < state.mixture.n_components]  # new components have no previous counterpart
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
             parts = zip(old.first(n), seen, now, before, strict=True)
             sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
@@ -274,21 +277,24 @@ class StochasticSlice(BaseSampler):
         """The samplers of sticks and of components."""
         return (self.sampler if self.weights_sampler is None else self.weights_sampler), self.sampler
 
-    def _refuse_stored(self) -> None:
+    def _check_no_stored_labels(self) -> None:
+        self._validate_params()
         if any(sampler.keeps_rows for sampler in self._movers):
-            raise IncompatibleError("control_variate='stored' keeps the labels of all rows, which a stream forgets.")
+            raise IncompatibleError(
+                "control_variate='stored' keeps the labels of all rows, which a stream does not store."
+            )
 
     def _begin(self, model: DPModel, sums: Sums, concentration: float, key: np.uint64) -> Blocks:
         self._validate_params()
         targets = _targets(model, sums, sums, concentration)
         sticks, components = (
-            begin_blocks(sampler, target, subkey(key, Purpose.START, i))
+            init_block(sampler, target, subkey(key, Purpose.START, i))
             for i, (sampler, target) in enumerate(zip(self._movers, targets, strict=True))
         )
         return Blocks(sticks, components, concentration)
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
-        """Everything once from one minibatch; labels in place."""
+        """Update sticks, components, concentration and the labels of one minibatch; labels in place."""
         everything = batch = sums_of(counts)
         stored = [sampler.keeps_rows for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
@@ -303,61 +309,61 @@ class StochasticSlice(BaseSampler):
         everything = sums_of(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
-            with_sums_of(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
+            redraw_column_sums(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
             for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
         )
         return Blocks(sticks, components, blocks.concentration), counts
 
     def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, np.ndarray]:
-        """Labels of rows never seen before; without a concentration, none but of the mixture's components."""
+        """Draw labels of new rows; if the concentration is None, only components of the mixture are used."""
         rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
         log_weights, log_leftover = mixture.sticks.log_weights()
         others = (-np.inf, 1.0) if concentration is None else (log_leftover, concentration)
         arguments = model.table.column_of(), float(model.category_prior), mixture.log_table, log_weights, *others
-        n_born = _draw_first_labels(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
+        n_new = _draw_labels_in_sequence(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
         counts = model.count(labels)
-        if n_born:
-            sticks = draw_sticks(counts.sizes[n : n + n_born], concentration, key)
-            new = model.draw_components(counts, np.arange(n, n + n_born), subkey(key, Purpose.COMPONENTS))
-            mixture = mixture.followed_by(sticks, new)
+        if n_new:
+            sticks = draw_sticks(counts.sizes[n : n + n_new], concentration, key)
+            new = model.draw_components(counts, np.arange(n, n + n_new), subkey(key, Purpose.COMPONENTS))
+            mixture = mixture.append(sticks, new)
         for sweep in range(self.n_local_sweeps):
             drawn = subkey(key, Purpose.SWEEP, sweep)
             mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
         return mixture, labels
 
     def _moved(self, model, blocks: Blocks, sums_of_sticks: Sums, sums_of_components: Sums, key) -> Blocks:
-        """One step of the sticks and of the components; then the concentration, where it is learned."""
+        """One step of the sticks and of the components, then a draw of the concentration if it is learned."""
         concentration = blocks.concentration
         targets = _targets(model, sums_of_sticks, sums_of_components, concentration)
         movers = zip(self._movers, targets, blocks[:2], strict=True)
-        sticks, components = (step_blocks(sampler, target, state) for sampler, target, state in movers)
+        sticks, components = (step_block(sampler, target, state) for sampler, target, state in movers)
         if model.concentration is None:
             drawn = subkey(key, Purpose.CONCENTRATION)
             concentration = draw_concentration(_sticks_of(sticks), model.concentration_prior, drawn)
         return Blocks(sticks, components, concentration)
 
     def _resized(self, model, blocks: Blocks, mixture: Mixture, key) -> Blocks:
-        """As many rows as the mixture has components; those that are new are born as they are there."""
+        """Blocks with the components of the mixture; new components are copied from it."""
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
         nothing = _no_sums(mixture.n_components, model.table.n_categories)
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
-            with_rows(*arguments, subkey(key, Purpose.BIRTHS, i))
+            resize_block(*arguments, subkey(key, Purpose.BIRTHS, i))
             for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
         )
         return Blocks(sticks, components, blocks.concentration)
 
 
 def sums_of(counts: MixtureCounts) -> Sums:
-    """Those of all rows, up to the highest label."""
+    """Sums of all rows, up to the highest label."""
     n = counts.n_used
     return Sums(counts.sizes[:n].astype(np.float64), counts.categories[:, :n].T.astype(np.float64, order="C"))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
-    """None below zero, and the same sum."""
+    """Clip negative values to zero and rescale to the same sum."""
     clipped = np.maximum(values, 0.0)
     return clipped * (values.sum() / clipped.sum())
 
@@ -367,7 +373,7 @@ def _no_sums(n: int, n_categories: int) -> Sums:
 
 
 def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
-    """Those of some rows, times what one of them stands for."""
+    """Sums of some rows, multiplied by `scale`."""
     sums = _no_sums(n, model.table.n_categories)
     _add_rows(rows, *model.table[:3], labels, scale, *sums)
     return sums
@@ -388,9 +394,9 @@ def _mixture_of(model: DPModel, blocks: Blocks) -> Mixture:
 
 
 def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
-    """Redraw the labels of `rows`, in place, given their slices; returns the mixture with what was born on the way.
+    """Draw new labels for `rows` given their slices, in place; returns the mixture with new components, and the counts.
 
-    Without a concentration nothing is born.
+    If the concentration is None, there are no new components.
     """
     slices, components = subkey(key, Purpose.SLICE), subkey(key, Purpose.COMPONENTS)
     weights = mixture.sticks.weights()[0]
@@ -399,7 +405,7 @@ def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> 
         sticks = lengthen_sticks(mixture.sticks, concentration, least, key)
         weights = sticks.weights()[0]
         new = model.draw_components(counts, np.arange(mixture.n_components, len(weights)), components)
-        mixture = mixture.followed_by(Sticks(*(logs[mixture.n_components :] for logs in sticks)), new)
+        mixture = mixture.append(Sticks(*(logs[mixture.n_components :] for logs in sticks)), new)
     above = order_above(weights, least)
     table = np.take(mixture.log_table, above, axis=1)
     return mixture, model.sample_labels(rows, labels, counts, table, weights[above], above, weights, slices)
@@ -415,7 +421,7 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 
 @njit(cache=True, nogil=True)
-def _draw_first_labels(
+def _draw_labels_in_sequence(
     indptr,
     indices,
     counts,
@@ -429,36 +435,36 @@ def _draw_first_labels(
     key,
     labels,
 ):
-    """Each row's component given those before it; returns how many new ones there are.
+    """Draw the component of each row given the rows before it; returns the number of new components.
 
-    A component that is there has its weight times its density; all others together weigh exp(log_others), which a
-    Polya urn divides among the clusters that rows before have opened and one that is new, with their parameters
-    integrated out.
+    An instantiated component has probability proportional to its weight times its density. All others have the total
+    weight exp(log_others). A Polya urn divides it among the clusters that earlier rows opened and one new cluster, with
+    their parameters integrated out.
     """
     n = len(log_weights)
-    scores, scratch = np.empty(n + _MOST_BORN), np.empty((2, n + _MOST_BORN))
-    of_categories, of_columns = np.zeros((column_start[-1], _MOST_BORN)), np.zeros((len(column_start) - 1, _MOST_BORN))
-    born, sizes = np.arange(_MOST_BORN), np.zeros(_MOST_BORN)
+    scores, scratch = np.empty(n + _MAX_NEW), np.empty((2, n + _MAX_NEW))
+    of_categories, of_columns = np.zeros((column_start[-1], _MAX_NEW)), np.zeros((len(column_start) - 1, _MAX_NEW))
+    new_clusters, sizes = np.arange(_MAX_NEW), np.zeros(_MAX_NEW)
     data = indptr, indices, counts, column_start, column_of
-    n_born = 0
+    n_new = 0
     for row in range(len(labels)):
         scores[:n] = 0.0
         add_scores(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]
-        n_open = min(n_born + 1, _MOST_BORN)
+        n_open = min(n_new + 1, _MAX_NEW)
         log_total = math.log(concentration + sizes.sum())
         for c in range(n_open):
-            size = sizes[c] if c < n_born else concentration
+            size = sizes[c] if c < n_new else concentration
             scores[n + c] = log_others + math.log(size) - log_total
-        add_predictive(*data, prior, row, born, n_open, of_categories, of_columns, scores[n:])
+        add_predictive(*data, prior, row, new_clusters, n_open, of_categories, of_columns, scores[n:])
         label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
         labels[row] = label
         if label >= n:
             c = label - n
-            n_born = max(n_born, c + 1)
+            n_new = max(n_new, c + 1)
             sizes[c] += 1.0
             for e in range(indptr[row], indptr[row + 1]):
                 of_categories[indices[e], c] += counts[e]
                 of_columns[column_of[indices[e]], c] += counts[e]
-    return n_born
+    return n_new

@@ -1,4 +1,4 @@
-"""Chains of a mixture on a stream of minibatches, and the draws kept of them."""
+"""Chains of a mixture on a stream of minibatches, with their recorded draws."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .posterior_draws import CountedDraw, ParameterDraw
 from .stochastic_slice import Blocks, StochasticSlice, StreamState, Sums
 from .stochastic_slice import Mixture as Instantiated
 
-_LEAST_ROWS = 0.5  # of the whole stream, that a component which is told of is expected to have
+_LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
 
 
-MOST_COMPONENTS = 1 << 24  # that draws may tell of
+MOST_COMPONENTS = 1 << 24  # of a draw
 
 
 def state_of_blocks(kind: type, **others: Condition) -> Held:
@@ -55,17 +55,17 @@ def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
     _last=ListOf(Held(ParameterDraw), "n_chains"),
 )
 class MixtureStream:
-    """Chains that learn from one minibatch after the other; their rows are not kept.
+    """Chains that learn from a sequence of minibatches; the rows are not kept.
 
-    Draws are kept every so many minibatches, and where they would be too many every second one is dropped and the
-    interval doubled. Those of the first half of the stream are burn-in.
+    Draws are recorded at regular intervals of minibatches. If there would be too many draws, every second one is
+    dropped and the interval is doubled. The draws of the first half of the stream are burn-in.
 
     Parameters
     ----------
     states : list of StreamState
         One a chain, as `StochasticSlice.step_stream` takes them.
     store : DrawStore
-        Empty; each chain gets one like it.
+        An empty store; each chain gets a copy.
     """
 
     def __init__(self, states: list[StreamState], store: DrawStore):
@@ -84,7 +84,7 @@ class MixtureStream:
         store: DrawStore,
         workers: Workers,
     ) -> MixtureStream:
-        """Chains after their first minibatch, of which each row stands for `scale`."""
+        """Chains after their first minibatch, where each row represents `scale` rows of the stream."""
         keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
         stream = cls(workers.run(mover.init_stream, [(model, chain_key, scale) for chain_key in keys]), store)
         return stream._counted(mover, model)
@@ -107,19 +107,19 @@ class MixtureStream:
         return self
 
     def draws(self) -> list[ParameterDraw]:
-        """All chains' draws of the second half of the stream; before there are any, where the chains stand."""
+        """Draws of all chains in the second half of the stream; the current states if there are no draws yet."""
         kept = [draw for store in self.stores for draw, _ in store.after(self.n_batches // 2)[1]]
         return kept or self._last
 
     def summary(self) -> CountedDraw:
-        """The first chain's expected counts."""
+        """Expected counts of the first chain."""
         state = self.states[0]
         sizes, categories = state.statistics
         order = np.argsort(-sizes, kind="stable")[: _n_components(state)]
         return CountedDraw(sizes[order], categories[order].T, self._last[0].concentration)
 
     def posterior(self) -> dict[str, np.ndarray]:
-        """All chains' draws of the second half, ``(n_chains, n_draws, ...)``."""
+        """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
         chains = [store.after(self.n_batches // 2)[1] for store in self.stores]
         example = _arrays(self._last[0], _n_components(self.states[0]))
         drawn = [[_arrays(*draw) for draw in chain] for chain in chains]

@@ -21,9 +21,9 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if family.n_features != sizes["n_features"]:
         return "has a family of other features"
     for position in (mixture._position, *mixture._draws):
-        told = are_of_family(family, position.parameters)
-        if told:
-            return told
+        problem = are_of_family(family, position.parameters)
+        if problem:
+            return problem
     attributes = {**family.attributes(mixture._position.parameters), "weights_": mixture._position.weights}
     for name, value in attributes.items():
         if not np.array_equal(value, vars(mixture).get(name, ())):

@@ -1,4 +1,4 @@
-"""Mixtures of exponential families, one estimator for all of them."""
+"""Mixture of an exponential family, with a choice of emissions and samplers."""
 
 from __future__ import annotations
 
@@ -31,95 +31,96 @@ from .inference import FamilyInference
 
 @fitted_mixture
 class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, BaseSampledEstimator):
-    r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
+    r"""Mixture of an exponential family, such as Gaussian mixtures, latent class models and clusters of counts.
 
     .. math:: w \sim \mathrm{Dir}(\alpha), \quad z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k),
 
-    with a conjugate prior of the parameters :math:`\eta_k`, which belongs to the emission.
+    with a conjugate prior for the parameters :math:`\eta_k`. The emission sets the distribution within a component and
+    its prior.
 
     Parameters
     ----------
     n_components : int, default=1
         Number of components K.
     emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or instance, default="gaussian"
-        How rows are distributed given their component, with the prior's hyperparameters:
+        Distribution of rows given their component, with the hyperparameters of its prior:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`. A name stands for its
-        defaults.
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Poisson` or a custom emission. A name
+        uses default hyperparameters.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
-        How the parameters are found:
+        Inference algorithm:
 
-        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM. A pass draws the components of all rows and
-          sets the parameters to their mode; the noise leaves plateaus behind, the average of the last passes is near a
-          maximum. Also learns from minibatches.
-        - ``"em"`` (:class:`~skmanifold.samplers.EM`): climbs to a mode and stops there.
-        - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws parameters and components from the posterior.
+        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM. Each pass draws all labels and sets
+          the parameters to their mode. The noise helps to leave plateaus, and the average of the last passes is near a
+          mode. It supports `partial_fit`.
+        - ``"em"`` (:class:`~skmanifold.samplers.EM`): EM until convergence to a mode.
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws parameters and labels from the posterior.
     weight_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of each weight; None is ``1 / n_components``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        Initial labels. For Gaussian rows, those of k-means, features scaled to equal ranges ([3]_); for others, those
-        of seeds that are chosen among the rows as k-means++ does, by likelihood. Or labels at random, from which it
-        takes longer; or given labels, whole numbers from 0 to K - 1.
+        Initial labels. For Gaussian rows, "k-means++" uses k-means with features scaled to equal ranges ([3]_). For
+        other emissions, it chooses seeds among the rows as k-means++ does, by likelihood. "random" draws random labels,
+        which need more passes. An array gives the labels, whole numbers from 0 to K - 1.
     max_iter : int, default=200
-        Passes over the data, burn-in included; the most of them for "em".
+        Number of passes over the data, including burn-in; the maximum for "em".
     burn_in : int, default=None
-        Passes thrown away; None is half of them.
+        Number of discarded initial passes; None discards half of them.
     thin : int, default=2
-        After burn-in every `thin`-th pass is kept in ``posterior_``.
+        After burn-in, every `thin`-th pass is kept in ``posterior_``.
     n_init : int, default=5
-        Initial labels of each chain: after a few passes of stochastic EM from each, the one with the highest log
-        likelihood goes on. 1 leaves out these passes. Of no use where `init` gives the labels.
+        Number of initial labels for each chain. After a few passes of stochastic EM from each, the chain continues from
+        the one with the highest log likelihood. 1 skips these passes. Ignored if `init` gives the labels.
     n_chains : int, default=1
-        Independent chains with initial labels of their own. The estimate is that of the chain with the highest mean log
-        likelihood after burn-in, for "em" of the highest in the end.
+        Number of independent chains with different initial labels. The estimate comes from the chain with the highest
+        mean log likelihood after burn-in, or with the highest final log likelihood for "em".
     n_polish : int, default=0
-        Passes of EM that the estimate is improved by in the end, which makes a mode of the average that "esca" and
-        "gibbs" end with.
+        Number of final EM passes from the estimate. They lead from the average of "esca" or "gibbs" to a mode.
     n_predictive_draws : int, default=10
-        Samplers that draw the parameters only: draws, evenly spaced, over which `score_samples` averages.
+        For samplers that draw the parameters ("gibbs"): number of evenly spaced draws over which `score_samples`
+        averages.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
-        `partial_fit` only: minibatch t moves the statistics by ``(learning_offset + t) ** -learning_decay``.
+        `partial_fit` only: minibatch t has the weight ``(learning_offset + t) ** -learning_decay`` in the statistics.
     learning_offset : float, default=10.0
         `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
-        Memory that draws of parameters may take; where they would need more, fewer are kept, evenly spaced.
+        Memory limit for draws of parameters. Beyond it, fewer draws are kept, evenly spaced.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. Chains run in parallel first.
     verbose : int, default=0
         Print the log likelihood every `verbose` passes.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Shares of the components.
+        Weights of the components.
     components_ : ndarray of shape (n_components, n_features)
-        What a row of each component is expected to be: probabilities of ones, probabilities of words, means or rates.
+        Expected row of each component: probabilities of ones, probabilities of words, means or rates.
     covariances_ : ndarray of shape (n_components, n_features, n_features) or (n_components, n_features)
         Gaussian components only: covariances, or variances.
     labels_ : ndarray of shape (n_samples,)
-        The likeliest component of each fitted row. Not set by `partial_fit`.
+        The most probable component of each fitted row. Not set by `partial_fit`.
     emission_ : BaseEmission
-        The emission, as it was used.
+        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"``, as
-        many as `max_draws_bytes` allow. Of "gibbs" these are draws from the posterior, of the others what the passes
-        went through. Components may change places from draw to draw.
+        After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
+        as many draws as `max_draws_bytes` allows. For "gibbs" they are draws from the posterior, for the other samplers
+        the parameters after each pass. The order of the components may differ between draws.
     best_chain_ : int
-        The chain that the estimate comes from.
+        Index of the chain of the estimate.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood of every pass, burn-in included. Not set by `partial_fit`.
     converged_ : bool
-        "em" only: whether the passes ended because nothing was gained any more.
+        "em" only: whether EM converged before `max_iter` passes.
     n_iter_ : int
-        Passes over the data. Not set by `partial_fit`.
+        Number of passes over the data. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit` since the last `fit`.
+        Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -127,16 +128,16 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
 
     See Also
     --------
-    DPCategoricalMixture : As many components as the rows ask for.
+    DPCategoricalMixture : Infers the number of components.
     sklearn.mixture.GaussianMixture : Gaussian mixtures by EM.
 
     Notes
     -----
-    The statistics of ESCA's last passes are averaged (`n_average`), of Gibbs all after burn-in, and the parameters that
-    these and the prior make most probable are the estimate. Averages of "gibbs" mean something as long as components
-    keep their places in the chain, which they do if they are apart; `score_samples` does not need that.
+    The estimate is the mode of the parameters given averaged statistics: of the last passes for "esca" (`n_average`),
+    of all passes after burn-in for "gibbs". The average of "gibbs" is meaningful only if the components do not change
+    their order within the chain, which holds if they are well separated. `score_samples` does not need this.
 
-    A component without rows has the mode of its prior.
+    A component without rows has the mode of its prior as its parameters.
 
     References
     ----------
@@ -156,7 +157,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     >>> mixture = ExponentialFamilyMixture(2, random_state=0).fit(X)
     >>> sorted(mixture.weights_.round(2).tolist())
     [0.25, 0.75]
-    >>> mixture.transform(X[:5]).shape  # membership probabilities, for the next step of a pipeline
+    >>> mixture.transform(X[:5]).shape  # membership probabilities
     (5, 2)
     >>> counts = rng.poisson(np.where(rng.random((200, 1)) < 0.5, [[1.0, 9.0]], [[9.0, 1.0]]))
     >>> clusters = ExponentialFamilyMixture(2, emission="poisson", sampler="em", random_state=0).fit(counts)
@@ -184,7 +185,7 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
     converged_: bool
     n_batch_iter_: int
     _sums: BlockSums  # statistics of the estimate
-    _n_summed_rows: float  # that they speak for
+    _n_summed_rows: float  # number of rows that they represent
 
     def __init__(
         self,
@@ -233,13 +234,13 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Find the components of rows.
+        """Fit the mixture to rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as the emission has them: real numbers; zeros and ones; counts. Sparse ones of all but Gaussian rows
-            stay sparse. NaN is missing for "bernoulli" and "poisson".
+            Rows as the emission requires: real numbers, zeros and ones, or counts. Sparse input stays sparse, except
+            for Gaussian emissions. For "bernoulli" and "poisson", NaN is a missing value.
         y : None
             Ignored.
 
@@ -250,30 +251,31 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         Raises
         ------
         ValueError
-            If X has values that the emission does not take or fewer rows than components, or a parameter does not fit
-            it, or the covariance of a Gaussian component becomes singular.
+            If X has values that the emission does not allow or fewer rows than components, or a parameter is
+            incompatible with X, or the covariance of a Gaussian component becomes singular.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs something that this model does not provide.
 
         Warns
         -----
         ConvergenceWarning
-            If "em", with a tolerance that is not 0, has not converged after `max_iter` passes.
+            If "em" has not converged after `max_iter` passes, and its tolerance is not 0.
         """
         return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of rows.
+        """Update the fit with a minibatch of rows.
 
-        Minibatch t of n rows gives statistics T_batch of labels drawn with the parameters as they are; the statistics
-        become ``(1 - rate) T + rate (total_samples / n) T_batch`` with ``rate = (learning_offset + t) **
-        -learning_decay``. They begin as those of the first minibatch after `n_first_sweeps` passes of ESCA over it: let
-        it be large enough to show every component. Hyperparameters that depend on the data are set by it too. After
-        `fit`, statistics go on from the fitted ones, scaled to `total_samples`.
+        The labels of minibatch t, which has n rows, are drawn given the current parameters and have the statistics
+        T_batch. The statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with ``rate =
+        (learning_offset + t) ** -learning_decay``. Their initial value comes from `n_first_sweeps` passes of ESCA over
+        the first minibatch, which should contain rows of every component. Hyperparameters that depend on the data are
+        also set by the first minibatch. After `fit`, the statistics continue from the fitted ones, scaled to
+        `total_samples`.
 
-        There only if the sampler takes minibatches.
+        The method exists only if the sampler supports minibatches.
 
         Parameters
         ----------
@@ -289,8 +291,10 @@ class ExponentialFamilyMixture(FamilyInference, WithEmission, DensityMixin, Base
         Raises
         ------
         ValueError
-            As `fit`; or if its width, `n_components`, the emission or the sampler is not what it was when fitting
-            began.
+            As in `fit`, or if the number of columns, `n_components`, the emission or the sampler has changed since the
+            first call.
+        IncompatibleError
+            If the sampler needs something that this model does not provide.
         """
         return self._partial_fit(X)
 

@@ -1,4 +1,4 @@
-"""What a fitted mixture of an exponential family says of rows: densities, components, new rows."""
+"""Inference with a fitted mixture of an exponential family: components, densities and new rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _is_at_a_mode(estimator) -> bool:
 class FamilyInference(MembershipTransformer):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
-    It has the constructor parameters named here, and when fitted what is declared below.
+    The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
     n_jobs: int | None
@@ -70,28 +70,28 @@ class FamilyInference(MembershipTransformer):
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
         if "_posterior" not in vars(self):
-            raise AttributeError("posterior_ is what fit leaves; partial_fit keeps no draws.")
+            raise AttributeError("posterior_ is set by fit only; partial_fit keeps no draws.")
         return self._posterior
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ's tree of data, every draw's components in the order of ``components_``.
+        """Convert the draws to an ArviZ data tree; the components are in the order of ``components_``.
 
-        Components of a draw are matched to those of the estimate, one to one, by what they expect of a row. So
-        components that expect the same, and differ in their covariances alone, may have changed places.
+        The components of each draw are matched to those of the estimate, one to one, by their expected rows. Components
+        with equal expected rows, which differ only in their covariances, may be matched in any order.
 
         Returns
         -------
         xarray.DataTree
-            Group ``posterior`` has ``weights`` and ``components`` (axes ``chain``, ``draw``, ``component`` and
-            ``feature``), ``sample_stats`` the log likelihood. ``draw`` says which draws after burn-in these are: all of
-            them, or those whose components `max_draws_bytes` left room for.
+            Group ``posterior`` contains ``weights`` and ``components`` (axes ``chain``, ``draw``, ``component`` and
+            ``feature``), ``sample_stats`` the log likelihood. The coordinate ``draw`` has the indices of these draws
+            among all draws after burn-in. `max_draws_bytes` limits their number.
 
         Raises
         ------
         AttributeError
             If the sampler does not draw the parameters.
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
             If no draws of the components were kept.
         """
@@ -117,9 +117,9 @@ class FamilyInference(MembershipTransformer):
         return to_tree(draws, {"weights": ["component"], "components": ["component", "feature"]}, coords)
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
-        """For each draw the order in which its components are those of ``components_``, (n_chains, n_draws, K)."""
-        # In units in which the rows of a component scatter about alike in all features: those of Gaussians are known,
-        # and of counts and shares the square roots have them.
+        """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
+        # Distances use scales on which the features of a component have similar variances: the standard deviations of
+        # Gaussian components, and square roots of counts and probabilities.
         if hasattr(self, "covariances_"):
             of_features = np.einsum("kvv->v" if self.covariances_.ndim == 3 else "kv->v", self.covariances_)
             scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
@@ -142,11 +142,16 @@ class FamilyInference(MembershipTransformer):
         -------
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         return self._at_estimate(self._rows_of(X))[0]
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The likeliest component of each row, at the estimate.
+        """The most probable component of each row, at the estimate.
 
         Parameters
         ----------
@@ -157,16 +162,22 @@ class FamilyInference(MembershipTransformer):
         -------
         labels : ndarray of shape (n_samples,)
             Indices into ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         return self.predict_proba(X).argmax(axis=1)
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row.
 
-        With samplers that draw the parameters ("gibbs") the density is averaged over `n_predictive_draws` draws, before
-        the logarithm is taken, whatever order the components stand in; with the others it is that of the estimate.
-        Multinomial rows are scored as their tokens in one given order, without multinomial coefficients, as in
-        `DPCategoricalMixture` and `StochasticLDA`; Poisson counts have their factorials. Missing cells are left out.
+        With samplers that draw the parameters ("gibbs"), this is the log of the mean density over `n_predictive_draws`
+        draws, which does not depend on the order of the components. With other samplers it is the log density at the
+        estimate. Multinomial rows are scored as their tokens in a given order, without multinomial coefficients, as in
+        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. Missing cells
+        are left out.
 
         Parameters
         ----------
@@ -177,6 +188,11 @@ class FamilyInference(MembershipTransformer):
         -------
         log_density : ndarray of shape (n_samples,)
             In nats.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
         """
         rows = self._rows_of(X)
         positions = self._predictive_draws() or [self._position]
@@ -244,14 +260,14 @@ class FamilyInference(MembershipTransformer):
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness.
+            Seed.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            Rows. Multinomial ones are as long as rows of `fit`, chosen at random; no cell is missing.
+            Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
         labels : ndarray of shape (n_samples,)
-            Their components.
+            Components of the rows.
         """
         check_is_fitted(self)
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)

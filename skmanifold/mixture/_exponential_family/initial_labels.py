@@ -11,8 +11,8 @@ from ...emissions._base import Family
 from ...emissions._gaussian_families import GaussianFamily
 from ...emissions._gaussian_kernels import add_diagonal_densities
 from ...emissions._linear import LinearFamily
-from ...random._keys import fold_in_each, subkey, uniform
-from ...utils._labels import read_labels
+from ...random._keys import subkey, uniform
+from .._labels import random_labels, read_labels
 
 _N_ROUNDS = 5  # of hard assignments after the seeds
 _N_ROUNDS_OF_MEANS = 20
@@ -33,7 +33,7 @@ def start_labels(family: Family, rows: Any, init: str, key: np.uint64) -> np.nda
     if K == 1:
         return np.zeros(rows.n_rows, np.int32)
     if init == "random":
-        return (fold_in_each(key, np.arange(rows.n_rows)) % np.uint64(K)).astype(np.int32)
+        return random_labels(key, rows.n_rows, K)
     if isinstance(family, GaussianFamily):
         return _means_labels(rows.values, K, key)
     if not isinstance(family, LinearFamily):

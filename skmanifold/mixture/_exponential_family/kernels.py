@@ -1,4 +1,4 @@
-"""Kernels of a mixture's rows given the logs of weights times densities: labels drawn, shares, the likeliest."""
+"""Kernels over rows given the logs of weights times densities: labels and responsibilities."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...utils._njit import njit
 
 @njit(cache=True, nogil=True)
 def _exponentiate(terms, scratch, log_density):
-    """Replace each row of terms by the exponentials of its gaps to the largest, which goes to `log_density`.
+    """Subtract the maximum of each row of `terms`, written to `log_density`, and exponentiate.
 
-    A row that has no density anywhere, so far away is it, has the same term everywhere.
+    A row whose terms are all -inf, because it is far from all components, gets equal terms.
     """
     n, n_components = terms.shape
     for i in range(n):
@@ -25,24 +25,27 @@ def _exponentiate(terms, scratch, log_density):
         log_density[i] = largest
         for k in range(n_components):
             terms[i, k] = terms[i, k] - largest if largest > -np.inf else 0.0
-    flat = terms.reshape(n * n_components)
-    fill_exp(n * n_components, flat, scratch, flat)
+    all_terms = terms.reshape(n * n_components)
+    fill_exp(n * n_components, all_terms, scratch, all_terms)
 
 
 @njit(cache=True, nogil=True)
 def draw_labels_of_terms(terms, key, first_row, scratch, labels, log_density):
-    """Draw a label for each row in proportion to the exponentials of its terms, (n, K), which are overwritten.
+    """Draw a label for each row with probability proportional to the exponentials of its terms.
 
     Parameters
     ----------
     terms : (n, K)
+        Logs of weights times densities; overwritten.
     key
-        A draw belongs to (key, `first_row` plus the row's place).
+        The draw of a row depends only on the key and on `first_row` plus the index of the row.
     first_row : int
+        Index of the first row in the whole data.
     scratch : (at least n K,)
     labels : (n,) int32
+        Filled.
     log_density : (n,)
-        Log of the sum of the exponentials.
+        Filled with the logs of the sums of the exponentials.
     """
     _exponentiate(terms, scratch, log_density)
     last = terms.shape[1] - 1
@@ -61,7 +64,7 @@ def draw_labels_of_terms(terms, key, first_row, scratch, labels, log_density):
 
 @njit(cache=True, nogil=True)
 def fill_shares(terms, scratch, log_density):
-    """Replace the terms of rows, (n, K), by shares that sum to one; the log of their sum goes to `log_density`."""
+    """Replace the terms of rows, (n, K), by responsibilities; fills `log_density` with the logs of the sums."""
     _exponentiate(terms, scratch, log_density)
     n_components = terms.shape[1]
     for i in range(len(log_density)):

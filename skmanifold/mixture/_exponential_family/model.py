@@ -1,4 +1,4 @@
-"""The posterior of a finite mixture of an exponential family: what its samplers ask of the rows."""
+"""The posterior of a finite mixture of an exponential family, with the updates that samplers use."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .kernels import draw_labels_of_terms, fill_shares
 from .pilot_runs import best_labels
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
-_BLOCKS_OF_TASK = 4  # at least: about a millisecond
-_CELLS_OF_TASKS = 1 << 25  # statistics of all tasks together
-_BLOCKS_AT_ONCE = 4  # of terms
+_BLOCKS_OF_TASK = 4  # minimum: about a millisecond
+_CELLS_OF_TASKS = 1 << 25  # size of the statistics of all tasks
+_BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
 
 
 @holds(
@@ -40,27 +40,28 @@ class Position(NamedTuple):
 
 
 class FamilyModel:
-    r"""Rows, each of one of K components of an exponential family, with conjugate updates of labels and parameters.
+    r"""Rows from a mixture of K components of an exponential family, with conjugate updates.
 
     .. math:: z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k), \quad w \sim \mathrm{Dir}(\alpha)
 
-    Statistics are sums over fixed blocks of rows and log likelihoods exact sums: models of parts of the rows, cut where
-    blocks end, draw the same labels as one of all, and their statistics merge to the same bytes.
+    Statistics are sums over fixed blocks of rows, and log likelihoods are exact sums. Therefore models of parts of the
+    rows, which are divided at the ends of blocks, draw the same labels as a model of all rows, and their statistics
+    merge to the same bytes.
 
     Parameters
     ----------
     rows : object
-        As the emission's `read` made them.
+        Rows as returned by the `read` method of the emission.
     first_row : int
-        Place of the first of them in the whole data; a multiple of the length of a block.
+        Index of the first row in the whole data; a multiple of the length of a block.
     weight_prior : float
         Dirichlet parameter of each weight.
     family : Family
     start : ndarray of shape (n_rows,) or callable
-        Labels to begin with, int32; or from a key to them.
+        Initial labels, int32, or a function of a key that returns them.
     workers : Workers
     n_init : int
-        How many initial labels are tried where `start` makes them.
+        Number of initial labels that are tried if `start` is a function.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class FamilyModel:
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
         n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
-        size = 1 << (n_blocks_of_task - 1).bit_length()  # a power of two: sums that are one node
+        size = 1 << (n_blocks_of_task - 1).bit_length()  # a power of two: the sums of a task are one node
         self._tasks = split_range(self.n_rows, BLOCK_ROWS * size)
 
     @property
@@ -101,7 +102,7 @@ class FamilyModel:
     # Latents
 
     def init_latents(self, key: np.uint64) -> tuple[np.ndarray, BlockSums]:
-        """Labels to begin with, and their statistics."""
+        """Initial labels, and their statistics."""
         if not callable(self.start):
             labels = self.start
         elif self.n_init == 1:
@@ -119,7 +120,7 @@ class FamilyModel:
     def sample_latents(
         self, position: Position, latents: np.ndarray | None, key: np.uint64
     ) -> tuple[np.ndarray, BlockSums, float]:
-        """Every row's label drawn given `position`, whatever it was; labels, statistics and log likelihood."""
+        """Draw the labels of all rows given `position`; returns labels, statistics and log likelihood."""
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
         shared = position, key, labels, log_density
         sums = self.workers.run(self._draw_and_count, [(*task, *shared) for task in self._tasks])
@@ -128,7 +129,7 @@ class FamilyModel:
     sample_rows = sample_latents
 
     def impute_rows(self, position: Position, n_sweeps: int, key: np.uint64) -> BlockSums:
-        """Statistics of labels drawn given `position`; more sweeps would draw them from the same law again."""
+        """Statistics of labels drawn given `position`; one sweep draws them from their exact distribution."""
         return self.sample_latents(position, None, key)[1]
 
     def expect_latents(self, position: Position) -> tuple[BlockSums, float]:
@@ -140,18 +141,18 @@ class FamilyModel:
     # Checkpoints
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        """A hash of the rows and their indices; hashes of ranges add up, modulo 2**64."""
         return self.rows.hash_rows(key, self.first_row)
 
     def pack_latents(self, latents: np.ndarray) -> Iterator[RowLatents]:
-        """What a checkpoint keeps of the labels: nothing, for they are drawn anew whatever they were."""
+        """Labels for a checkpoint: none, because the next draw does not depend on them."""
         return iter(())
 
     def unpack_latents(self, read: Any) -> None:
-        """The labels of a checkpoint."""
+        """Labels from a checkpoint: none."""
 
     def latent_type(self, drawn: bool) -> None:
-        """Of stored latents, of which there are none."""
+        """Type of stored latent variables: none."""
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless these can be parameters of the mixture."""
@@ -165,13 +166,13 @@ class FamilyModel:
     # Parameters
 
     def mode(self, statistics: BlockSums) -> Position:
-        """The parameters that are most probable in the natural parametrisation."""
+        """Posterior mode of the parameters in the natural parametrisation."""
         total = statistics.total()
         weights = total[0] + self.weight_prior
         return Position(weights / weights.sum(), self.family.mode(total))
 
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
-        """The parameters from their posterior."""
+        """Draw the parameters from their posterior given the statistics."""
         total = statistics.total()
         keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.arange(self.n_components))
         logs = np.array([log_gamma_variate(*cell) for cell in zip(keys, total[0] + self.weight_prior, strict=True)])
@@ -179,11 +180,11 @@ class FamilyModel:
         return Position(weights / weights.sum(), self.family.draw(total, subkey(key, Purpose.COMPONENTS)))
 
     def log_prior(self, position: Position) -> float:
-        """Log of the prior's density in the natural parametrisation, up to a constant."""
+        """Log prior density in the natural parametrisation, up to a constant."""
         return self.weight_prior * float(np.log(position.weights).sum()) + self.family.log_prior(position.parameters)
 
     def log_joint(self, statistics: BlockSums, position: Position) -> float:
-        """What `mode` maximises: log of the joint density of rows and labels with these statistics and parameters."""
+        """Log joint density of rows, labels and parameters, which `mode` maximises."""
         total = statistics.total()
         of_rows = float(total[0] @ np.log(position.weights)) + self.family.log_likelihood(total, position.parameters)
         return of_rows + self.log_prior(position)
@@ -219,7 +220,7 @@ class FamilyModel:
         return sums
 
     def _terms(self, first: int, stop: int, position: Position):
-        """Pieces of rows, the logs of their weights times densities, and as much scratch memory."""
+        """Iterate over ranges of rows, with the logs of weights times densities and scratch memory of this size."""
         size = min(_BLOCKS_AT_ONCE * BLOCK_ROWS, stop - first)
         terms, scratch = np.empty((size, self.n_components)), np.empty(size * self.n_components)
         for a, b in split_range(stop - first, size):
@@ -234,12 +235,12 @@ class FamilyModel:
 
 
 def fill_log_terms(family: Family, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
-    """Logs of weights times densities of rows first to stop, but for their ``log_base``, (stop - first, K)."""
+    """Logs of weights times densities of rows first to stop, without ``log_base``, (stop - first, K)."""
     with np.errstate(divide="ignore"):
         out[:] = np.log(position.weights)
     family.add_log_densities(rows, first, stop, position.parameters, out)
 
 
 def add_statistics(left: BlockSums, right: BlockSums) -> BlockSums:
-    """The sums of two passes, added."""
+    """Add the sums of two passes."""
     return merge(BlockSums.whole(left.total()), BlockSums.whole(right.total()))

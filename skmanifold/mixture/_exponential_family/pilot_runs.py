@@ -1,4 +1,4 @@
-"""Initial labels of a mixture of an exponential family: the best of several, after a few passes from each."""
+"""Initial labels of a mixture of an exponential family: the best of several after a few passes from each."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _N_PASSES = 5
 
 
 def best_labels(model: Any, start: Callable[[np.uint64], np.ndarray], n_init: int, key: np.uint64) -> np.ndarray:
-    """Labels of the rows after a few passes of stochastic EM from the best of several initial labels.
+    """Labels after a few passes of stochastic EM from the best of several initial labels.
 
     Parameters
     ----------
     model : FamilyModel
     start : callable
-        From a key to initial labels, (n_rows,) int32.
+        Function of a key that returns initial labels, (n_rows,) int32.
     n_init : int
-        How many of them are tried; the one with the highest mean log likelihood in the second half of its passes wins.
+        Number of initial labels. The best has the highest mean log likelihood in the second half of its passes.
     key : uint64
     """
     step = partial(ESCA().step, model)
@@ -38,7 +38,7 @@ def best_labels(model: Any, start: Callable[[np.uint64], np.ndarray], n_init: in
             statistics = model.count(labels)
             begun = ESCAState(model.mode(statistics), of_start, 0, -np.inf, statistics, labels)
             tried.append(run_pilot(step, begun, _N_PASSES))
-        except NoModeError:  # where no start has one, the sampler says what is wrong
+        except NoModeError:  # if no initial labels have a mode, the sampler raises the error
             continue
     if not tried:
         return start(subkey(key, Purpose.START, 0))

@@ -1,4 +1,4 @@
-"""Mixtures of exponential families whose rows are on the workers of a cluster."""
+"""Mixtures of exponential families whose rows are distributed over the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .model import FamilyModel
 
 
 class FamilyShards:
-    """How shards are made of rows: a `ShardBuilder`."""
+    """A `ShardBuilder` that builds models of ranges of rows."""
 
     def __init__(self, family: Family, weight_prior: float):
         self.family = family
         self.weight_prior = weight_prior
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """The one block of rows that a shard is made of."""
-        (rows,) = blocks  # by wire came arrays that cannot be written to, for which kernels would be compiled once more
+        """The rows of a shard, which has a single block."""
+        (rows,) = blocks  # received arrays are read-only, and numba would compile the kernels again for them
         rows = rows._make(value.copy() if isinstance(value, np.ndarray) else value for value in rows)
         return rows, rows.n_rows, rows.n_features
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
-        """A model of these rows; labels to begin with are the client's to give."""
+        """A model of these rows; the client provides the initial labels."""
         return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers)
 
     def merge(self, left: BlockSums, right: BlockSums) -> BlockSums:
@@ -38,7 +38,7 @@ class FamilyShards:
 
 
 class BlockSource:
-    """Rows in memory, cut where blocks end."""
+    """Rows in memory, divided at the ends of blocks."""
 
     is_ragged = False
 
@@ -46,17 +46,17 @@ class BlockSource:
         self.rows = rows
 
     def split(self, n_parts: int) -> list[list]:
-        """One range of rows a part."""
+        """Divide the rows into `n_parts` ranges."""
         n_blocks = -(-self.rows.n_rows // BLOCK_ROWS)
         cuts = np.unique(np.linspace(0, n_blocks, n_parts + 1).astype(np.int64)) * BLOCK_ROWS
         return [[self.rows.part(start, stop)] for start, stop in pairwise(cuts)]
 
 
 class ShardedMixture(ShardedModel):
-    """A mixture whose rows are in shards, but for the start, which is of all rows and made here."""
+    """A mixture whose rows are in shards; the client computes the initial labels of all rows."""
 
     def init_latents(self, key: np.uint64) -> tuple[int, BlockSums]:
-        """Statistics of the labels to begin with; latents stay with the rows."""
+        """Statistics of the initial labels; the labels stay on the workers."""
         return next(self._chains), self._head.init_latents(key)[1]
 
     init_rows = init_latents
@@ -69,4 +69,4 @@ def shard_mixture(model: FamilyModel) -> ShardedMixture:
 
 
 def _no_start(key: np.uint64) -> Any:
-    raise RuntimeError("Shards have no labels to begin with.")
+    raise RuntimeError("Shards have no initial labels.")

@@ -1,4 +1,4 @@
-"""Births and deaths of a subspace's directions, a new one proposed where rows spread across the subspace."""
+"""Birth and death moves for the directions of a subspace; a new direction is proposed where the rows vary most."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...random._variates import exponential, normal
 from ...utils._njit import njit
 from .variates import log_gain
 
-# Counters of a birth's or death's draws, and keys of its variates
-_CHOICE, _ACCEPTANCE, _LEAVING = np.int64(0), np.int64(1), np.int64(2)
+# Counters of the draws of a move under its key, and child keys of its variates
+_CHOICE, _ACCEPTANCE, _REMOVED = np.int64(0), np.int64(1), np.int64(2)
 _DIRECTION, _RATIO = np.int64(0), np.int64(1)
 
 
 @njit(cache=True, nogil=True)
 def orthonormalise(frame, first):
-    """Make rows of `frame` from `first` on orthonormal to each other and to those before; twice, against rounding."""
+    """Orthonormalise the rows of `frame` from `first` on (Gram-Schmidt, each projection twice against rounding)."""
     for j in range(first, len(frame)):
         for _ in range(2):
             for i in range(j):
@@ -33,8 +33,8 @@ def orthonormalise(frame, first):
 
 
 @njit(cache=True, nogil=True)
-def with_room(rows, n):
-    """The rows and room for others, (n, m)."""
+def resize_rows(rows, n):
+    """Copy the rows to a new array of shape (n, m); additional rows are not initialised."""
     out = np.empty((n, rows.shape[1]))
     for j in range(len(rows)):
         for a in range(rows.shape[1]):
@@ -44,7 +44,7 @@ def with_room(rows, n):
 
 @njit(cache=True, nogil=True)
 def _spectrum(Y, basis):
-    """Of Y with the basis projected off: eigenvalues of its scatter that are positive, and their directions as rows."""
+    """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis."""
     left = Y.copy()
     if len(basis) > 0:
         within = np.dot(np.dot(Y, basis.T), basis)
@@ -52,17 +52,17 @@ def _spectrum(Y, basis):
             for a in range(left.shape[1]):
                 left[i, a] -= within[i, a]
     few = len(left) <= left.shape[1]
-    rising, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
-    size, n = len(rising), 0
-    least = 1e-12 * max(rising[size - 1], 0.0)
-    while n < size and rising[size - 1 - n] > least:
+    ascending, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
+    size, n = len(ascending), 0
+    least = 1e-12 * max(ascending[size - 1], 0.0)
+    while n < size and ascending[size - 1 - n] > least:
         n += 1
     values, axes = np.empty(n), np.empty((n, size))
     for i in range(n):
-        values[i] = rising[size - 1 - i]
+        values[i] = ascending[size - 1 - i]
         for a in range(size):
             axes[i, a] = vectors[a, size - 1 - i]
-    if few:  # rows of unit length: eigenvectors of the small matrix, carried over
+    if few:  # unit eigenvectors of the large matrix from those of the small one
         axes = np.dot(axes, left)
         for i in range(n):
             for a in range(axes.shape[1]):
@@ -71,14 +71,14 @@ def _spectrum(Y, basis):
 
 
 @njit(cache=True, nogil=True)
-def _bound(pulls, n_zero, top):
-    """The b with sum 1 / (b + 2 a_l) = 1, over 2 a_l = top - pulls_l, and `n_zero` times top; at least 1."""
-    low, high = 1.0, float(len(pulls) + n_zero)
+def _bound(eigenvalues, n_zero, top_eigenvalue):
+    """Solve sum_l 1 / (b + top_eigenvalue - eigenvalue_l) = 1 for b >= 1; `n_zero` more eigenvalues are zero."""
+    low, high = 1.0, float(len(eigenvalues) + n_zero)
     for _ in range(60):
         b = 0.5 * (low + high)
-        total = n_zero / (b + top)
-        for pull in pulls:
-            total += 1.0 / (b + (top - pull))
+        total = n_zero / (b + top_eigenvalue)
+        for eigenvalue in eigenvalues:
+            total += 1.0 / (b + (top_eigenvalue - eigenvalue))
         if total > 1.0:
             low = b
         else:
@@ -87,45 +87,47 @@ def _bound(pulls, n_zero, top):
 
 
 @njit(cache=True, nogil=True)
-def _birth_law(Y, basis, n, noise):
-    """The angular central Gaussian law from which a new direction is proposed.
+def _fit_proposal(Y, basis, n, noise):
+    """Fit the angular central Gaussian distribution from which a new direction is proposed.
 
-    Given its likeliest ratio, a direction across `basis` has a Bingham law; this is the law of least bound on it (Kent,
-    Ganeiber and Mardia, 2018), of inverse covariance I + (top I - pull) / b. Returns the positive pulls, their axes,
-    top, b, what scatters are multiplied with to give pulls, and the number of dimensions.
+    Given its most likely ratio, a direction orthogonal to `basis` has a Bingham distribution. The proposal is the
+    angular central Gaussian distribution with the smallest bound on it (Kent, Ganeiber and Mardia, 2018). Its inverse
+    covariance is I + (top_eigenvalue I - A) / b, where A is the matrix of the Bingham distribution. Returns the
+    positive eigenvalues of A, their eigenvectors, the largest eigenvalue, b, the factor from scatters to eigenvalues,
+    and the dimension of the space.
     """
     values, axes = _spectrum(Y, basis)
     q = Y.shape[1] - len(basis)
     n_axes = min(len(values), q)
-    largest = values[0] if n_axes > 0 else 0.0
-    strength = noise - n / largest if noise * largest > n else 0.0
-    pulls, top = np.empty(n_axes), strength * largest
+    largest_scatter = values[0] if n_axes > 0 else 0.0
+    per_scatter = noise - n / largest_scatter if noise * largest_scatter > n else 0.0
+    eigenvalues, top_eigenvalue = np.empty(n_axes), per_scatter * largest_scatter
     for i in range(n_axes):
-        pulls[i] = strength * values[i]
-    return pulls, axes, top, _bound(pulls, q - n_axes, top), strength, q
+        eigenvalues[i] = per_scatter * values[i]
+    return eigenvalues, axes, top_eigenvalue, _bound(eigenvalues, q - n_axes, top_eigenvalue), per_scatter, q
 
 
 @njit(cache=True, nogil=True)
-def _log_birth(scatter, pulls, top, b, strength, q):
-    """Log density of a proposed direction with this scatter along it, relative to the uniform law."""
-    log_det = (q - len(pulls)) * math.log1p(top / b)
-    for pull in pulls:
-        log_det += math.log1p((top - pull) / b)
-    return 0.5 * (log_det - q * math.log1p(max(top - strength * scatter, 0.0) / b))
+def _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q):
+    """Log density of a proposed direction with this scatter along it, relative to the uniform distribution."""
+    log_det = (q - len(eigenvalues)) * math.log1p(top_eigenvalue / b)
+    for eigenvalue in eigenvalues:
+        log_det += math.log1p((top_eigenvalue - eigenvalue) / b)
+    return 0.5 * (log_det - q * math.log1p(max(top_eigenvalue - per_scatter * scatter, 0.0) / b))
 
 
 @njit(cache=True, nogil=True)
-def _propose_direction(basis, pulls, axes, top, b, key):
-    """A unit vector across `basis` from the law of births."""
+def _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, key):
+    """Append to `basis` a direction drawn from the proposal distribution; returns the larger basis."""
     d, m = basis.shape
-    frame, z = with_room(basis, d + 1), np.empty(m)
-    rest = 1.0 / math.sqrt(1.0 + top / b)
+    frame, z = resize_rows(basis, d + 1), np.empty(m)
+    rest = 1.0 / math.sqrt(1.0 + top_eigenvalue / b)
     for a in range(m):
         z[a] = normal(key, a)
         frame[d, a] = rest * z[a]
-    for i in range(len(pulls)):
+    for i in range(len(eigenvalues)):
         inner = dot(axes[i], z)
-        scale = 1.0 / math.sqrt(1.0 + (top - pulls[i]) / b) - rest
+        scale = 1.0 / math.sqrt(1.0 + (top_eigenvalue - eigenvalues[i]) / b) - rest
         for a in range(m):
             frame[d, a] += scale * inner * axes[i, a]
     orthonormalise(frame, d)
@@ -134,13 +136,14 @@ def _propose_direction(basis, pulls, axes, top, b, key):
 
 @njit(cache=True, nogil=True)
 def scatter_along(Y, direction):
+    """Scatter of the rows along a unit vector, |Y u|^2."""
     along = np.dot(Y, direction)
     return np.dot(along, along)
 
 
 @njit(cache=True, nogil=True)
-def _births_of(d, log_dimension):
-    """Probability that a birth is tried, and not a death, at dimension d."""
+def _birth_probability(d, log_dimension):
+    """Probability that the move at dimension d is a birth, and not a death."""
     can_grow = d + 1 < len(log_dimension) and log_dimension[d + 1] > -np.inf
     can_shrink = d > 0 and log_dimension[d - 1] > -np.inf
     if can_grow and can_shrink:
@@ -149,22 +152,23 @@ def _births_of(d, log_dimension):
 
 
 @njit(cache=True, nogil=True)
-def give_birth_or_take(Y, basis, ratios, n, noise, log_dimension, shape, key):
-    """Propose one direction more, along which rows spread, or one less; returns the basis and ratios after it.
+def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
+    """Propose to add a direction along which the rows vary, or to remove one; returns the new basis and ratios.
 
-    A Metropolis-Hastings step with the ratio integrated out. Bases are ordered: a new direction comes last, and any
-    may leave; 1 / (d + 1) of either cancels.
+    This is a Metropolis-Hastings step with the ratio of the direction integrated out. Bases are ordered: a new
+    direction is placed last, and any direction may be removed. The factors 1 / (d + 1) of the order and of the choice
+    cancel.
     """
     d = len(basis)
-    grows = _births_of(d, log_dimension)
+    p_birth = _birth_probability(d, log_dimension)
     unchanged = basis, ratios
-    if uniform(key, _CHOICE) < grows:
-        pulls, axes, top, b, strength, q = _birth_law(Y, basis, n, noise)
-        frame = _propose_direction(basis, pulls, axes, top, b, fold_in(key, _DIRECTION))
+    if uniform(key, _CHOICE) < p_birth:
+        eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, basis, n, noise)
+        frame = _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
         scatter = scatter_along(Y, frame[d])
         log_accept = log_gain(n, scatter, noise, shape) + log_dimension[d + 1] - log_dimension[d]
-        log_accept -= _log_birth(scatter, pulls, top, b, strength, q)
-        log_accept += math.log((1.0 - _births_of(d + 1, log_dimension)) / grows)
+        log_accept -= _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+        log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
         larger = np.empty(d + 1)
@@ -172,19 +176,19 @@ def give_birth_or_take(Y, basis, ratios, n, noise, log_dimension, shape, key):
             larger[j] = ratios[j]
         larger[d] = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
         return frame, larger
-    if d == 0 or grows == 1.0 or log_dimension[d - 1] == -np.inf:
+    if d == 0 or p_birth == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
-    leaving = np.int64(uniform(key, _LEAVING) * d)
-    smaller, kept = with_room(basis[: d - 1], d - 1), ratios[: d - 1].copy()
-    for j in range(leaving, d - 1):
+    removed = np.int64(uniform(key, _REMOVED) * d)
+    smaller, kept = resize_rows(basis[: d - 1], d - 1), ratios[: d - 1].copy()
+    for j in range(removed, d - 1):
         kept[j] = ratios[j + 1]
         for a in range(basis.shape[1]):
             smaller[j, a] = basis[j + 1, a]
-    pulls, axes, top, b, strength, q = _birth_law(Y, smaller, n, noise)
-    scatter = scatter_along(Y, basis[leaving])
+    eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, smaller, n, noise)
+    scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
-    log_accept += _log_birth(scatter, pulls, top, b, strength, q)
-    log_accept += math.log(_births_of(d - 1, log_dimension) / (1.0 - grows))
+    log_accept += _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+    log_accept += math.log(_birth_probability(d - 1, log_dimension) / (1.0 - p_birth))
     if -exponential(key, _ACCEPTANCE) >= log_accept:
         return unchanged
     return smaller, kept

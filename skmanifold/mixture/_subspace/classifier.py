@@ -1,4 +1,4 @@
-"""Classification by a mixture of subspaces for each class."""
+"""Classifier with a mixture of subspaces for each class."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ...utils._plain_numbers import PlainNumbers
 from ...utils._typing import ArrayLike, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
-from .posterior_draws import DRAW_AXES, name_draws
+from .posterior_draws import DRAW_AXES, export_draws
 from .priors import as_numbers
 
 
 def _classes(value: Any, where: str, sizes: Sizes) -> None:
-    """Different labels, in order."""
+    """Condition for unique class labels in order."""
     if type(value) is not np.ndarray or value.ndim != 1 or not len(value) or value.dtype.kind not in "biufUSO":
         refuse(where, "are no labels of classes")
     if not np.array_equal(np.unique(value), value):
@@ -36,7 +36,7 @@ def _classes(value: Any, where: str, sizes: Sizes) -> None:
 
 
 def _mixture(value: Any, where: str, sizes: Sizes) -> None:
-    """Of the rows of one class."""
+    """Condition for the fitted mixture of a class."""
     if type(value) is not SubspaceMixture or not value.__sklearn_is_fitted__():
         refuse(where, "is no fitted SubspaceMixture")
     check_estimator(value)
@@ -57,17 +57,17 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
     .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),
 
     where :math:`p(x \mid X_c)` is the posterior predictive density of a :class:`SubspaceMixture` fitted to the rows of
-    class c: of one subspace, whose dimension is inferred, unless told otherwise ([1]_, section 6.2).
+    class c. By default it has one subspace per class, with inferred dimension ([1]_, section 6.2).
 
     Parameters
     ----------
     mixture : SubspaceMixture or None, default=None
-        What is fitted to each class, as a clone. None is ``SubspaceMixture(1)``. Its parameters are searched over as
-        ``mixture__max_dimension`` and so on, also where it is None.
+        A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1)``. Its parameters can be set as
+        ``mixture__max_dimension`` and so on, even if it is None.
     class_prior : array-like of shape (n_classes,), default=None
-        :math:`\pi`; None is the classes' shares of the rows.
+        Prior probabilities :math:`\pi`; None uses the class frequencies.
     random_state : int, RandomState instance or None, default=None
-        Seed, in place of that of `mixture`.
+        Seed. It replaces the `random_state` of `mixture`.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
     mixtures_ : list of SubspaceMixture
         The fitted mixture of each class, with its ``dimension_posterior_``.
     class_prior_ : ndarray of shape (n_classes,)
-        :math:`\pi`, normalised.
+        Prior probabilities :math:`\pi`, normalised.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -84,7 +84,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
 
     See Also
     --------
-    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classes of full covariance.
+    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classes with full covariances.
 
     References
     ----------
@@ -126,7 +126,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         self.random_state = random_state
 
     def set_params(self, **params: Any) -> Self:
-        """Set the parameters of this estimator; ``mixture__name`` reaches into the mixture, even one that is None.
+        """Set the parameters of this estimator; ``mixture__name`` sets a parameter of the mixture, even if it is None.
 
         Parameters
         ----------
@@ -136,6 +136,11 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         Returns
         -------
         self : SubspaceClassifier
+
+        Raises
+        ------
+        ValueError
+            If there is no parameter of this name.
         """
         if any(name.startswith("mixture__") for name in params) and params.get("mixture", self.mixture) is None:
             params = {**params, "mixture": SubspaceMixture(1)}
@@ -150,7 +155,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         X : array-like of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
-            Classes.
+            Class labels.
 
         Returns
         -------
@@ -160,7 +165,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         ------
         ValueError
             If X has values that are not finite, a class has fewer rows than the mixture has components, or
-            `class_prior` does not fit the classes.
+            `class_prior` is not an array of one probability for each class.
         """
         with all_or_nothing(self):
             return self._fit(*rows_to_fit(self, X, y))
@@ -204,42 +209,43 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         return prior / prior.sum()
 
     def to_arviz(self) -> Any:
-        """The draws of all classes' mixtures as one of ArviZ's trees of data, with an axis for the classes.
+        """Convert the draws of the mixtures of all classes to one ArviZ data tree with an axis for the classes.
 
-        The mixtures are independent given the data, so that any draws of them may stand side by side. Where
-        `max_draws_bytes` left the classes different numbers of draws, their last ones are taken, as many as all have.
+        The mixtures are independent given the data, so that their draws can be combined in any order. If
+        `max_draws_bytes` limits the draws of some classes, the last draws of each class are used, the same number for
+        all.
 
         Returns
         -------
         xarray.DataTree
-            As :meth:`SubspaceMixture.to_arviz` has it, with an axis ``class`` after ``chain`` and ``draw``, also for
-            the log likelihoods.
+            As in :meth:`SubspaceMixture.to_arviz`, with an axis ``class`` after ``chain`` and ``draw``, also for the
+            log likelihoods.
 
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
-            If the fit of a class was stopped before there was a draw.
+            If the fit of a class was stopped before the first draw.
         """
         check_is_fitted(self)
         n_draws = min(len(mixture._whole_draws) for mixture in self.mixtures_)
         last = [mixture._whole_draws[len(mixture._whole_draws) - n_draws :] for mixture in self.mixtures_]
-        of_classes = [name_draws(mixture.posterior_, mixture._whole_draws) for mixture in self.mixtures_]
-        told = {}
+        of_classes = [export_draws(mixture.posterior_, mixture._whole_draws) for mixture in self.mixtures_]
+        exported = {}
         for name, example in of_classes[0].items():
             draws = stack_draws([[of[name][:, of[name].shape[1] - n_draws :] for of in of_classes]], example)
-            told[name] = np.moveaxis(draws[0], 0, 2)
-        axes = {name: ["class", *DRAW_AXES.get(name, [])] for name in told}
+            exported[name] = np.moveaxis(draws[0], 0, 2)
+        axes = {name: ["class", *DRAW_AXES.get(name, [])] for name in exported}
         coords = {"class": self.classes_}
         if all(np.array_equal(draws, last[0]) for draws in last):
             coords["draw"] = last[0]
         if hasattr(self, "feature_names_in_"):
             coords["feature"] = self.feature_names_in_
-        return to_tree(told, axes, coords)
+        return to_tree(exported, axes, coords)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Logs of the classes' posterior probabilities.
+        """Log posterior probabilities of the classes.
 
         Parameters
         ----------
@@ -250,6 +256,11 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         -------
         log_probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -258,7 +269,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         return log_softmax(logs, axis=1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """The classes' posterior probabilities.
+        """Posterior probabilities of the classes.
 
         Parameters
         ----------
@@ -269,11 +280,16 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``; rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest class of each row.
+        """The most probable class of each row.
 
         Parameters
         ----------
@@ -284,6 +300,11 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         -------
         y : ndarray of shape (n_samples,)
             Class labels.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
-        best = self.predict_log_proba(X).argmax(axis=1)  # which also sees that there are classes
+        best = self.predict_log_proba(X).argmax(axis=1)  # raises NotFittedError before `classes_` is read
         return self.classes_[best]

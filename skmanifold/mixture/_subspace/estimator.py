@@ -1,4 +1,4 @@
-"""Mixture of affine subspaces whose dimensions are inferred, with pluggable samplers."""
+"""Mixture of affine subspaces of inferred dimensions, with a choice of samplers."""
 
 from __future__ import annotations
 
@@ -19,88 +19,86 @@ from .inference import SubspaceInference
 
 @fitted_mixture
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
-    r"""Mixture of affine subspaces of different dimensions: a posterior over the dimension of each cluster.
+    r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 
-    A row is a point of one of K flats, a line, a plane, ..., plus noise in the directions across it:
+    A row is a point of one of K affine subspaces (lines, planes, ...), plus noise in the orthogonal directions:
 
     .. math::
 
         z_i \sim w, \quad x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
         \Sigma_k^{-1} = g_k (I - U_k' U_k) + U_k' \mathrm{diag}(r_k g_k) U_k, \quad 0 < r_{kj} < 1,
 
-    where the rows of :math:`U_k` are an orthonormal basis of :math:`d_k` directions, along which the precision is less
-    than the noise's :math:`g_k`. Dimensions, bases, centres and precisions are drawn from their posterior ([1]_,
-    whose formulas are corrected here).
+    where the rows of :math:`U_k` are an orthonormal basis of :math:`d_k` directions, along which the precision is
+    smaller than the precision :math:`g_k` of the noise. Dimensions, bases, centres and precisions are drawn from their
+    posterior ([1]_, with corrected formulas).
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of subspaces K; at most as many as there are rows.
+        Number of subspaces K, at most the number of rows.
     dimensions : int, array-like of shape (n_components,) or None, default=None
         Dimensions of the subspaces, one for all or one for each. None infers them.
     max_dimension : int or None, default=None
-        Largest dimension that is inferred; None is ``n_features - 1``. `dimensions` must not be above it.
+        Largest dimension that can be inferred; None is ``n_features - 1``. `dimensions` must not exceed it.
     sampler : str or BaseSampler instance, default="gibbs"
-        How the subspaces are found.
+        Sampler of the posterior:
 
-        - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of frames, by rotations in planes, and
-          of their dimensions, with the ratios integrated out.
-        - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ over the sphere that the
-          subspaces of all dimensions lie on, under a Gibbs posterior; for few features, and for comparison. Its loss
-          hardly tells a direction of noise from none, so that dimensions come out too high.
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of bases, by rotations in planes, and of
+          dimensions, with the ratios integrated out.
+        - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ on the sphere in which
+          subspaces of all dimensions are embedded, with a Gibbs posterior. It is suited to few features, and offered
+          for comparison. It overestimates dimensions, because its loss hardly penalises directions of noise.
     noise : {"shared", "per_cluster"}, default="shared"
         Whether all subspaces have the same noise variance :math:`1 / g`.
     dimension_prior : float, array-like of shape (max_dimension + 1,) or None, default=None
-        Prior of a dimension: a number :math:`\eta` is :math:`p(d) \propto e^{-\eta d}`, an array is in proportion to
-        the probabilities of 0, 1, 2, ...; None is 1. Given its dimension a subspace is uniform.
+        Prior of the dimensions. A number :math:`\eta` means :math:`p(d) \propto e^{-\eta d}`. An array is proportional
+        to the probabilities of 0, 1, 2, .... None is 1. Given its dimension, a subspace has a uniform prior.
     ratio_prior : float, default=0.5
-        a of the prior Beta(a, 1) of the ratios :math:`r_{kj}` of precisions along a subspace to those across it.
+        Parameter a of the prior Beta(a, 1) of the ratios :math:`r_{kj}` of precisions along a subspace to :math:`g_k`.
     noise_prior : (float, float) or None, default=None
-        Shape and rate of the gamma prior of noise precisions :math:`g_k`, in squared units of X. None is
-        :math:`1 + h` and :math:`(0.001 + 0.01 h) v`, with v the mean variance of the features and h half a thousandth
-        of the number of cells of X (for "per_cluster" over K). The noise variance then has a lower limit of about
-        :math:`10^{-5} v` where clusters lie in fewer dimensions than X.
+        Shape and rate of the gamma prior of the noise precisions :math:`g_k`, the rate in squared units of X. None is
+        :math:`1 + h` and :math:`(0.001 + 0.01 h) v`, where v is the mean variance of the features and h is 0.0005 times
+        the number of cells of X (divided by K for "per_cluster"). This bounds the noise variance from below by about
+        :math:`10^{-5} v` if clusters lie exactly on subspaces.
     centre_prior_variance : float or None, default=None
-        Variance of the normal prior of centres about the mean of the rows, in squared units of X. None is the mean
+        Variance of the normal prior of the centres about the mean of X, in squared units of X. None is the mean
         variance of the features.
     weight_prior : float, default=1.0
         Parameter of the symmetric Dirichlet prior of the weights w.
     init : {"auto", "spectral", "k-flats", "k-means"} or array-like of shape (n_samples,), default="auto"
-        Partition to begin with: by spectral clustering, by nearest flats, by nearest centres, or labels as given.
-        "auto" tries all three.
+        Method for the initial partitions, or initial labels. "auto" uses all three methods in turn.
     max_iter : int, default=200
-        Sweeps over the rows, burn-in included.
+        Number of sweeps over the rows, including burn-in.
     burn_in : int, default=None
-        Sweeps thrown away; None is half of them.
+        Number of discarded initial sweeps; None discards half of them.
     thin : int, default=2
-        After burn-in every `thin`-th sweep is kept in ``posterior_``.
+        After burn-in, every `thin`-th sweep is kept in ``posterior_``.
     n_init : int, default=5
-        Initial partitions, the same for all chains; each chain goes on from the one with the highest log likelihood,
-        with ``"gibbs"`` after a few sweeps from each, in which dimensions are limited to the larger of 8 and
-        ``n_samples / (20 * n_components)``.
+        Number of initial partitions, the same for all chains. Each chain continues from the one with the highest log
+        likelihood. With ``"gibbs"`` they are compared after a few sweeps from each, in which dimensions are limited to
+        the larger of 8 and ``n_samples / (20 * n_components)``.
     n_chains : int, default=1
-        Independent chains. What is fitted comes from the one with the highest mean log likelihood; the others tell
-        whether it reproduces.
+        Number of independent chains. The fitted attributes are those of the chain with the highest mean log
+        likelihood; the others show whether the result is reproducible.
     n_predictive_draws : int, default=50
-        Draws, evenly spaced, over which predictions average.
+        Number of evenly spaced draws over which predictions are averaged.
     max_draws_bytes : int, default=2**28
-        About how much memory draws may take; where they would need more, fewer are kept, evenly spaced, at least the
-        last.
+        Approximate memory limit for draws. Beyond it, fewer draws are kept, evenly spaced, but at least the last.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. Chains run in parallel first.
     verbose : int, default=0
         Print the log likelihood every `verbose` sweeps.
 
     Attributes
     ----------
     dimensions_ : ndarray of shape (n_components,)
-        Dimensions of highest posterior probability. Components stand in order of falling weight.
+        Dimensions of highest posterior probability. Components are in order of decreasing weight.
     dimension_posterior_ : ndarray of shape (n_components, max_dimension + 1)
         Posterior probabilities of the dimensions 0, 1, 2, ....
     bases_ : list of ndarray of shape (dimensions_[k], n_features)
-        Orthonormal rows: the subspace of that dimension nearest to the posterior mean of the projections.
+        Orthonormal rows, which span the subspace nearest to the posterior mean of the projections.
     means_ : ndarray of shape (n_components, n_features)
         Posterior means of the centres.
     weights_ : ndarray of shape (n_components,)
@@ -108,19 +106,19 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     noise_variance_ : ndarray of shape (n_components,)
         Posterior means of the noise variances.
     labels_ : ndarray of shape (n_samples,)
-        Likeliest component of each row.
+        Most probable component of each row.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in, components in one order throughout: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
-        ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and ``"variances"`` along them, padded with
-        NaN.
+        Draws after burn-in, with matched components: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
+        ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and the ``"variances"`` along them, padded
+        with NaN.
     best_chain_ : int
-        The chain that all else comes from, the first axis of ``posterior_``.
+        Index of the chain of the fitted attributes, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood of every sweep.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Sweeps; fewer than `max_iter` if a callback stopped the fit.
+        Number of sweeps; fewer than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
         Number of features m.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -129,12 +127,12 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     See Also
     --------
     SubspaceClassifier : A mixture of subspaces for each class.
-    sklearn.mixture.GaussianMixture : Components of full covariance.
+    sklearn.mixture.GaussianMixture : Components with full covariances.
 
     Notes
     -----
-    The noise has the same variance in all directions, so that units matter: columns of different units should be
-    scaled first. Components may lose all their rows; they then follow their prior.
+    The noise has the same variance in all directions. Scale columns of different units before the fit. A component may
+    lose all its rows; its parameters are then drawn from the prior.
 
     References
     ----------
@@ -224,7 +222,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: Ignored = None) -> Self:
-        """Find the subspaces of rows.
+        """Fit the mixture to rows.
 
         Parameters
         ----------
@@ -240,9 +238,10 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has values that are not finite or fewer rows than `n_components`, or a parameter does not fit it.
+            If X has values that are not finite or fewer rows than `n_components`, or a parameter is incompatible with
+            X.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs something that this model does not provide.
         """
         return self._fit(X)
 

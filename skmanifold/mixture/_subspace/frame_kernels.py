@@ -1,7 +1,7 @@
-"""Transitions of one subspace given its rows: plane rotations, flips of directions, births and deaths.
+"""Markov chain transitions of one subspace given its rows: plane rotations, flips of directions, births and deaths.
 
-A component's rows enter by a factor Y of their scatter about the centre, Y'Y = S, of as few rows as it may have. Along
-direction u the scatter is R = |Yu|^2.
+The rows of a component enter through a factor Y of their scatter about the centre, Y'Y = S. The number of rows of Y is
+as small as possible. The scatter along direction u is R = |Yu|^2.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import normal
 from ...utils._njit import njit
-from .birth_death_kernels import give_birth_or_take, orthonormalise, scatter_along, with_room
+from .birth_death_kernels import birth_death_step, orthonormalise, resize_rows, scatter_along
 from .variates import log_gain, von_mises
 
-# Numbers of one type: a kernel is compiled anew for every plain integer that it is called with.
+# Numbers of one type, because numba compiles a kernel again for each literal integer.
 _COMPLETION = np.int64(Purpose.COMPLETION)
 _SWEEP = np.int64(Purpose.SWEEP)
 _FLIPS = np.int64(Purpose.FLIPS)
@@ -26,16 +26,16 @@ _ROTATIONS = np.int64(Purpose.ROTATIONS)
 _BIRTH_DEATH = np.int64(Purpose.BIRTH_DEATH)
 _ORDER = np.int64(Purpose.ORDER)
 _FLIP, _RATIO = np.int64(0), np.int64(1)
-_LEAST_FRAME = 32
+_LEAST_FRAME = 32  # directions of a frame, at least
 
 # Frames
 
 
 @njit(cache=True, nogil=True)
 def complete_frame(basis, size, key):
-    """The rows of `basis` and others, uniform in its complement: (size, m) orthonormal rows."""
+    """Complete `basis` to (size, m) orthonormal rows by directions uniform in its orthogonal complement."""
     d, m = basis.shape
-    frame = with_room(basis, size)
+    frame = resize_rows(basis, size)
     for j in range(d, size):
         child = fold_in(key, j)
         for a in range(m):
@@ -48,7 +48,7 @@ def complete_frame(basis, size, key):
 
 
 @njit(cache=True, nogil=True)
-def _turn(i, j, cosine, sine, R, Q):
+def _rotate(i, j, cosine, sine, R, Q):
     """Rotate directions i and j: rows of Q, and rows and columns of R."""
     for a in range(len(R)):
         low, high = R[i, a], R[j, a]
@@ -65,9 +65,9 @@ def _turn(i, j, cosine, sine, R, Q):
 
 @njit(cache=True, nogil=True)
 def rotate_planes(R, Q, precisions, key):
-    """Every pair of directions of different precision turned in its plane, by an angle from its conditional law.
+    """Rotate every pair of directions of different precision in its plane, by an angle from its full conditional.
 
-    The log density of the angle t is k1 cos 2t + k2 sin 2t: 2t is von Mises.
+    The log density of the angle t is k1 cos 2t + k2 sin 2t, so that 2t has a von Mises distribution.
     """
     D = len(R)
     for i in range(D):
@@ -78,7 +78,7 @@ def rotate_planes(R, Q, precisions, key):
             k1 = -0.25 * gap * (R[i, i] - R[j, j])
             k2 = -0.5 * gap * R[i, j]
             angle = 0.5 * (math.atan2(k2, k1) + von_mises(fold_in(key, i * D + j), math.hypot(k1, k2)))
-            _turn(i, j, math.cos(angle), math.sin(angle), R, Q)
+            _rotate(i, j, math.cos(angle), math.sin(angle), R, Q)
 
 
 # Flips
@@ -86,9 +86,10 @@ def rotate_planes(R, Q, precisions, key):
 
 @njit(cache=True, nogil=True)
 def flip_directions(R, inside, ratios, n, noise, log_dimension, shape, key):
-    """Take each of the frame's directions in or out of the subspace, its ratio integrated out, then draw the ratio.
+    """Decide for each direction of the frame whether it belongs to the subspace, and draw its ratio if it does.
 
-    Subsets of the D directions are equally likely given their number: the odds carry (d + 1) / (D - d).
+    The ratio is integrated out of the decision. Given their number, all subsets of the D directions are equally likely,
+    so that the odds contain the factor (d + 1) / (D - d).
     """
     D = len(R)
     d = 0
@@ -115,9 +116,9 @@ def flip_directions(R, inside, ratios, n, noise, log_dimension, shape, key):
 
 @njit(cache=True, nogil=True)
 def frame_size(d, m):
-    """How many directions take part in rotations and flips of d of m, and the least and largest d that have as many.
+    """Number of directions in the frame of a d-dimensional subspace, and the range of d that has the same number.
 
-    Not all where m is large: those of the subspace and others at random, enough that d may double.
+    If m is large, the frame contains the directions of the subspace and random others, at least twice as many as d.
     """
     least, size = 0, _LEAST_FRAME
     while size < m:
@@ -128,8 +129,8 @@ def frame_size(d, m):
 
 
 @njit(cache=True, nogil=True)
-def _in_any_order(n, key):
-    """A permutation, each as likely as any other."""
+def _random_permutation(n, key):
+    """A uniformly distributed permutation."""
     order = np.empty(n, np.int64)
     for place in range(n):
         order[place] = place
@@ -141,10 +142,10 @@ def _in_any_order(n, key):
 
 @njit(cache=True, nogil=True)
 def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
-    """Transitions of a subspace given n rows with scatter Y'Y: the basis after them, its ratios, and scatters along it.
+    """Update a subspace given n rows with scatter Y'Y; returns the new basis, its ratios, and the scatters along it.
 
-    Flips keep to dimensions for which as many directions take part; only births and deaths leave them. Directions come
-    in any order: if those of the subspace always came first, the scan would favour one dimension or another.
+    Flips are restricted to dimensions with the same frame size (see `frame_size`); only births and deaths leave this
+    range. The directions are in random order: if those of the subspace came first, the scan would be biased.
     """
     d, m = basis.shape
     D, least, largest = frame_size(d, m)
@@ -152,7 +153,7 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     for e in range(len(within)):
         if e < least or e > largest:
             within[e] = -np.inf
-    order = _in_any_order(D, fold_in(key, _ORDER))
+    order = _random_permutation(D, fold_in(key, _ORDER))
     whole, frame = complete_frame(basis, D, fold_in(key, _COMPLETION)), np.empty((D, m))
     inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
     Q = np.zeros((D, D))
@@ -171,7 +172,7 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
         rotate_planes(R, Q, precisions, fold_in(child, _ROTATIONS))
         flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _FLIPS))
     d = 0
-    for j in range(D):  # those inside, at the front
+    for j in range(D):  # move the directions inside the subspace to the front
         if inside[j]:
             every[d] = every[j]
             for i in range(D):
@@ -179,7 +180,7 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
             d += 1
     moved = np.dot(Q[:d], frame)
     orthonormalise(moved, np.int64(0))  # against the drift of rounding
-    moved, kept = give_birth_or_take(
+    moved, kept = birth_death_step(
         Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH)
     )
     scatters = np.empty(len(moved))
@@ -193,7 +194,7 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
 
 @njit(cache=True, nogil=True)
 def draw_centre(basis, ratios, noise, n, mean, location, variance, key):
-    """A centre given n rows of this mean: along each direction normal, between the rows' mean and the prior's."""
+    """Draw a centre from its normal full conditional, given n rows with this mean; `location` is the prior mean."""
     m = len(mean)
     across = n * noise * variance
     shrink = across / (1.0 + across)
@@ -205,8 +206,8 @@ def draw_centre(basis, ratios, noise, n, mean, location, variance, key):
         out[a] = location[a] + shrink * gap[a] + spread * z[a]
     for j in range(len(basis)):
         along = n * noise * ratios[j] * variance
-        pull = (along / (1.0 + along) - shrink) * dot(basis[j], gap)
-        pull += (math.sqrt(variance / (1.0 + along)) - spread) * dot(basis[j], z)
+        shift = (along / (1.0 + along) - shrink) * dot(basis[j], gap)
+        shift += (math.sqrt(variance / (1.0 + along)) - spread) * dot(basis[j], z)
         for a in range(m):
-            out[a] += pull * basis[j, a]
+            out[a] += shift * basis[j, a]
     return out

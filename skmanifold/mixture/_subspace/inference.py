@@ -1,4 +1,4 @@
-"""What a fitted mixture of subspaces tells about rows: components, densities, distances, coordinates."""
+"""Inference with a fitted mixture of subspaces: components, densities, distances and coordinates of rows."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from threadpoolctl import threadpool_limits
 
 from ...callbacks._hooks import labels_of_all
 from ...inference._arviz import to_tree
-from ...utils._labels import read_labels
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike
 from ...utils._validation import check_array, validate_data
+from .._labels import read_labels
 from .model import log_terms
 from .parameters import Subspaces
-from .posterior_draws import DRAW_AXES, name_draws, tell_draws
+from .posterior_draws import DRAW_AXES, draws_as_arrays, export_draws
 
 _ROWS_AT_ONCE = 1 << 16
-_LEAST = -1e308  # log density of rows so far away that their squares overflow
+_LEAST = -1e308  # log density of rows whose squared distances overflow
 
 
 class Projection(NamedTuple):
-    """Rows within the subspaces that they belong to."""
+    """Coordinates of rows in the subspaces that they belong to."""
 
-    coordinates: np.ndarray  # (n_samples, largest dimension), NaN beyond the dimension of a row's own
+    coordinates: np.ndarray  # (n_samples, largest dimension), NaN beyond the dimension of the subspace of the row
     labels: np.ndarray  # (n_samples,)
 
 
 class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with draws of subspaces; not public.
 
-    It has `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    The estimator has the parameters and, when fitted, the attributes declared here.
     """
 
     n_jobs: int | None
@@ -45,16 +45,16 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     bases_: list[np.ndarray]
     means_: np.ndarray
     labels_: np.ndarray
-    _draws: list[Subspaces]  # of the best chain; of a fit that was stopped before any, where it stood
+    _draws: list[Subspaces]  # of the best chain; the last state if the fit was stopped before the first draw
     _chains: list[list[Subspaces]]
-    _whole_draws: np.ndarray  # which draws after burn-in those are
-    _posterior: dict[str, np.ndarray]  # what is known of every draw, kept or not
+    _whole_draws: np.ndarray  # indices of these draws among all draws after burn-in
+    _posterior: dict[str, np.ndarray]  # quantities recorded for all draws
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
-        """Draws after burn-in, by name."""
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
-        return {**self._posterior, **tell_draws(self._chains, self._draws[-1])}
+        return {**self._posterior, **draws_as_arrays(self._chains, self._draws[-1])}
 
     @property
     def _n_features_out(self) -> int:
@@ -72,11 +72,16 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         return softmax(self._log_joint(X), axis=1)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest component of each row.
+        """The most probable component of each row.
 
         Parameters
         ----------
@@ -86,12 +91,17 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Indices of components.
+            Indices into ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         return self._log_joint(X).argmax(axis=1)
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
-        """Log densities of rows under the posterior predictive law, the mean of the mixture over draws.
+        """Log density of each row under the posterior predictive distribution, the mean density over draws.
 
         Parameters
         ----------
@@ -102,6 +112,11 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         log_density : ndarray of shape (n_samples,)
             In nats.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         return logsumexp(self._log_joint(X), axis=1)
 
@@ -134,6 +149,11 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         distances : ndarray of shape (n_samples, n_components)
             In the units of X.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
         X = self._validated(X)
         dims = np.array([len(basis) for basis in self.bases_])
@@ -141,27 +161,32 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         bases = np.zeros((K, max(1, dims.max()), m))
         for k, basis in enumerate(self.bases_):
             bases[k, : dims[k]] = basis
-        # Densities that are flat along the subspaces and have variance 1/2 across them
+        # Improper densities, constant along the subspaces, with variance 1/2 orthogonal to them
         centres = for_kernels(self.means_)
-        flat = Subspaces(bases, dims, np.zeros(bases.shape[:2]), centres, np.full(K, 2.0), np.ones(K))
+        improper = Subspaces(bases, dims, np.zeros(bases.shape[:2]), centres, np.full(K, 2.0), np.ones(K))
         with Workers(self.n_jobs) as workers:
-            return np.sqrt(np.maximum(-log_terms(X, flat, workers, np.zeros(K)), 0.0))
+            return np.sqrt(np.maximum(-log_terms(X, improper, workers, np.zeros(K)), 0.0))
 
     def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
-        """Coordinates of rows within the subspaces that they belong to.
+        """Coordinates of rows in the subspaces that they belong to.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
         labels : array-like of shape (n_samples,), default=None
-            Components to project on; None is `predict`'s.
+            Component whose subspace each row is projected on. None uses `predict`.
 
         Returns
         -------
         projection : Projection
-            ``coordinates`` of shape (n_samples, max(dimensions_)), along the rows of ``bases_`` from ``means_``, NaN
-            beyond the dimension of a row's own subspace; and ``labels``.
+            ``coordinates`` of shape (n_samples, max(dimensions_)) are relative to ``means_`` and along the rows of
+            ``bases_``, with NaN beyond the dimension of the subspace of a row. ``labels`` are the components.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite, or the labels are invalid.
         """
         X = self._validated(X)
         labels = self.predict(X) if labels is None else self._read_labels(labels, len(X))
@@ -172,19 +197,25 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return Projection(coordinates, labels)
 
     def inverse_transform(self, X: ArrayLike, labels: ArrayLike) -> np.ndarray:
-        """Points of the subspaces with given coordinates.
+        """Map coordinates in the subspaces to points of the feature space.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, max(dimensions_))
-            Coordinates, as `project` gives them.
+            Coordinates as returned by `project`.
         labels : array-like of shape (n_samples,)
-            Components.
+            Components of the rows.
 
         Returns
         -------
         points : ndarray of shape (n_samples, n_features)
-            Of `project`'s coordinates, the nearest points of the rows' subspaces.
+            Points of the subspaces. For the coordinates of `project`, they are the points nearest to the rows.
+
+        Raises
+        ------
+        ValueError
+            If the number of columns is not the largest of ``dimensions_``, a row has fewer finite coordinates than its
+            subspace has dimensions, or the labels are invalid.
         """
         check_is_fitted(self)
         largest = max(len(basis) for basis in self.bases_)
@@ -202,7 +233,7 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return points
 
     def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows from the posterior predictive law: each from a component of a draw at random.
+        """Sample rows from the posterior predictive distribution, each from a random draw of the mixture.
 
         Parameters
         ----------
@@ -216,7 +247,12 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X : ndarray of shape (n_samples, n_features)
             Rows.
         y : ndarray of shape (n_samples,)
-            Their components.
+            Components of the rows.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is less than 1.
         """
         check_is_fitted(self)
         check_scalar(n_samples, "n_samples", Integral, min_val=1)
@@ -224,45 +260,46 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         draws = self._predictive_draws()
         of_draw = rng.randint(len(draws), size=n_samples)
         X, y = np.empty((n_samples, self.means_.shape[1])), np.empty(n_samples, np.int64)
-        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
             for i, draw in enumerate(draws):
                 rows = np.flatnonzero(of_draw == i)
                 y[rows] = rng.choice(draw.n_components, size=len(rows), p=draw.weights)
                 for k in range(draw.n_components):
-                    mine = rows[y[rows] == k]
+                    of_component = rows[y[rows] == k]
                     basis, squeeze = draw.basis(k), 1.0 / np.sqrt(draw.ratios[k, : draw.dims[k]]) - 1.0
-                    noise = rng.standard_normal((len(mine), X.shape[1])) / np.sqrt(draw.noise[k])
-                    X[mine] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
+                    noise = rng.standard_normal((len(of_component), X.shape[1])) / np.sqrt(draw.noise[k])
+                    X[of_component] = draw.centres[k] + noise + ((noise @ basis.T) * squeeze) @ basis
         return X, y
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ's tree of data, every draw's components in the order of ``weights_``.
+        """Convert the draws to an ArviZ data tree; the components are in the order of ``weights_``.
 
-        Bases of one subspace differ from draw to draw, in signs at least, so that means or R-hat of their entries would
-        mean nothing. In their place are the leverages, of each feature the squared length of what the subspace holds of
-        its axis: they sum to the dimension. Bases are in ``posterior_``.
+        The tree contains leverages in place of bases. Bases of the same subspace differ between draws, at least in
+        their signs, so that means or R-hat of their entries have no meaning. The leverage of a feature is the squared
+        length of the projection of its unit vector on the subspace; the leverages sum to the dimension. ``posterior_``
+        contains the bases.
 
         Returns
         -------
         xarray.DataTree
-            Group ``posterior`` has ``dimensions``, ``weights`` and ``noise_variance`` (axes ``chain``, ``draw`` and
-            ``component``), ``means`` and ``leverages`` (also ``feature``), and ``variances`` along the subspaces (also
-            ``direction``, the largest first, NaN beyond ``dimensions``); ``sample_stats`` has the log likelihood.
-            ``draw`` says which draws after burn-in these are: all of them, or those that `max_draws_bytes` left room
-            for.
+            Group ``posterior`` contains ``dimensions``, ``weights`` and ``noise_variance`` (axes ``chain``, ``draw``
+            and ``component``), ``means`` and ``leverages`` (with an axis ``feature``), and ``variances`` along the
+            subspaces (with an axis ``direction``, the largest first, NaN beyond ``dimensions``). ``sample_stats``
+            contains the log likelihood. The coordinate ``draw`` has the indices of these draws among all draws after
+            burn-in. `max_draws_bytes` limits their number.
 
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         ValueError
-            If the fit was stopped before there was a draw.
+            If the fit was stopped before the first draw.
         """
         posterior = self.posterior_
         coords = {"draw": self._whole_draws}
         if hasattr(self, "feature_names_in_"):
             coords["feature"] = self.feature_names_in_
-        return to_tree(name_draws(posterior, self._whole_draws), DRAW_AXES, coords)
+        return to_tree(export_draws(posterior, self._whole_draws), DRAW_AXES, coords)
 
     def fit_predict(self, X: ArrayLike, y: Ignored = None) -> np.ndarray:
         """Fit, and return the rows' likeliest components.
@@ -293,19 +330,19 @@ class SubspaceInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return [Subspaces._make(map(for_kernels, draw)) for draw in draws]
 
     def _log_joint(self, X) -> np.ndarray:
-        """Log of each component's weight times density, averaged over draws, (n, K)."""
+        """Log of weight times density of each component, averaged over draws, (n, K)."""
         X = self._validated(X)
         with Workers(self.n_jobs) as workers:
             return average_log_terms(X, self._predictive_draws(), workers)
 
 
 def for_kernels(array: np.ndarray) -> np.ndarray:
-    """An array as kernels read it: they would be compiled anew for one that is read-only, such as a memory map."""
+    """A contiguous, writable array: numba would compile the kernels again for a read-only one, such as a memory map."""
     return np.require(array, requirements=["C", "W"])
 
 
 def evenly_spaced(draws: list[Subspaces], n: int) -> list[Subspaces]:
-    """At most `n` of them, the last among them unless `n` is 1."""
+    """At most `n` evenly spaced draws, including the last unless `n` is 1."""
     chosen = np.linspace(0, len(draws) - 1, min(n, len(draws)))
     return [draws[i] for i in np.unique(chosen.astype(int))]
 

@@ -1,4 +1,4 @@
-"""Where a mixture of subspaces begins: partitions of several kinds, or the one that is given."""
+"""Initial partitions of a mixture of subspaces: by several methods, or labels that the user passed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ...random._keys import Purpose, subkey
 from ...random._variates import sample_rows
-from ...utils._labels import read_labels
-from .k_flats import k_flats
+from .._labels import read_labels
+from .k_flats import N_ITERATIONS, N_TRIES, KFlats, k_flats
 from .parameters import Priors
-from .spectral_partitions import spectral_start
 
-_MAX_ROWS = 5000  # that are looked at; the first sweep labels the others
+_MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
+_MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
+_MAX_RANKS = 8
+_N_KMEANS = 3
+_LEAST_DEGREE = 1e-12  # relative degree of a row that is orthogonal to all others
 
 
 def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
-    """Labels to begin with, each (n,) int32; -1 for rows that were not looked at.
+    """Initial labels, each (n,) int32; -1 for rows that were not used.
 
     Parameters
     ----------
@@ -29,9 +33,9 @@ def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key:
         Rows.
     priors : Priors
     init : str or array-like
-        As the estimator's.
+        Parameter of the estimator.
     n_init : int
-        How many of them; one if `init` gives labels.
+        Number of partitions; 1 if `init` gives labels.
     key : uint64
     """
     K = len(priors.log_dimension)
@@ -39,11 +43,11 @@ def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key:
         return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
     if K == 1:
         return [np.zeros(len(X), np.int32)]
-    kinds = tuple(_STARTS) if init == "auto" else (init,)
-    return [_begin(X, priors, _STARTS[kinds[i % len(kinds)]], subkey(key, i)) for i in range(n_init)]
+    methods = tuple(_METHODS) if init == "auto" else (init,)
+    return [_label_some_rows(X, priors, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
 
 
-def _begin(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key: np.uint64) -> np.ndarray:
+def _label_some_rows(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key: np.uint64) -> np.ndarray:
     labels = np.full(len(X), -1, np.int32)
     rows = np.empty((1, min(len(X), _MAX_ROWS)), np.int64)
     sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, len(X), rows)
@@ -53,27 +57,112 @@ def _begin(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key:
 
 
 def _by_spectrum(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
-    return spectral_start(X, len(priors.log_dimension), key, _fixed(priors), max_dimension=priors.max_dimension)
+    return spectral_labels(X, len(priors.log_dimension), key, _fixed(priors), max_dimension=priors.max_dimension)
 
 
-def _by_flats(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
+def _by_k_flats(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
     return k_flats(X, len(priors.log_dimension), _fixed(priors), key, max_dimension=priors.max_dimension)[0]
 
 
 def _by_centres(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct rows than components
+        warnings.simplefilter("ignore", ConvergenceWarning)  # given if there are fewer distinct rows than components
         return KMeans(len(priors.log_dimension), n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
 
 
-_STARTS: dict[str, Callable[[np.ndarray, Priors, np.uint64], np.ndarray]] = {
+_METHODS: dict[str, Callable[[np.ndarray, Priors, np.uint64], np.ndarray]] = {
     "spectral": _by_spectrum,
-    "k-flats": _by_flats,
+    "k-flats": _by_k_flats,
     "k-means": _by_centres,
 }
 
 
 def _fixed(priors: Priors) -> np.ndarray | None:
-    """Dimensions, if they are given."""
+    """The dimensions if the prior fixes them, otherwise None."""
     possible = np.isfinite(priors.log_dimension)
     return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
+
+
+# Spectral clustering
+
+
+def spectral_labels(
+    X,
+    n_components: int,
+    key: np.uint64,
+    dimensions=None,
+    n_iter: int = N_ITERATIONS,
+    n_tries: int = N_TRIES,
+    max_dimension: int | None = None,
+) -> np.ndarray:
+    """Partition rows by K-flats from spectral clusters and from random subspaces; the smallest loss decides.
+
+    Spectral clustering separates independent subspaces. Random initialisations also separate subspaces that intersect.
+    Each alone finds a poor partition in some cases.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    n_components, dimensions, n_iter, n_tries, max_dimension :
+        As in `k_flats`. With ``n_tries=0``, only spectral clusters are used.
+    key : np.uint64
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,)
+        Values from 0 to n_components - 1.
+    """
+    flats = KFlats(X, n_components, dimensions, max_dimension)
+    n = len(flats.rows)
+    some, sparse = np.arange(n), flats
+    if n > _MAX_SPECTRAL_ROWS:
+        chosen = np.empty((1, _MAX_SPECTRAL_ROWS), np.int64)
+        sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
+        some = np.sort(chosen[0])
+        sparse = KFlats(flats.rows[some], n_components, dimensions, max_dimension)
+    starts = spectral_partitions(sparse.rows, n_components, key)
+    starts += [sparse.seed(key, n_try) for n_try in range(n_tries)]
+    labels, _ = sparse.best(starts, n_iter)
+    if sparse is flats:
+        return labels
+    of_all = np.full(n, -1)
+    of_all[some] = labels
+    return flats.refine(of_all, n_iter)[0]
+
+
+def spectral_partitions(rows, n_components: int, key: np.uint64) -> list[np.ndarray]:
+    """Spectral clusters of the shape interaction matrix, one partition for each of a few ranks.
+
+    If a constant column is added, the left singular vectors of rows on independent affine subspaces are orthogonal
+    between subspaces (Costeira and Kanade, 1998). With noise the rank is unknown, and strongly affects the result.
+    """
+    n = len(rows)
+    if n <= n_components:
+        return [np.arange(n)]
+    size = np.sqrt(rows.shape[1])  # the typical length of a row
+    vectors, _, _ = np.linalg.svd(np.column_stack([rows, np.full(n, size)]), full_matrices=False)
+    most = vectors.shape[1]
+    ranks = np.unique(np.rint(np.geomspace(min(n_components + 1, most), most, _MAX_RANKS)).astype(int))
+    return [_normalised_cut(_interaction(vectors[:, :rank]), n_components, key) for rank in ranks]
+
+
+def _interaction(vectors) -> np.ndarray:
+    """Fourth powers of cosines between rows: close to 1 only for some rows of one subspace, small between subspaces."""
+    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+    directions = vectors / np.where(sizes > 0.0, sizes, 1.0)
+    affinity = np.square(np.square(directions @ directions.T))
+    np.fill_diagonal(affinity, 0.0)
+    return affinity
+
+
+def _normalised_cut(affinity, n_components: int, key: np.uint64) -> np.ndarray:
+    """Labels by the normalised cut: k-means on the eigenvectors of the random walk."""
+    n = len(affinity)
+    degrees = affinity.sum(axis=1)
+    scales = 1.0 / np.sqrt(np.maximum(degrees, _LEAST_DEGREE * max(degrees.max(), 1.0)))
+    affinity *= scales
+    affinity *= scales[:, np.newaxis]
+    _, places = eigh(affinity, subset_by_index=[n - n_components, n - 1], overwrite_a=True, check_finite=False)
+    places *= scales[:, np.newaxis]
+    seed = int(subkey(key, Purpose.START) >> np.uint64(32))
+    return KMeans(n_components, n_init=_N_KMEANS, random_state=seed).fit(places).labels_.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Kernels of K-flats: rows dealt out to affine flats, flats fitted to their rows, dimensions chosen."""
+"""Kernels of K-flats: assign rows to affine subspaces, fit subspaces to their rows, and select dimensions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from ...utils._njit import njit
 
 _MAX_NOISE_ROUNDS = 20
-_LEAST_AXIS = 1e-12  # relative variance: below, a direction of few rows is rounding
+_LEAST_AXIS = 1e-12  # relative variance; with few rows, smaller ones are rounding errors
 
 
 @njit(cache=True, nogil=True)
 def fit_axes(rows, members, max_dimension):
-    """Mean, leading axes and spectrum, largest first, of the scatter of some rows; zeros where there are no more."""
+    """Mean, leading axes and decreasing spectrum of the scatter of some rows, padded with zeros."""
     n, width = len(members), rows.shape[1]
     mean, axes, spectrum = np.zeros(width), np.zeros((max_dimension, width)), np.zeros(width)
     centred = np.empty((n, width))
@@ -26,7 +26,7 @@ def fit_axes(rows, members, max_dimension):
     for place in range(n):
         for f in range(width):
             centred[place, f] = rows[members[place], f] - mean[f]
-    # The smaller of the two products has all eigenvalues that are not zero.
+    # The smaller of the two products has all nonzero eigenvalues.
     wide = n < width
     values, vectors = np.linalg.eigh(np.dot(centred, centred.T) if wide else np.dot(centred.T, centred))
     size = len(values)
@@ -49,7 +49,7 @@ def fit_axes(rows, members, max_dimension):
 
 @njit(cache=True, nogil=True)
 def pooled_noise(sizes, spectra, dimensions, least_noise):
-    """The variance across all flats: what is left of the spectra, for each direction that is left."""
+    """Variance orthogonal to the subspaces: mean of the remaining eigenvalues, over all subspaces."""
     left, n_left = 0.0, 0.0
     width = spectra.shape[1]
     for k in range(len(sizes)):
@@ -61,7 +61,7 @@ def pooled_noise(sizes, spectra, dimensions, least_noise):
 
 @njit(cache=True, nogil=True)
 def spectra_loss(sizes, spectra, dimensions, noise, log_n):
-    """Minus the log-likelihood of the rows within their flats, but for a constant, plus log(n)/2 a parameter."""
+    """Negative log-likelihood of the rows given their subspaces, up to a constant, plus log(n) / 2 per parameter."""
     total = 0.0
     width = spectra.shape[1]
     for k in range(len(sizes)):
@@ -74,7 +74,7 @@ def spectra_loss(sizes, spectra, dimensions, noise, log_n):
             fit += spectra[k, j] / variance
             if j < d:
                 fit += math.log(variance)
-        # A mean; d axes, each orthogonal to those before; and d variances.
+        # Parameters: a mean, d orthogonal axes and d variances.
         n_parameters = width + d * width - d * (d - 1) // 2
         total += 0.5 * (sizes[k] * fit + log_n * n_parameters)
     return total
@@ -82,7 +82,7 @@ def spectra_loss(sizes, spectra, dimensions, noise, log_n):
 
 @njit(cache=True, nogil=True)
 def _choose_dimensions(sizes, spectra, max_dimension, noise, log_n, dimensions):
-    """The best dimension of each flat, given the noise; returns whether there is another than before."""
+    """Select the best dimension of each subspace given the noise, in place; returns whether one has changed."""
     width = spectra.shape[1]
     moved = False
     for k in range(len(sizes)):
@@ -100,18 +100,18 @@ def _choose_dimensions(sizes, spectra, max_dimension, noise, log_n, dimensions):
 
 
 @njit(cache=True, nogil=True)
-def settle_dimensions(sizes, spectra, max_dimension, least_noise, log_n, dimensions):
-    """Dimensions of flats and their common noise, alternating from several beginnings; returns noise and loss.
+def choose_dimensions_and_noise(sizes, spectra, max_dimension, least_noise, log_n, dimensions):
+    """Select dimensions and the shared noise variance by alternating updates; returns the noise and the loss.
 
-    Little noise makes every direction a flat's own, and much noise none: which of the fixed points is best, only
-    their losses tell.
+    There are several fixed points: with a small noise variance large dimensions are best, and with a large one small
+    dimensions. Therefore several initial dimensions are tried, and the result with the smallest loss is kept.
     """
-    n_flats = len(sizes)
-    tried = np.empty(n_flats, np.int64)
+    n_subspaces = len(sizes)
+    tried = np.empty(n_subspaces, np.int64)
     noise, loss = least_noise, math.inf
     first = np.int64(0)
     while first <= max_dimension:
-        for k in range(n_flats):
+        for k in range(n_subspaces):
             tried[k] = first
         for _ in range(_MAX_NOISE_ROUNDS):
             tried_noise = pooled_noise(sizes, spectra, tried, least_noise)
@@ -121,7 +121,7 @@ def settle_dimensions(sizes, spectra, max_dimension, least_noise, log_n, dimensi
         tried_loss = spectra_loss(sizes, spectra, tried, tried_noise, log_n)
         if tried_loss < loss:
             noise, loss = tried_noise, tried_loss
-            for k in range(n_flats):
+            for k in range(n_subspaces):
                 dimensions[k] = tried[k]
         first += 1 + first // 4
     return noise, loss
@@ -129,7 +129,7 @@ def settle_dimensions(sizes, spectra, max_dimension, least_noise, log_n, dimensi
 
 @njit(cache=True, nogil=True)
 def _row_residual(rows, i, mean, axes, dimension, places):
-    """Squared distance of a row from a flat; `places` becomes its coordinates within."""
+    """Squared distance of a row from a subspace; writes its coordinates in the subspace to `places`."""
     width = rows.shape[1]
     left = 0.0
     for f in range(width):
@@ -144,12 +144,12 @@ def _row_residual(rows, i, mean, axes, dimension, places):
 
 
 @njit(cache=True, nogil=True)
-def deal_out(rows, sizes, means, axes, spectra, dimensions, noise, labels, costs):
-    """Each row to the flat of least cost, weight included; returns how many rows moved."""
+def assign_rows(rows, sizes, means, axes, spectra, dimensions, noise, labels, costs):
+    """Assign each row to the subspace with the smallest cost, weight included; returns how many rows moved."""
     n, width = rows.shape
-    n_flats = len(sizes)
-    peaks = np.full(n_flats, math.inf)
-    for k in range(n_flats):
+    n_subspaces = len(sizes)
+    peaks = np.full(n_subspaces, math.inf)
+    for k in range(n_subspaces):
         if sizes[k] > 0.0:
             peaks[k] = 0.5 * (width - dimensions[k]) * math.log(noise) - math.log(sizes[k] / n)
             for j in range(dimensions[k]):
@@ -158,7 +158,7 @@ def deal_out(rows, sizes, means, axes, spectra, dimensions, noise, labels, costs
     n_moved = 0
     for i in range(n):
         best, least = labels[i], math.inf
-        for k in range(n_flats):
+        for k in range(n_subspaces):
             if sizes[k] == 0.0:
                 continue
             cost = peaks[k] + 0.5 * _row_residual(rows, i, means[k], axes[k], dimensions[k], places) / noise
@@ -173,8 +173,8 @@ def deal_out(rows, sizes, means, axes, spectra, dimensions, noise, labels, costs
 
 
 @njit(cache=True, nogil=True)
-def claim_rows(rows, mean, axes, k, labels, gaps):
-    """Label k for the rows whose squared distance to a flat is less than their `gaps`, which become those distances."""
+def assign_nearer_rows(rows, mean, axes, k, labels, gaps):
+    """Give label k to the rows whose squared distance to a subspace is less than `gaps`; updates `gaps`."""
     places = np.empty(len(axes))
     for i in range(len(rows)):
         gap = _row_residual(rows, i, mean, axes, len(axes), places)
@@ -184,7 +184,7 @@ def claim_rows(rows, mean, axes, k, labels, gaps):
 
 @njit(cache=True, nogil=True)
 def nearest_rows(rows, i, n_near):
-    """The rows nearest to row `i`, itself first; the earlier of two at one distance."""
+    """Indices of the rows nearest to row `i`, which comes first; ties are resolved in favour of lower indices."""
     near, gaps = np.empty(n_near, np.int64), np.full(n_near, math.inf)
     for other in range(len(rows)):
         gap = 0.0

@@ -1,4 +1,4 @@
-"""Rows seen by a mixture of affine subspaces: log densities, labels drawn from them, and moments of the labelled."""
+"""Kernels over the rows of a mixture of affine subspaces: log densities, labels, and moments by label."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...utils._njit import njit
 def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, out):
     """Log of weight times density, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
 
-    A squared distance to a subspace is the length of what is left when the projection is taken off: the difference
-    of two squared lengths would lose the digits of rows that are near.
+    The squared distance to a subspace is the squared length of the residual of the projection. The difference of two
+    squared lengths would be inaccurate for rows near the subspace.
     """
     m = rows.shape[0]
     left = np.empty((m, ROW_LANES))
@@ -53,7 +53,7 @@ def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, alon
 
 @njit(cache=True, nogil=True)
 def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
-    """Log of weight times density of rows start to stop of X, into the same rows of `out`, (n, K)."""
+    """Write the log of weight times density of rows start to stop of X to the same rows of `out`, (n, K)."""
     K = len(dims)
     rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
     across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
@@ -67,9 +67,10 @@ def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets,
 
 @njit(cache=True, nogil=True)
 def draw_labels(X, start, stop, bases, dims, ratios, centres, noise, offsets, key, out):
-    """Draw labels of rows start to stop of X, in proportion to weight times density; returns the sum of log densities.
+    """Draw labels of rows start to stop with probability proportional to weight times density.
 
-    A row's draw belongs to its number, whichever task it is in.
+    The draw of a row depends only on the key and the index of the row, not on the task. Returns the sum of the log
+    densities.
     """
     K = len(dims)
     rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
@@ -97,9 +98,9 @@ def draw_labels(X, start, stop, bases, dims, ratios, centres, noise, offsets, ke
 
 @njit(cache=True, nogil=True)
 def add_moments(X, start, stop, labels, origins, counts, sums, products):
-    """Add rows start to stop to their labels' counts, sums and lower triangles of products, about `origins`, (K, m).
+    """Add rows start to stop to the counts, sums and lower triangles of products of their labels.
 
-    A negative label is none.
+    Sums and products are about `origins`, (K, m). Rows with a negative label are skipped.
     """
     m = X.shape[1]
     shifted = np.empty(m)

@@ -1,4 +1,4 @@
-"""The posterior of a mixture of affine subspaces: what its samplers ask of the rows."""
+"""The posterior of a mixture of affine subspaces, with the updates that samplers use."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from .frame_kernels import draw_centre, move_frame
 from .label_kernels import add_moments, draw_labels, fill_log_terms
 from .parameters import Moments, Priors, Subspaces
 
-_ROWS, _TASKS = 2048, 32  # in a task, at least; at most
-_LEAST_NOISE = 1e-10  # of the rows' variance, to begin with: they may lie on their subspaces
-_START_DIMENSION = 8  # the highest while starts are tried, unless there are more than so many rows for each direction:
+_ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
+_LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
+# While initial partitions are compared, the dimension is at most the larger of this number and the number of rows per
+# component divided by the second.
+_START_DIMENSION = 8
 _START_ROWS = 20
-_WIDE = 32  # features, beyond which rows stand for their scatter where they are fewer than features
+_WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
 
 
 class SubspaceModel:
-    r"""Rows :math:`x_i`, each of one of K affine subspaces, with conjugate updates of labels and subspaces.
+    r"""Rows :math:`x_i` from a mixture of K affine subspaces, with conjugate updates of labels and subspaces.
 
     .. math:: x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
         \Sigma_k^{-1} = g_k (I - U_k (I - \mathrm{diag}(r_k)) U_k'), \quad 0 < r_{kj} < 1.
@@ -30,13 +32,13 @@ class SubspaceModel:
     Parameters
     ----------
     X : ndarray of shape (n, m), C-contiguous float64
-        Rows, with the prior's location taken off.
+        Rows minus the location of the prior.
     priors : Priors
     starts : sequence of ndarray of shape (n,)
-        Labels to begin with, one or several.
+        One or several initial partitions.
     workers : Workers
     n_adapting : int
-        Steps in which a sampler may be tuned.
+        Number of initial steps in which a sampler may adapt.
     """
 
     def __init__(
@@ -62,9 +64,9 @@ class SubspaceModel:
     # Labels
 
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Labels given subspaces, (n,) int32, and the sum of the rows' log densities; `offsets` are (K,)."""
+        """Draw labels given subspaces, (n,) int32; also returns the sum of the log densities. `offsets` are (K,)."""
         labels = np.empty(len(self.X), np.int32)
-        shared = *_seen(subspaces), offsets, key, labels
+        shared = *_kernel_arguments(subspaces), offsets, key, labels
         parts = self.workers.run(draw_labels, [(self.X, a, b, *shared) for a, b in self._pieces])
         return labels, float(sum(parts))
 
@@ -73,7 +75,7 @@ class SubspaceModel:
         return log_terms(self.X, subspaces, self.workers)
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
-        """Counts, means and scatters of each component's rows; `origins`, (K, m), are points near them."""
+        """Counts, means and scatters of the rows of each component; `origins`, (K, m), are points near the means."""
         K, m = origins.shape
         counts, sums = np.zeros((len(self._pieces), K), np.int64), np.zeros((len(self._pieces), K, m))
         products = np.zeros((len(self._pieces), K, m, m))
@@ -88,7 +90,7 @@ class SubspaceModel:
     # Subspaces
 
     def draw_subspaces(self, subspaces: Subspaces, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Subspaces:
-        """Transitions of centres, frames and dimensions, then noise and weights, given labels."""
+        """Update centres, frames and dimensions, then noise and weights, given labels."""
         summary = self._summarise(labels, subspaces.centres)
         moved = self.workers.run(
             self._move,
@@ -100,7 +102,16 @@ class SubspaceModel:
         return gather(bases, ratios, np.array(centres), noise, weights)
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Precisions of the noise, (K,), given sums over rows of squares, those along subspaces times their ratios."""
+        """Draw noise precisions, (K,).
+
+        Parameters
+        ----------
+        counts : (K,)
+            Numbers of rows.
+        squares : (K,)
+            Sums of squares about the centres, where squares along a subspace are multiplied by the ratios.
+        key : uint64
+        """
         prior = self.priors
         if prior.shared_noise:
             counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
@@ -110,14 +121,14 @@ class SubspaceModel:
         return np.array(np.broadcast_to(np.maximum(drawn, 1e-300), self.n_components))
 
     def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Weights given counts, (K,)."""
+        """Draw weights, (K,), given counts."""
         keys = fold_in_each(key, np.arange(len(counts)))
         logs = np.array([log_gamma_variate(*of) for of in zip(keys, counts + self.priors.weight, strict=True)])
         weights = np.maximum(np.exp(logs - logs.max()), 1e-300)
         return weights / weights.sum()
 
     def _move(self, k: int, summary: ScatterFactors | Members, subspaces: Subspaces, n_sweeps: int, key: np.uint64):
-        """One component's centre and frame, and its sum of squares."""
+        """Update the centre and the frame of one component; also returns its sum of squares."""
         prior, m = self.priors, self.n_features
         n, noise = int(summary.counts[k]), subspaces.noise[k]
         basis, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]].copy()
@@ -136,18 +147,18 @@ class SubspaceModel:
             return Members.of(self.X, labels, self.n_components)
         return ScatterFactors(*self.moments(labels, origins))
 
-    # Starts
+    # Initial states
 
     @cached_property
     def beginnings(self) -> list[tuple[np.ndarray, Subspaces]]:
-        """Labels to begin with, and the subspaces nearest to their rows; found once for all chains."""
+        """Initial labels and the subspaces fitted to them; computed once for all chains."""
         return [(labels, self.fit_subspaces(labels)) for labels in self.starts]
 
     @cached_property
     def start_model(self) -> SubspaceModel:
-        """The same with dimensions that are low enough for starts to be compared.
+        """The same model with a smaller maximum dimension, for the comparison of initial partitions.
 
-        With many directions a subspace fits whatever rows are dealt to it, and no row moves.
+        A subspace with many directions fits any rows that are assigned to it, so that no row would change its label.
         """
         log_dimension = self.priors.log_dimension
         lowest = np.isfinite(log_dimension).argmax(axis=1).max()
@@ -158,12 +169,12 @@ class SubspaceModel:
         return SubspaceModel(self.X, priors, self.starts, self.workers, self.n_adapting)
 
     def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
-        """The subspaces nearest to the rows with these labels, of dimensions by an information criterion."""
+        """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
         K, m = self.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
         prior = self.priors
         least = prior.noise_rate / prior.noise_shape
-        overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be all the same
+        overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be constant
         fits = [
             _fit_component(
                 summary.factor(k, summary.means[k]),
@@ -186,7 +197,7 @@ class SubspaceModel:
 
 
 class ScatterFactors(Moments):
-    """Moments, with factors of scatters about any centre."""
+    """Moments that also provide a factor of the scatter about any centre."""
 
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
         """Y, (m, m), with Y'Y the scatter of component k about `centre`."""
@@ -196,7 +207,7 @@ class ScatterFactors(Moments):
 
 
 class Members:
-    """Rows of each component, where they are too few for scatters."""
+    """Rows of each component, used if there are too few for scatter matrices."""
 
     def __init__(self, X: np.ndarray, rows: list[np.ndarray]):
         self.X = X
@@ -216,15 +227,15 @@ class Members:
 
 
 def log_terms(X: np.ndarray, subspaces: Subspaces, workers: Workers, offsets: np.ndarray | None = None) -> np.ndarray:
-    """Log of weight times density of rows, (n, K); with `offsets`, (K,), in place of weights and normalisers."""
+    """Log of weight times density of rows, (n, K); `offsets`, (K,), replaces log weights and normalising constants."""
     out = np.empty((len(X), subspaces.n_components))
-    shared = *_seen(subspaces), subspaces.log_offsets() if offsets is None else offsets, out
+    shared = *_kernel_arguments(subspaces), subspaces.log_offsets() if offsets is None else offsets, out
     workers.run(fill_log_terms, [(X, a, b, *shared) for a, b in split_range(len(X), _ROWS)])
     return out
 
 
 def gather(bases, ratios, centres: np.ndarray, noise: np.ndarray, weights: np.ndarray) -> Subspaces:
-    """Components of different dimensions side by side."""
+    """Combine components of different dimensions in padded arrays."""
     dims = np.array([len(basis) for basis in bases])
     K, m = centres.shape
     padded, filled = np.zeros((K, max(1, dims.max()), m)), np.ones((K, max(1, dims.max())))
@@ -233,20 +244,20 @@ def gather(bases, ratios, centres: np.ndarray, noise: np.ndarray, weights: np.nd
     return Subspaces(padded, dims, filled, centres, noise, weights)
 
 
-def _seen(subspaces: Subspaces) -> tuple[np.ndarray, ...]:
+def _kernel_arguments(subspaces: Subspaces) -> tuple[np.ndarray, ...]:
     return subspaces.bases, subspaces.dims, subspaces.ratios, subspaces.centres, subspaces.noise
 
 
 def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Basis, variances along and across it of n rows with scatter Y'Y, of the allowed dimension with the least BIC."""
+    """Basis, variances along it and orthogonal to it, for n rows with scatter Y'Y; BIC selects the dimension."""
     m, choices = Y.shape[1], np.flatnonzero(allowed)
     if n == 0:
         return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
-    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # or there are too few axes
+    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # with enough axes
     values = np.zeros(m)
     values[: len(singular)] = singular**2 / n
     values = np.maximum(values, _LEAST_NOISE * overall)
-    rest = np.cumsum(values[::-1])[::-1] / np.arange(m, 0, -1)  # mean variance across the first d axes
+    rest = np.cumsum(values[::-1])[::-1] / np.arange(m, 0, -1)  # mean variance orthogonal to the first d axes
     costs = np.full(m, np.inf)
     for d in choices[choices <= len(axes)]:
         n_free = d * m - d * (d - 1) / 2 + m + 1

@@ -1,4 +1,4 @@
-"""A mixture of affine subspaces at one point of its posterior, what rows say to it, and its priors."""
+"""Parameters of a mixture of affine subspaces, moments of its rows, and its priors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...utils._conditions import Array, Sizes
 from ...utils._declared import holds
 
 _TOLERANCE = 1e-6
-_MOST = 1e100  # whose square is a number
+_MOST = 1e100  # its square is finite
 
 
 def are_orthonormal(basis: np.ndarray) -> bool:
-    """Whether rows are, up to rounding."""
+    """Whether the rows of an array are orthonormal, up to rounding."""
     return bool(np.allclose(basis @ basis.T, np.eye(len(basis)), rtol=0.0, atol=_TOLERANCE))
 
 
@@ -22,7 +22,7 @@ def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
     for k, d in enumerate(subspaces.dims):
         ratios = subspaces.ratios[k, :d]
         if not ((ratios > 0.0) & (ratios <= 1.0)).all():
-            return "has ratios of precisions that are not from 0 to 1"
+            return "has ratios of precisions that are not between 0 and 1"
         if not are_orthonormal(subspaces.basis(k)):
             return "has a basis that is not orthonormal"
     return None
@@ -38,10 +38,10 @@ def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
 )
 class Subspaces(NamedTuple):
-    r"""Components :math:`N(c_k, \Sigma_k)`, whose precisions are lower along a subspace than across it.
+    r"""Components :math:`N(c_k, \Sigma_k)`, whose precision is lower along a subspace than orthogonal to it.
 
-    Along direction j of component k the precision is ``ratios[k, j] * noise[k]``; across the subspace it is
-    ``noise[k]``. Places of directions beyond ``dims[k]`` hold nothing of meaning.
+    Along direction j of component k the precision is ``ratios[k, j] * noise[k]``. Orthogonal to the subspace it is
+    ``noise[k]``. Entries of directions from ``dims[k]`` on are undefined.
     """
 
     bases: np.ndarray  # (K, capacity, m), orthonormal rows
@@ -58,7 +58,7 @@ class Subspaces(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Memory that they take."""
+        """Memory in bytes."""
         return sum(values.nbytes for values in self)
 
     def basis(self, k: int) -> np.ndarray:
@@ -68,8 +68,8 @@ class Subspaces(NamedTuple):
     def log_offsets(self) -> np.ndarray:
         """Log of each component's weight times its density at its centre, (K,)."""
         m = self.centres.shape[1]
-        held = np.arange(self.ratios.shape[1]) < self.dims[:, None]
-        squeeze = 0.5 * np.log(np.where(held, self.ratios, 1.0)).sum(axis=1)
+        is_direction = np.arange(self.ratios.shape[1]) < self.dims[:, None]
+        squeeze = 0.5 * np.log(np.where(is_direction, self.ratios, 1.0)).sum(axis=1)
         return np.log(self.weights) + squeeze + 0.5 * m * np.log(self.noise / (2.0 * np.pi))
 
     def in_order(self, order: np.ndarray) -> Subspaces:
@@ -77,11 +77,11 @@ class Subspaces(NamedTuple):
         return Subspaces(*(values[order] for values in self))
 
     def moved(self, shift: np.ndarray) -> Subspaces:
-        """The same components, all shifted."""
+        """The same components with shifted centres."""
         return self._replace(centres=self.centres + shift)
 
     def compact(self) -> Subspaces:
-        """The same with room for no more directions than there are."""
+        """The same components in arrays of the smallest possible capacity."""
         largest = int(self.dims.max(initial=0))
         return self._replace(bases=self.bases[:, :largest].copy(), ratios=self.ratios[:, :largest].copy())
 
@@ -90,7 +90,7 @@ class Moments(NamedTuple):
     """Sums over the rows of each component."""
 
     counts: np.ndarray  # (K,) int64
-    means: np.ndarray  # (K, m); zeros where there is no row
+    means: np.ndarray  # (K, m); zeros for components without rows
     scatters: np.ndarray  # (K, m, m), about the means
 
 

@@ -1,4 +1,4 @@
-"""From the chains of a mixture of subspaces to what is told of them: draws in one order of components, their means."""
+"""Fitted attributes of a mixture of subspaces: draws with matched components, and posterior means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...inference._chains import Chain, best_chain
 from .model import SubspaceModel, log_terms
 from .parameters import Subspaces
 
-DRAW_AXES = {  # of what is exported, after those of chains and draws
+DRAW_AXES = {  # axes of exported arrays after chain and draw
     "dimensions": ["component"],
     "weights": ["component"],
     "means": ["component", "feature"],
@@ -23,21 +23,21 @@ DRAW_AXES = {  # of what is exported, after those of chains and draws
     "variances": ["component", "direction"],
     "leverages": ["component", "feature"],
 }
-_ROWS = 1000  # by which components of different draws are recognised
+_ROWS = 1000  # used to match the components of different draws
 
 
 def record_subspaces(chain: Chain, stride: int) -> dict[str, Any]:
-    """A draw: every `stride`-th time counted from the last, all of it."""
-    return {"_draw": _drawn(chain)} if chain.is_whole_draw(stride) else {}
+    """Record every `stride`-th draw, counted from the last."""
+    return {"_draw": _draw_of_chain(chain)} if chain.is_whole_draw(stride) else {}
 
 
 def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
-    """Fitted attributes, from wherever the chains stand: draws in one order of components, and means of the best's."""
+    """Fitted attributes from the current chains: matched draws, and posterior means of the best chain."""
     best = best_chain(chains)
     of_chains: list[list[Any]] = [[draw["_draw"] for draw in chain.draws if "_draw" in draw] for chain in chains]
     made = bool(of_chains[best])
-    if not made:  # too early
-        of_chains = [[_drawn(chain)] for chain in chains]
+    if not made:  # stopped before the first draw
+        of_chains = [[_draw_of_chain(chain)] for chain in chains]
     orders = match_draws(chains[best].model, of_chains, best)
     matched = [list(map(Subspaces.in_order, *of_chain)) for of_chain in zip(of_chains, orders, strict=True)]
     return {
@@ -50,34 +50,37 @@ def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
 
 
 def match_draws(model: SubspaceModel, of_chains: list[list[Subspaces]], best: int) -> np.ndarray:
-    """For each draw the order in which its components are the same throughout, (n_chains, n_draws, K).
+    """Order of the components of each draw that matches them across draws, (n_chains, n_draws, K).
 
-    Components are the same that hold the same rows, as far as some rows tell; in the best chain those of the largest
-    weights on average come first.
+    Components are matched by their responsibilities for a subset of the rows. They are in order of decreasing mean
+    weight in the best chain.
     """
     rows = model.X[:: -(-len(model.X) // _ROWS)] + model.priors.location
 
-    def held(draw: Subspaces) -> np.ndarray:
+    def responsibilities(draw: Subspaces) -> np.ndarray:
         return softmax(log_terms(rows, draw, model.workers), axis=1)
 
-    reference = held(of_chains[best][-1]).T
-    orders = np.array([[linear_sum_assignment(-(reference @ held(draw)))[1] for draw in chain] for chain in of_chains])
+    reference = responsibilities(of_chains[best][-1]).T
+    orders = np.array(
+        [[linear_sum_assignment(-(reference @ responsibilities(draw)))[1] for draw in chain] for chain in of_chains]
+    )
     weights = [draw.weights[order] for draw, order in zip(of_chains[best], orders[best], strict=True)]
     return orders[:, :, np.argsort(-np.mean(weights, axis=0), kind="stable")]
 
 
-def tell_draws(of_chains: list[list[Subspaces]], example: Subspaces) -> dict[str, np.ndarray]:
-    """Draws of all chains as arrays of shape (n_chains, n_draws, ...), by name; `example` where there are none."""
-    told = [[_tell(draw) for draw in chain] for chain in of_chains]
-    names = _tell(example).items()
-    return {name: stack_draws([[draw[name] for draw in chain] for chain in told], like) for name, like in names}
+def draws_as_arrays(of_chains: list[list[Subspaces]], example: Subspaces) -> dict[str, np.ndarray]:
+    """Draws of all chains as a dict of arrays (n_chains, n_draws, ...); `example` has their shapes."""
+    arrays = [[_as_arrays(draw) for draw in chain] for chain in of_chains]
+    names = _as_arrays(example).items()
+    return {name: stack_draws([[draw[name] for draw in chain] for chain in arrays], like) for name, like in names}
 
 
-def name_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str, np.ndarray]:
-    """The draws in ``posterior_`` as they are exported: at the whole ones, of bases what does not depend on their axes.
+def export_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str, np.ndarray]:
+    """The draws of ``posterior_`` for export, with leverages in place of bases.
 
-    Directions stand in the order of falling variance. Axes of a basis have signs at random, and where variances are
-    close any others do as well; the leverages, the diagonal of the projection, are the same for all.
+    Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis have
+    arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the projection,
+    do not depend on the choice of axes.
     """
     of_components = {name: draws for name, draws in posterior.items() if name != "bases"}
     of_components["log_likelihood"] = posterior["log_likelihood"][:, whole]
@@ -86,7 +89,7 @@ def name_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str,
 
 
 def summarise_subspaces(draws: list[Subspaces], max_dimension: int) -> dict[str, Any]:
-    """Means over draws; of the subspaces, of their projections."""
+    """Posterior summaries: modes of the dimensions, mean subspaces, and means of the other parameters."""
     dims = np.array([draw.dims for draw in draws])
     shares = np.array([np.bincount(of, minlength=max_dimension + 1) for of in dims.T]) / len(draws)
     modal = shares.argmax(axis=1)
@@ -101,32 +104,32 @@ def summarise_subspaces(draws: list[Subspaces], max_dimension: int) -> dict[str,
 
 
 def mean_basis(bases: list[np.ndarray], d: int) -> np.ndarray:
-    """The subspace of dimension d nearest to the mean of the projections onto others, orthonormal rows (d, m).
+    """Orthonormal basis (d, m) of the d-dimensional subspace nearest to the mean of the projections onto `bases`.
 
-    Its axes are those along which the projections agree most, the surest first.
+    The axes are eigenvectors of the mean projection, in order of decreasing eigenvalue.
     """
     stacked = np.concatenate(bases)
     m = stacked.shape[1]
     if d == 0:
         return np.empty((0, m))
-    # Those are the eigenvectors of stacked' stacked, the sum of projections, with the largest eigenvalues.
+    # stacked' stacked is the sum of the projections.
     axes = eigh(stacked.T @ stacked, subset_by_index=(m - d, m - 1))[1].T[::-1]
     signs = np.sign(axes[np.arange(d), np.abs(axes).argmax(axis=1)])
     return axes * signs[:, None]
 
 
-def _drawn(chain: Chain) -> Subspaces:
+def _draw_of_chain(chain: Chain) -> Subspaces:
     return chain.state.position.moved(chain.model.priors.location).compact()
 
 
-def _tell(draw: Subspaces) -> dict[str, np.ndarray]:
-    """A draw in the words of ``posterior_``, with NaN in the places of directions that it does not have."""
-    held = np.arange(draw.bases.shape[1]) < draw.dims[:, None]
+def _as_arrays(draw: Subspaces) -> dict[str, np.ndarray]:
+    """A draw as the arrays of ``posterior_``, with NaN for directions beyond its dimensions."""
+    is_direction = np.arange(draw.bases.shape[1]) < draw.dims[:, None]
     return {
         "dimensions": draw.dims,
         "weights": draw.weights,
         "means": draw.centres,
         "noise_variance": 1.0 / draw.noise,
-        "bases": np.where(held[..., None], draw.bases, np.nan),
-        "variances": np.where(held, 1.0 / (draw.ratios * draw.noise[:, None]), np.nan),
+        "bases": np.where(is_direction[..., None], draw.bases, np.nan),
+        "variances": np.where(is_direction, 1.0 / (draw.ratios * draw.noise[:, None]), np.nan),
     }

@@ -1,4 +1,4 @@
-"""Priors of a mixture of affine subspaces, checked before any work, on the scale of the rows."""
+"""Priors of a mixture of affine subspaces: validation of the parameters, and defaults on the scale of the data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from scipy.special import logsumexp
 
 from .parameters import Priors
 
-_NOISE_FRACTION = 1e-3  # of the mean variance, the rate of noise precisions of few cells
-_PRIOR_SHARE = 1e-3  # of the cells, which the prior of the noise is worth: clusters may lie in fewer dimensions than X
-_PRIOR_NOISE = 1e-2  # of the mean variance, the variance in these
+_NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
+# The default noise prior is equivalent to observing this share of the cells of X with this relative variance. It bounds
+# the noise variance from below if clusters lie in fewer dimensions than X.
+_PRIOR_SHARE = 1e-3
+_PRIOR_NOISE = 1e-2
 
 
 def set_priors(estimator: Any, X: np.ndarray) -> Priors:
-    """The priors that an estimator's parameters stand for, given its rows."""
+    """Priors of the components from the parameters of the estimator and its data."""
     location = X.mean(axis=0)
     with np.errstate(over="ignore"):
         variance = float(np.mean((X - location) ** 2))
     if not np.isfinite(variance):
         raise ValueError("X has values whose squares are not finite: scale its columns first.")
     rounding = float(np.finfo(np.float64).eps * np.abs(X).max())
-    variance = variance if variance > rounding**2 else 1.0  # rows that are all the same have no scale
+    variance = variance if variance > rounding**2 else 1.0  # constant data have no scale
     shared = estimator.noise == "shared"
     n_cells = X.size if shared else X.size / estimator.n_components
     shape, rate = _noise_prior(estimator.noise_prior, variance, n_cells)
@@ -54,12 +56,12 @@ def log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
     else:
         if given.shape != (largest + 1,) or not np.isfinite(given).all() or (given < 0).any() or not given.any():
             raise ValueError(
-                f"dimension_prior must be a number, or {largest + 1} probabilities, of the dimensions 0 to {largest}; "
+                f"dimension_prior must be a number, or {largest + 1} probabilities of the dimensions 0 to {largest}; "
                 f"got {prior!r}."
             )
         allowed = np.flatnonzero(given)
         if len(allowed) != allowed[-1] - allowed[0] + 1:
-            raise ValueError("dimension_prior must not have zeros between dimensions that are possible.")
+            raise ValueError("dimension_prior must not have zeros between dimensions of positive probability.")
         with np.errstate(divide="ignore"):
             logs = np.log(given)
     return np.tile(logs - logsumexp(logs), (K, 1))
@@ -72,7 +74,7 @@ def _log_fixed(fixed: Any, K: int, m: int, most: int | None) -> np.ndarray:
     if (given < 0).any() or (given > m - 1).any():
         raise ValueError(f"dimensions must be from 0 to {m - 1}, less than the number of features; got {fixed!r}.")
     if most is not None and (given > most).any():
-        raise ValueError(f"dimensions={fixed!r} are given and above max_dimension={most}: leave max_dimension out.")
+        raise ValueError(f"dimensions={fixed!r} exceeds max_dimension={most}: leave max_dimension out.")
     each = np.broadcast_to(given.astype(np.int64), K)
     logs = np.full((K, each.max() + 1), -np.inf)
     logs[np.arange(K), each] = 0.0
@@ -80,7 +82,7 @@ def _log_fixed(fixed: Any, K: int, m: int, most: int | None) -> np.ndarray:
 
 
 def _noise_prior(given: Any, variance: float, n_cells: float) -> tuple[float, float]:
-    """Shape and rate of precisions, each of so many cells."""
+    """Shape and rate of the gamma prior of the noise precisions; `n_cells` is the number of cells per precision."""
     if given is None:
         half = 0.5 * _PRIOR_SHARE * n_cells
         return 1.0 + half, (_NOISE_FRACTION + _PRIOR_NOISE * half) * variance
@@ -91,7 +93,7 @@ def _noise_prior(given: Any, variance: float, n_cells: float) -> tuple[float, fl
 
 
 def as_numbers(given: Any) -> np.ndarray:
-    """An array of floats; NaN if none can be made of what is given."""
+    """Convert to an array of floats; NaN if this is not possible."""
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Expectation-maximisation of a mixture of von Mises-Fisher laws."""
+"""Expectation-maximisation for a mixture of von Mises-Fisher distributions."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ...utils._threads import Workers, split_range
 from .kernels import expect_rows, fill_gaps, hash_rows
 
 _MAX_BLOCKS = 32
-_BLOCK_CELLS = 1 << 20  # entries of rows times components, at least, of a block: about a millisecond
-_MAX_SUMS_BYTES = 1 << 28  # of all blocks together
-_FIRST_ROUNDS = 3  # after fewer the prior hangs on luck
-_N_TRIED = 5  # first directions, of which the best go on: better than as many runs of EM, and cheaper
+_BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
+_MAX_SUMS_BYTES = 1 << 28  # of all blocks
+_FIRST_ROUNDS = 3  # with fewer rounds of spherical k-means the prior depends too much on the seeds
+_N_TRIED = 5  # seedings, of which the best is used: better and cheaper than the same number of runs of EM
 _MAX_PRIOR_RATIO = 1.0 - 1e-6
-_MAX_RATIO = 1.0 - 1e-12  # of a resultant length: beyond, rounding decides
+_MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
 
 
 class Mixture(NamedTuple):
     """The parameters of a mixture."""
 
     weights: np.ndarray  # (K,)
-    directions: np.ndarray  # (n_features, K): a row of X reads whole rows of it
+    directions: np.ndarray  # (n_features, K), so that an entry of X uses one contiguous row
     concentrations: np.ndarray  # (K,)
 
     def log_peaks(self) -> np.ndarray:
-        """Logs of the weights times the densities at the mean directions."""
+        """Logs of the weights times the densities at the mean directions, (K,)."""
         return np.log(self.weights) + log_peak(len(self.directions), self.concentrations)
 
 
 class Climb(NamedTuple):
-    """Where the iterations from some first directions stand."""
+    """State of the EM iterations from one initialisation."""
 
     mixture: Mixture
     labels: np.ndarray
@@ -47,7 +47,7 @@ class Climb(NamedTuple):
     converged: bool
 
     def finished(self, rows: Directions, max_iter: int, tol: float) -> dict[str, Any]:
-        """The attributes; warns if the iterations ran out before the gain fell below `tol`, which is not 0."""
+        """Fitted attributes; warns if EM stopped at `max_iter` before it converged, unless `tol` is 0."""
         if not self.converged and len(self.trace) >= max_iter and tol > 0.0:
             warnings.warn(
                 f"EM stopped after max_iter={max_iter} iterations, before it converged: raise max_iter or tol.",
@@ -57,7 +57,7 @@ class Climb(NamedTuple):
         return self.attributes(rows)
 
     def attributes(self, rows: Directions) -> dict[str, Any]:
-        """What the estimator has when it is fitted."""
+        """Fitted attributes of the estimator."""
         labels = self.labels.copy()
         labels[np.diff(rows.indptr) == 0] = np.argmax(self.mixture.weights)
         return {
@@ -73,9 +73,9 @@ class Climb(NamedTuple):
 
 
 class VonMisesFisherEM:
-    """Both steps of an iteration on some rows, in blocks of rows that depend on the data's shape alone.
+    """E-step and M-step of EM on some rows, in blocks that depend only on the shape of the data.
 
-    `expect` leaves the rows' sums by component here, from which `maximize` makes parameters.
+    `expect` stores the sums of the rows by component, from which `maximize` computes the parameters.
     """
 
     def __init__(self, rows: Directions, row_weights, n_components: int, hard: bool, concentration, workers: Workers):
@@ -85,7 +85,7 @@ class VonMisesFisherEM:
         self.hard = hard
         self.concentration = concentration
         self.workers = workers
-        # Each block has sums of its own, which should cost little beside reading the rows.
+        # Each block has separate sums, which should cost little compared with reading the rows.
         n_cells = rows.n_features * n_components
         n_entries = len(rows.indices)
         most = min(
@@ -99,13 +99,13 @@ class VonMisesFisherEM:
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
         self.labels = np.empty(rows.n_rows, np.int64)
-        self._prior_ratio = 0.0  # the mean cosine that the prior expects, known when iterations begin
+        self._prior_ratio = 0.0  # mean cosine under the prior, set by the initialisation
 
     def seed(self, key: np.uint64, method: str) -> np.ndarray:
-        """Directions of rows, drawn by their weights, as columns.
+        """Draw initial directions from the rows by their weights; returns them as columns.
 
-        Rows are drawn in the order of what their contents hash to, so that a row's copies are as good as its weight.
-        With k-means++ a few rows are tried for each direction.
+        Rows are sorted by hashes of their contents before drawing, so that copies of a row have the same effect as a
+        weight. With k-means++ a few rows are tried for each direction.
         """
         rows = self.rows
         n_components = self.sums.shape[2]
@@ -116,11 +116,11 @@ class VonMisesFisherEM:
         mass = self.row_weights
         seeds = np.empty((rows.n_features, n_components))
         for place in range(n_components):
-            rising = np.cumsum(mass[order])
-            if rising[-1] == 0.0:  # no direction is left
-                rising = np.cumsum(self.row_weights[order])
-            drawn = [uniform(key, place * n_tried + trial) * rising[-1] for trial in range(n_tried)]
-            tried = order[np.searchsorted(rising, drawn, side="right")]
+            cumulative = np.cumsum(mass[order])
+            if cumulative[-1] == 0.0:  # no direction is left
+                cumulative = np.cumsum(self.row_weights[order])
+            drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
+            tried = order[np.searchsorted(cumulative, drawn, side="right")]
             directions = np.stack([dense_row(rows, row) for row in tried], axis=1)
             common = (*rows[:3], directions, gaps, with_trial)
             self.workers.run(fill_gaps, [(*block, *common) for block in self.blocks])
@@ -132,13 +132,13 @@ class VonMisesFisherEM:
 
     @cached_property
     def _content_order(self) -> np.ndarray:
-        """The rows in the order of what their contents hash to."""
+        """Indices that sort the rows by hashes of their contents."""
         hashes = np.empty(self.rows.n_rows, np.uint64)
         hash_rows(self.rows.indptr, self.rows.indices, self.rows.data.view(np.uint64), hashes)
         return np.argsort(hashes, kind="stable")
 
     def begin_at_rows(self, key: np.uint64, method: str) -> Mixture:
-        """Begin at several draws of `seed`; the one with the largest mean cosine within components goes on."""
+        """Initialise from several draws of `seed`; returns the one with the largest mean cosine within components."""
         begun = []
         for trial in range(_N_TRIED):
             mixture = self.begin(self.seed(subkey(key, trial), method))
@@ -147,10 +147,10 @@ class VonMisesFisherEM:
         return best
 
     def begin(self, directions: np.ndarray) -> Mixture:
-        """Parameters from rows dealt out to the nearest directions, which also settle the prior."""
+        """Initial parameters by rounds of spherical k-means from the directions; also sets the prior."""
         alike = np.ones(directions.shape[1])
         for _ in range(_FIRST_ROUNDS):
-            self._deal_out(directions, alike, alike, hard=True)
+            self._assign_rows(directions, alike, alike, hard=True)
             lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
             self._prior_ratio = min(lengths.sum() / self.total, _MAX_PRIOR_RATIO)
             mixture = self.maximize(directions)
@@ -158,11 +158,11 @@ class VonMisesFisherEM:
         return mixture
 
     def expect(self, mixture: Mixture) -> float:
-        """Deal the rows out; returns the lower bound at these parameters."""
-        total = self._deal_out(mixture.directions, mixture.concentrations, mixture.log_peaks(), self.hard)
+        """E-step: assign the rows to components; returns the lower bound at these parameters."""
+        total = self._assign_rows(mixture.directions, mixture.concentrations, mixture.log_peaks(), self.hard)
         return (total - self._penalty(mixture.concentrations)) / self.total
 
-    def _deal_out(self, directions, concentrations, log_peaks, hard: bool) -> float:
+    def _assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
         self.sums[:] = 0.0
         self.sizes[:] = 0.0
         common = (*self.rows[:3], self.row_weights, directions, concentrations, log_peaks, hard)
@@ -177,17 +177,17 @@ class VonMisesFisherEM:
         return math.fsum(totals)
 
     def maximize(self, directions: np.ndarray) -> Mixture:
-        """Parameters from the sums; components whose rows cancel keep their `directions`."""
+        """M-step: parameters from the sums. Components whose rows sum to zero keep their `directions`."""
         sums, sizes = self.sums[0], self.sizes[0]
         self._fill_empty(sums, sizes)
         lengths = np.sqrt(np.square(sums).sum(axis=0))
         known = lengths > 0.0
         directions = np.where(known, sums / np.where(known, lengths, 1.0), directions)
-        lengths = np.minimum(lengths, sizes)  # but for rounding
+        lengths = np.minimum(lengths, sizes)  # rounding may exceed the bound
         return Mixture(sizes / sizes.sum(), directions, self._concentrations(lengths, sizes))
 
     def _fill_empty(self, sums, sizes) -> None:
-        """Give each component without rows one of those that had the lowest densities."""
+        """Give each component without rows one of the rows with the lowest densities."""
         empty = np.flatnonzero(sizes == 0.0)
         if len(empty):
             usable = np.flatnonzero(self.row_weights)
@@ -205,7 +205,7 @@ class VonMisesFisherEM:
         return inverse_bessel_ratio(self.rows.n_features, ratios)
 
     def _penalty(self, concentrations) -> float:
-        """Sum of the divergences from a law with the prior's concentration to those of the components."""
+        """Sum of KL divergences from a distribution with the concentration of the prior to those of the components."""
         if self.concentration is not None:
             concentrations = concentrations[: self.concentration == "shared"]
         prior = inverse_bessel_ratio(self.rows.n_features, self._prior_ratio)
@@ -214,12 +214,12 @@ class VonMisesFisherEM:
 
 
 def log_peak(n_features: int, concentrations) -> np.ndarray:
-    """Log density at the mean direction relative to the uniform law."""
+    """Log density at the mean direction relative to the uniform distribution."""
     return log_density_at_mode(n_features, concentrations) - log_density_at_mode(n_features, 0.0)
 
 
 def dense_row(rows: Directions, row: int) -> np.ndarray:
-    """One row with its zeros, (n_features,)."""
+    """One row as a dense vector, (n_features,)."""
     start, stop = rows.indptr[row], rows.indptr[row + 1]
     dense = np.zeros(rows.n_features)
     dense[rows.indices[start:stop]] = rows.data[start:stop]

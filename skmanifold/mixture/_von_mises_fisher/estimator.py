@@ -1,4 +1,4 @@
-"""Mixture of von Mises-Fisher laws of directions, by expectation-maximisation."""
+"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximisation."""
 
 from __future__ import annotations
 
@@ -30,64 +30,64 @@ from .inference import DirectionInference
 class VonMisesFisherMixture(
     PlainNumbers, DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
 ):
-    r"""Mixture of von Mises-Fisher laws: clusters of directions, as of documents by their words.
+    r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
-    Rows of X count by their direction alone, :math:`x_i` of unit length in :math:`\mathbb{R}^V`; what they have in
-    common with a component is a cosine:
+    Only the directions of the rows of X are used: :math:`x_i` has unit length in :math:`\mathbb{R}^V`. The similarity
+    of a row to a component is a cosine:
 
     .. math::
 
         p(x) = \sum_k \pi_k \, c_V(\kappa_k) \exp(\kappa_k \mu_k' x).
 
-    Fitted by expectation-maximisation [1]_. A row of zeros has no direction: it is left out.
+    The mixture is fitted by expectation-maximisation [1]_. A row of zeros has no direction and is left out.
 
     Parameters
     ----------
     n_components : int, default=1
         Number of components K.
     assignment : {"soft", "hard"}, default="soft"
-        How a row counts in an iteration: for all components, by their posterior probabilities, or for the likeliest
-        alone. Hard assignment with a `concentration` that is given is spherical k-means with weights; these matter
-        the less, the larger it is.
+        Assignment of a row in an iteration: to all components, by their posterior probabilities, or only to the most
+        probable one. Hard assignment with a given `concentration` is spherical k-means with weights, whose influence
+        decreases with the concentration.
     concentration : "shared", float or None, default=None
-        Concentrations of the components: None fits one for each, "shared" one for all; a number is theirs as it is.
+        Concentrations of the components. None fits one for each component, "shared" one for all. A number is fixed.
     init : {"k-means++", "random"} or array-like of shape (n_components, n_features), default="k-means++"
-        Directions to begin from: rows drawn one after the other with probabilities in proportion to one minus the
-        largest cosine with those before, each the best of a few that are drawn; rows drawn at random, no direction
-        twice; or those that are given, of any length. Of five such draws, after three rounds of spherical k-means
-        each, the one with the largest mean cosine goes on.
+        Initial directions. "k-means++" draws rows one after the other with probability proportional to one minus the
+        largest cosine with the earlier ones, and takes the best of a few candidates each time. "random" draws distinct
+        directions of rows at random. In both cases five sets are drawn and improved by three rounds of spherical
+        k-means, and the one with the largest mean cosine is used. An array gives the directions, of any length.
     n_init : int, default=1
-        Number of beginnings, of which the best end is kept; 1 where `init` gives the directions.
+        Number of initialisations, of which the best result is kept; 1 if `init` gives the directions.
     max_iter : int, default=100
-        Most iterations of each beginning.
+        Maximum number of iterations for each initialisation.
     tol : float, default=1e-6
-        The iterations end when the lower bound (see `lower_bound_`) rises by less than this, in nats per row.
+        The iterations stop when the lower bound (see ``lower_bound_``) increases by less than this, in nats per row.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores.
+        Number of threads; None is 1, -1 uses all cores.
     verbose : int, default=0
         Print the lower bound every `verbose` iterations.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Shares of the components.
+        Weights of the components.
     mean_directions_ : ndarray of shape (n_components, n_features)
         Unit vectors :math:`\mu_k`.
     concentrations_ : ndarray of shape (n_components,)
         Concentrations :math:`\kappa_k`.
     labels_ : ndarray of shape (n_samples,)
-        The likeliest component of each fitted row.
+        The most probable component of each fitted row.
     converged_ : bool
-        Whether the iterations ended because the bound did not rise any more.
+        Whether the iterations stopped because the lower bound increased by less than `tol`.
     n_iter_ : int
         Number of iterations.
     lower_bound_ : float
-        Mean log likelihood of a row relative to the uniform law, less what the prior takes; with hard assignment of
-        rows and labels together. It never exceeds the mean log likelihood.
+        Mean log likelihood of a row relative to the uniform distribution, minus the penalty of the prior. With hard
+        assignment, it is the joint log likelihood of rows and labels. It never exceeds the mean log likelihood.
     log_likelihood_trace_ : ndarray of shape (n_iter_,)
-        The lower bound in each iteration. It never falls, but where an empty component had to be filled.
+        The lower bound in each iteration. It never decreases, except when an empty component is filled.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -95,37 +95,37 @@ class VonMisesFisherMixture(
 
     See Also
     --------
-    skmanifold.distributions.VonMisesFisher : A single law.
-    sklearn.mixture.GaussianMixture : Mixture of Gaussians, where lengths count too.
+    skmanifold.distributions.VonMisesFisher : A single von Mises-Fisher distribution.
+    sklearn.mixture.GaussianMixture : Mixture of Gaussians, which also uses the lengths of rows.
 
     Notes
     -----
     An iteration computes the posterior probabilities :math:`\tau_{ik} \propto \pi_k c_V(\kappa_k) \exp(\kappa_k
-    \mu_k' x_i)`, or puts 1 for the largest and 0 elsewhere, and with weights :math:`w_i` of rows (1 if none are given)
-    sets
+    \mu_k' x_i)`, or with hard assignment 1 for the largest and 0 for the others. With row weights :math:`w_i` (1 by
+    default) it sets
 
     .. math::
 
         n_k = \sum_i w_i \tau_{ik}, \quad r_k = \sum_i w_i \tau_{ik} x_i, \quad \pi_k = n_k / N, \quad
         \mu_k = r_k / \|r_k\|, \quad A_V(\kappa_k) = \frac{\|r_k\| + A_0}{n_k + 1},
 
-    :math:`A_V` being :func:`~skmanifold.distributions.bessel_ratio`, solved exactly (approximations are compared in
-    [2]_), and :math:`N = \sum_k n_k`.
+    where :math:`A_V` is :func:`~skmanifold.distributions.bessel_ratio`, inverted exactly ([2]_ compares
+    approximations), and :math:`N = \sum_k n_k`.
 
-    Without the prior's row, the 1 and :math:`A_0`, that is maximum likelihood, which is infinite: a component that
-    closes in on one row, or on equal rows, has :math:`\|r_k\| = n_k`. The row is worth as much as one of X, and its
-    resultant length is that of the clusters in hand: the iterations begin with three rounds of spherical k-means from
-    the first directions, and :math:`A_0 = \sum_k \|r_k\| / N` is what the third finds, at most :math:`1 - 10^{-6}`
-    where all clusters are of equal rows. So the prior has the right scale for loose and for tight clusters, in two
-    dimensions or a hundred thousand: it moves :math:`1 - \|r_k\| / n_k` by a share of about :math:`1 / n_k` of its
-    distance to theirs, and a single component not at all. A shared concentration has :math:`A_V(\kappa) = (\sum_k
+    The terms 1 and :math:`A_0` are a prior that is equivalent to one additional row per component. Without them the
+    equations would be those of maximum likelihood, which is unbounded: a component of a single direction has
+    :math:`\|r_k\| = n_k`. The scale of the prior is estimated from the initial clusters: the iterations start with
+    three rounds of spherical k-means, and :math:`A_0 = \sum_k \|r_k\| / N` is the value after the third, at most
+    :math:`1 - 10^{-6}`. In this way the prior has a suitable scale for wide and narrow clusters and any number of
+    features. It shrinks :math:`1 - \|r_k\| / n_k` towards the average of the clusters by a relative amount of about
+    :math:`1 / n_k`, and does not affect a single component. With a shared concentration, :math:`A_V(\kappa) = (\sum_k
     \|r_k\| + A_0) / (N + 1)`.
 
-    In other words each iteration climbs on the log likelihood minus :math:`\sum_k KL(\kappa_0 \| \kappa_k)`, the
-    divergences of laws with concentrations :math:`\kappa_0 = A_V^{-1}(A_0)` and :math:`\kappa_k` about one mean
-    direction. This over N is the lower bound.
+    Equivalently, each iteration increases the log likelihood minus :math:`\sum_k KL(\kappa_0 \| \kappa_k)`, where the
+    divergences are between distributions with concentrations :math:`\kappa_0 = A_V^{-1}(A_0)` and :math:`\kappa_k` and
+    the same mean direction. The lower bound is this value divided by N.
 
-    A component without rows gets that row as its direction which had the lowest density.
+    A component without rows takes the direction of the row with the lowest density.
 
     References
     ----------
@@ -197,16 +197,16 @@ class VonMisesFisherMixture(
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the components of directions.
+        """Fit the mixture to the directions of rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign. Sparse rows stay sparse.
+            Rows of any length. Sparse rows are not converted to dense ones.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a whole number stands for as many copies of a row, in the first directions too.
+            Weights of the rows. A whole number has the same effect as this number of copies of the row.
 
         Returns
         -------
@@ -215,8 +215,13 @@ class VonMisesFisherMixture(
         Raises
         ------
         ValueError
-            If X has values that are not finite, or fewer rows with a direction and a weight than components, or the
-            weights or first directions do not fit.
+            If X has values that are not finite or fewer nonzero rows with a positive weight than components, or the
+            weights or initial directions are invalid.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If EM has not converged after `max_iter` iterations, and `tol` is not 0.
         """
         with all_or_nothing(self):
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
@@ -255,7 +260,7 @@ class VonMisesFisherMixture(
         return self
 
     def _given_directions(self, n_features: int) -> np.ndarray:
-        """The user's first directions as columns."""
+        """The initial directions of `init`, as columns."""
         given = check_array(self.init, dtype=np.float64, input_name="init")
         if given.shape != (self.n_components, n_features):
             raise ValueError(
@@ -268,7 +273,7 @@ class VonMisesFisherMixture(
         return np.stack([dense_row(rows, row) for row in range(rows.n_rows)], axis=1)
 
     def _climb(self, em: VonMisesFisherEM, begin: Callable[[], Mixture], context: Any, task: dict) -> Climb:
-        """Iterate from the first parameters until nothing is gained, or a callback stops it."""
+        """Run EM from the initial parameters until convergence or until a callback stops it."""
         mixture = begin()
         trace: list[float] = []
         start = context.subcontext(task_name="start", max_subtasks=self.max_iter).call_on_fit_task_begin(**task)
@@ -288,7 +293,7 @@ class VonMisesFisherMixture(
             mixture = em.maximize(mixture.directions)
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
-        """Fit, and return the likeliest component of each row.
+        """Fit the mixture and return the most probable component of each row.
 
         Parameters
         ----------
@@ -303,12 +308,17 @@ class VonMisesFisherMixture(
         -------
         labels : ndarray of shape (n_samples,)
             ``labels_``.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
         """
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
 
 def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:
-    """Weights of the rows, 0 for those without a direction."""
+    """Validated weights of the rows, 0 for rows without a direction."""
     with_direction = np.diff(rows.indptr) > 0
     if not with_direction.any():
         raise ValueError("All rows of X are zeros, which have no direction.")

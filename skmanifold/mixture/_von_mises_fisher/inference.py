@@ -1,4 +1,4 @@
-"""What a fitted mixture of directions says of rows: densities, components, criteria, new rows."""
+"""Inference with a fitted mixture of von Mises-Fisher distributions: components, densities and new rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .._membership import MembershipTransformer
 from .em import Mixture
 from .kernels import predict_rows
 
-_BLOCK_ROWS = 2048  # of a prediction
+_BLOCK_ROWS = 2048  # of a task of prediction
 
 
 class DirectionInference(MembershipTransformer):
-    """Methods of an estimator with a fitted mixture of von Mises-Fisher laws; not public.
+    """Methods of an estimator with a fitted mixture of von Mises-Fisher distributions; not public.
 
-    It has the constructor parameters named here, and when fitted what is declared below.
+    The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
     concentration: float | Literal["shared"] | None
@@ -35,7 +35,7 @@ class DirectionInference(MembershipTransformer):
     n_features_in_: int
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The likeliest component of each row.
+        """The most probable component of each row.
 
         Parameters
         ----------
@@ -45,9 +45,14 @@ class DirectionInference(MembershipTransformer):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Components; of a row of zeros the one with the largest weight.
+            Indices into ``weights_``. For a row of zeros, the component with the largest weight.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
-        return self._read(X).labels
+        return self._predict_rows(X).labels
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row.
@@ -60,15 +65,20 @@ class DirectionInference(MembershipTransformer):
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_components)
-            Rows sum to 1; that of a row of zeros is `weights_`. Below 1e-17 they are 0.
+            Rows sum to 1. For a row of zeros they are ``weights_``. Probabilities below about 1e-17 are 0.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
-        return self._read(X).shares
+        return self._predict_rows(X).shares
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
-        """Log density of each row's direction relative to the uniform law on the sphere.
+        """Log density of the direction of each row relative to the uniform distribution on the sphere.
 
-        A fit that knows nothing has 0 everywhere. Add ``log_vmf_normalizer(n_features, 0)`` of
-        `skmanifold.distributions` for the density with respect to the sphere's surface.
+        The uniform distribution has the score 0. Add ``log_vmf_normalizer(n_features, 0)`` of
+        `skmanifold.distributions` for the density with respect to the surface measure of the sphere.
 
         Parameters
         ----------
@@ -79,8 +89,13 @@ class DirectionInference(MembershipTransformer):
         -------
         log_density : ndarray of shape (n_samples,)
             In nats; NaN for a row of zeros.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
         """
-        return self._read(X).log_density
+        return self._predict_rows(X).log_density
 
     def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean log density of the rows relative to the uniform law: higher is better.
@@ -139,14 +154,19 @@ class DirectionInference(MembershipTransformer):
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness.
+            Seed.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
             Unit vectors.
         labels : ndarray of shape (n_samples,)
-            Their components.
+            Components of the rows.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is less than 1.
         """
         check_is_fitted(self)
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
@@ -154,25 +174,25 @@ class DirectionInference(MembershipTransformer):
         labels = rng.choice(len(self.weights_), n_samples, p=self.weights_)
         X = np.empty((n_samples, self.n_features_in_))
         for k in np.unique(labels):
-            law = VonMisesFisher(self.mean_directions_[k], self.concentrations_[k])
-            X[labels == k] = law.sample(int(np.count_nonzero(labels == k)), random_state=rng)
+            component = VonMisesFisher(self.mean_directions_[k], self.concentrations_[k])
+            X[labels == k] = component.sample(int(np.count_nonzero(labels == k)), random_state=rng)
         return X, labels
 
-    def _read(self, X) -> _Reading:
+    def _predict_rows(self, X) -> _Prediction:
         check_is_fitted(self)
         rows = validate_directions(self, X, reset=False)
         mixture = Mixture(self.weights_, np.ascontiguousarray(self.mean_directions_.T), self.concentrations_)
-        reading = _Reading(
+        prediction = _Prediction(
             np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64), np.empty((rows.n_rows, len(self.weights_)))
         )
-        common = (*rows[:3], mixture.directions, mixture.concentrations, mixture.log_peaks(), *reading)
+        common = (*rows[:3], mixture.directions, mixture.concentrations, mixture.log_peaks(), *prediction)
         with Workers(self.n_jobs) as workers:
             workers.run(predict_rows, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
         without = np.diff(rows.indptr) == 0
-        reading.log_density[without] = np.nan
-        reading.labels[without] = np.argmax(self.weights_)
-        reading.shares[without] = self.weights_
-        return reading
+        prediction.log_density[without] = np.nan
+        prediction.labels[without] = np.argmax(self.weights_)
+        prediction.shares[without] = self.weights_
+        return prediction
 
     def _known_log_density(self, X) -> np.ndarray:
         log_density = self.score_samples(X)
@@ -192,8 +212,8 @@ class DirectionInference(MembershipTransformer):
         return tags
 
 
-class _Reading(NamedTuple):
-    """What a mixture says of rows."""
+class _Prediction(NamedTuple):
+    """Predictions for rows."""
 
     log_density: np.ndarray  # (n_rows,)
     labels: np.ndarray  # (n_rows,) int64

@@ -1,4 +1,4 @@
-"""Kernels of mixtures of von Mises-Fisher laws: rows' scores, shares and sums, and what seeding asks of rows."""
+"""Kernels of mixtures of von Mises-Fisher distributions: scores, responsibilities and sums of rows, and seeding."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from ...random._keys import row_key
 from ...utils._njit import njit
 
-_LEAST_LOG_SHARE = -40.0  # beside a share of 1 what is below is lost in rounding
-_LEAST_GAP = 1e-12  # of one minus a cosine: below, two rows have one direction
+_LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
+_LEAST_GAP = 1e-12  # two rows whose cosine is closer to 1 have the same direction
 
 
 @njit(cache=True, nogil=True)
 def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores):
-    """Log of each component's weight times its density at a row, ``log_peaks + concentrations (cosine - 1)``."""
+    """Log of weight times density of each component for a row, ``log_peaks + concentrations (cosine - 1)``."""
     n = len(scores)
     scores[:] = 0.0
     for e in range(indptr[row], indptr[row + 1]):
@@ -28,7 +28,8 @@ def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks
 
 
 @njit(cache=True, nogil=True)
-def _largest(scores):
+def _argmax(scores):
+    """Index of the largest score, the first of equal ones."""
     best = 0
     for k in range(1, len(scores)):
         if scores[k] > scores[best]:
@@ -37,8 +38,8 @@ def _largest(scores):
 
 
 @njit(cache=True, nogil=True)
-def _share_row(scores, best, shares):
-    """Exponentials of scores, made to sum to 1; returns the log of their sum."""
+def _normalize_row(scores, best, shares):
+    """Write the normalised exponentials of the scores to `shares`; returns the log of the sum."""
     total = 0.0
     for k in range(len(scores)):
         below = scores[k] - scores[best]
@@ -66,26 +67,32 @@ def expect_rows(
     log_density,
     labels,
 ):
-    """Deal rows out to components, and sum them up by component; returns their weighted sum of log densities.
+    """E-step for a range of rows: assign rows to components, and add them to the sums of the components.
 
     Parameters
     ----------
     first, stop : int
-        Rows.
+        Range of the rows.
     indptr, indices, data
-        Unit vectors in CSR order.
+        Unit vectors in CSR format.
     row_weights : (n_rows,)
     directions : (n_features, K)
     concentrations, log_peaks : (K,)
-        The latter are logs of the weights times the densities at the mean directions.
+        `log_peaks` are the logs of the weights times the densities at the mean directions.
     hard : bool
-        Whether a row belongs to its likeliest component alone; its log density is then that of the two together.
+        Whether a row is assigned only to its most probable component. Its log density is then the joint log density of
+        row and label.
     sums : (n_features, K)
-        The components' sums of rows are added to it.
+        Sums of rows by component, updated in place.
     sizes : (K,)
-        The components' sums of weights are added to it.
+        Sums of weights by component, updated in place.
     log_density, labels : (n_rows,)
-        Filled.
+        Filled for these rows.
+
+    Returns
+    -------
+    total : float
+        Weighted sum of the log densities.
     """
     n = len(concentrations)
     scores = np.empty(n)
@@ -94,9 +101,9 @@ def expect_rows(
     total = 0.0
     for row in range(first, stop):
         _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        best = _largest(scores)
+        best = _argmax(scores)
         labels[row] = best
-        log_density[row] = scores[best] if hard else _share_row(scores, best, shares)
+        log_density[row] = scores[best] if hard else _normalize_row(scores, best, shares)
         weight = row_weights[row]
         if weight == 0.0:
             continue
@@ -112,18 +119,18 @@ def expect_rows(
                 n_chosen += shares[k] > 0.0
         for c in range(n_chosen):
             sizes[chosen[c]] += weight * shares[chosen[c]]
-        if 4 * n_chosen < n:  # far from all: where the others' zeros would cost more than looking up
+        if 4 * n_chosen < n:  # few: then indexing costs less than adding zeros
             for e in range(indptr[row], indptr[row + 1]):
                 x = weight * data[e]
-                of_word = sums[indices[e]]
+                feature_sums = sums[indices[e]]
                 for c in range(n_chosen):
-                    of_word[chosen[c]] += x * shares[chosen[c]]
+                    feature_sums[chosen[c]] += x * shares[chosen[c]]
         else:
             for e in range(indptr[row], indptr[row + 1]):
                 x = weight * data[e]
-                of_word = sums[indices[e]]
+                feature_sums = sums[indices[e]]
                 for k in range(n):
-                    of_word[k] += x * shares[k]
+                    feature_sums[k] += x * shares[k]
         if hard:
             shares[best] = 0.0
     return total
@@ -133,26 +140,27 @@ def expect_rows(
 def predict_rows(
     first, stop, indptr, indices, data, directions, concentrations, log_peaks, log_density, labels, shares
 ):
-    """Fill rows' log densities, likeliest components, and the components' shares in them, (n_rows, K)."""
+    """Fill the log densities, the most probable components and the responsibilities, (n_rows, K), of rows."""
     scores = np.empty(len(concentrations))
     for row in range(first, stop):
         _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        labels[row] = _largest(scores)
-        log_density[row] = _share_row(scores, labels[row], shares[row])
+        labels[row] = _argmax(scores)
+        log_density[row] = _normalize_row(scores, labels[row], shares[row])
 
 
 @njit(cache=True, nogil=True)
 def hash_rows(indptr, indices, bits, out):
-    """Fill in a number for each row that its content alone decides."""
+    """Fill `out` with a hash of the contents of each row."""
     for row in range(len(indptr) - 1):
         out[row] = row_key(np.uint64(0), indices, bits, indptr[row], indptr[row + 1])
 
 
 @njit(cache=True, nogil=True)
 def fill_gaps(first, stop, indptr, indices, data, directions, gaps, out):
-    """Fill in rows' gaps, one minus the cosine with the nearest seed, if there were one more seed.
+    """Fill `out`, (n_rows, n_candidates), with the gaps of the rows if each candidate were an additional seed.
 
-    `directions`, (n_features, n_candidates), might be it; `out` is (n_rows, n_candidates).
+    The gap of a row is one minus the cosine with the nearest seed. `directions` are the candidates, (n_features,
+    n_candidates).
     """
     for row in range(first, stop):
         row_gaps = out[row]

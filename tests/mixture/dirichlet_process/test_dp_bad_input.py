@@ -76,7 +76,7 @@ def test_a_count_that_is_none_is_refused(sampler, kind, value, message):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories count from 0"),
+        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories start at 0"),
         (0.5, r"Column 2 of X has 0\.5, but codes of categories are whole numbers"),
         (np.inf, "Column 2 of X has inf, but codes of categories are whole numbers"),
         (1e12, r"Column 2 of X has the code 1e\+12|Column 2 of X has the code 1000000000000"),
@@ -127,7 +127,7 @@ METHODS = ("predict", "predict_proba", "score_samples", "score", "co_clustering"
         ("multinomial", 1e12, r"a count of 1e\+12"),
         ("categorical", -1, "Negative values"),
         ("categorical", 1.5, r"Column 1 of X has 1\.5"),
-        ("categorical", 3, r"Column 1 of X has the code 3.*, but 3 was its number of categories when fitted"),
+        ("categorical", 3, r"Column 1 of X has the code 3.*, but the fitted number of categories of the column is 3"),
     ],
 )
 def test_bad_rows_are_refused_after_fit_too_and_the_fit_stays(method, emission, value, message):
@@ -214,11 +214,11 @@ def test_extreme_priors_work(emission, sampler, category_prior, concentration):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("init", [0, 1], r"init must be 'auto', a number of clusters or 3 labels .*; got an array of shape \(2,\)"),
-        ("init", [[0, 1, 2]], r"init must be .*; got an array of shape \(1, 3\)"),
-        ("init", [0.0, 1.0, 1.0], "init must be .* of shape .* and type float64"),
-        ("init", [0, -1, 1], "init must be .* labels that are whole numbers from 0"),
-        ("init", ["a", "b", "c"], "init must be .* labels that are whole numbers from 0"),
+        ("init", [0, 1], r"init must be 'auto', a number of clusters, or 3 whole .*; got shape \(2,\)"),
+        ("init", [[0, 1, 2]], r"init must be .*; got shape \(1, 3\)"),
+        ("init", [0.0, 0.5, 1.0], "init must be .* whole numbers from 0, .* got 0.5 for row 1"),
+        ("init", [0, -1, 1], "init must be .* whole numbers from 0"),
+        ("init", ["a", "b", "c"], "init must be .* whole numbers from 0"),
         ("init", 0, "The 'init' parameter of DPCategoricalMixture must be"),
         ("init", "random", "The 'init' parameter of DPCategoricalMixture must be"),
         ("concentration", 0.0, "The 'concentration' parameter of DPCategoricalMixture must be"),
@@ -284,7 +284,7 @@ class NoSampler:
             ValueError,
             r"ESCA needs a LatentModel, which DPModel does not offer; samplers that would work: Slice",
         ),
-        (HMC(), ValueError, r"HMC needs a density that stays, and the counts of a mixture change at every step\."),
+        (HMC(), ValueError, r"HMC needs a fixed density, but the counts of a mixture change at every step\."),
         (BaseSampler(), TypeError, r"BaseSampler does not say how to begin: define init\(model, key\)\."),
     ],
     ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
@@ -377,7 +377,7 @@ def test_a_number_of_rows_that_is_none_is_refused(emission, n_samples):
 def test_co_clustering_says_what_to_do_without_draws():
     mixture = make("categorical", thin=100).fit(small_table())
     assert mixture.n_components_posterior_.sum() in (0, 1)
-    with pytest.raises(ValueError, match=r"No draws of the rows' labels were kept: pass X\."):
+    with pytest.raises(ValueError, match=r"No draws of the labels were kept: pass X\."):
         mixture.co_clustering()
     np.testing.assert_array_equal(np.diag(mixture.co_clustering(small_table())), 1)
 

@@ -138,7 +138,7 @@ def test_a_stream_without_draws_works(thin, max_draws_bytes):
         assert np.isfinite(stream.score(batch))
         assert stream.n_components_posterior_.sum() == pytest.approx(1) or len(stream.n_components_posterior_) == 0
         assert isinstance(stream.posterior_, dict)
-        with pytest.raises(ValueError, match=r"No draws of the rows' labels were kept: pass X\."):
+        with pytest.raises(ValueError, match=r"No draws of the labels were kept: pass X\."):
             stream.co_clustering()
         assert stream.co_clustering(batch).shape == (len(batch),) * 2
 
@@ -291,7 +291,11 @@ def test_a_bad_minibatch_is_refused_and_leaves_the_stream():
     refuse_next(stream, small_table()[:, :4], "X has 4 features, but DPCategoricalMixture is expecting 5 features")
     refuse_next(stream, -np.ones((2, 5)), "Negative values")
     refuse_next(stream, np.full((2, 5), 0.5), r"Column 0 of X has 0\.5")
-    refuse_next(stream, np.full((2, 5), 3.0), r"Column 0 of X has the code 3\.0, but 3 was its number of categories")
+    refuse_next(
+        stream,
+        np.full((2, 5), 3.0),
+        r"Column 0 of X has the code 3\.0, but the fitted number of categories of the column is 3",
+    )
     refuse_next(stream, sp.csr_array(np.ones((2, 5))), "Sparse X was passed", TypeError)
     refuse_next(stream, np.ones((0, 5)), r"Found array with 0 sample\(s\)")
     stream.set_params(handle_unknown="ignore").partial_fit(np.full((2, 5), 3.0))

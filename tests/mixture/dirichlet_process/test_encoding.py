@@ -10,9 +10,14 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from skmanifold.mixture._dirichlet_process import encoding
-from skmanifold.mixture._dirichlet_process.category_table import Table
-from skmanifold.mixture._dirichlet_process.encoding import category_table, count_table, fit_categories, validate_codes
+from skmanifold.mixture._dirichlet_process import category_table as category_tables
+from skmanifold.mixture._dirichlet_process.category_table import (
+    Table,
+    category_table,
+    count_table,
+    fit_categories,
+    validate_codes,
+)
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
 KEY = np.uint64(77)
@@ -72,7 +77,7 @@ def codes_with_gaps(n_rows=300, n_columns=7, n_categories=5, missing=0.2, seed=0
 
 @pytest.mark.parametrize("cells_per_block", [1, 7, 100, 10**6])
 def test_table_holds_one_token_for_each_cell_that_is_not_missing(cells_per_block, monkeypatch):
-    monkeypatch.setattr(encoding, "_CELLS_PER_BLOCK", cells_per_block)
+    monkeypatch.setattr(category_tables, "_CELLS_PER_BLOCK", cells_per_block)
     X = codes_with_gaps()
     X[:, 2] *= 3
     mixture = Mixture().fit(X)
@@ -175,7 +180,9 @@ def test_unknown_codes_are_missing_where_they_are_ignored():
 def test_room_made_in_fit_is_known_later():
     mixture = Mixture(min_categories=[1, 4]).fit([[0, 1], [2, 0]])
     assert_same_table(mixture.encode([[1, 3]]), encode_by_cells([[1, 3]], [0, 3, 7]))
-    with pytest.raises(ValueError, match=r"^Column 1 of X has the code 4, but 4 was its number of categories"):
+    with pytest.raises(
+        ValueError, match=r"^Column 1 of X has the code 4, but the fitted number of categories of the column is 4: "
+    ):
         mixture.encode([[1, 4]])
 
 
@@ -184,14 +191,17 @@ def test_room_made_in_fit_is_known_later():
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (-1.0, "Negative values in data passed to Mixture: column {} of X has -1.0, but codes of categories count"),
+        (
+            -1.0,
+            "Negative values in data passed to Mixture: column {} of X has -1.0, but codes of categories start at 0",
+        ),
         (-np.inf, "Negative values in data passed to Mixture: column {} of X has -inf, but codes of categories"),
         (1.5, "Column {} of X has 1.5, but codes of categories are whole numbers from 0 (NaN where missing)."),
         (np.inf, "Column {} of X has inf, but codes of categories are whole numbers from 0 (NaN where missing)."),
     ],
 )
 def test_what_is_no_code_is_refused_by_column(value, sentence, row, named, monkeypatch):
-    monkeypatch.setattr(encoding, "_CELLS_PER_BLOCK", 20)
+    monkeypatch.setattr(category_tables, "_CELLS_PER_BLOCK", 20)
     good, bad = np.zeros((2, 80, 3))
     bad[row, 1] = value
     if named:
@@ -216,7 +226,7 @@ def test_negative_codes_are_told_before_others_and_how_to_mark_them():
 def test_codes_far_beyond_the_number_of_rows_are_refused(code):
     X = pd.DataFrame({"size": [0, 1], "day": [code, 0]})
     sentence = (
-        f"^Column 'day' of X has the code {code}, beyond the 1000000 categories that a column of 2 rows may have: "
+        f"^Column 'day' of X has the code {code}, but a column of 2 rows may have at most 1000000 categories: "
         r"number the categories from 0 first, as OrdinalEncoder does, or raise min_categories\.$"
     )
     with pytest.raises(ValueError, match=sentence):
@@ -226,9 +236,9 @@ def test_codes_far_beyond_the_number_of_rows_are_refused(code):
 def test_codes_up_to_the_number_of_rows_or_to_what_is_asked_for_are_taken(monkeypatch):
     assert Mixture().fit([[999_999]]).column_start_[-1] == 1_000_000
     assert Mixture(min_categories=3_000_001).fit([[3_000_000]]).column_start_[-1] == 3_000_001
-    monkeypatch.setattr(encoding, "_MOST_CATEGORIES", 5)
+    monkeypatch.setattr(category_tables, "_MOST_CATEGORIES", 5)
     assert Mixture().fit(np.arange(20)[:, None]).column_start_[-1] == 20
-    with pytest.raises(ValueError, match=r"beyond the 20 categories that a column of 20 rows"):
+    with pytest.raises(ValueError, match=r"a column of 20 rows may have at most 20 categories"):
         Mixture().fit(np.arange(1, 21)[:, None])
 
 
@@ -240,8 +250,8 @@ def test_more_categories_than_32_bits_hold_are_refused():
 def test_unknown_codes_are_refused_by_column():
     mixture = Mixture().fit(pd.DataFrame({"size": [0, 1], "colour": [2, 0]}))
     sentence = (
-        r"^Column 'colour' of X has the code 3, but 3 was its number of categories when fitted: set "
-        r"handle_unknown='ignore' to take unknown codes as missing, or make room for them by min_categories\.$"
+        r"^Column 'colour' of X has the code 3, but the fitted number of categories of the column is 3: set "
+        r"handle_unknown='ignore' to treat unknown codes as missing, or allow more categories by min_categories\.$"
     )
     with pytest.raises(ValueError, match=sentence):
         mixture.encode(pd.DataFrame({"size": [0, 1], "colour": [0, 3]}))
@@ -276,8 +286,8 @@ STRINGS = {
 def test_strings_are_sent_to_ordinal_encoder(name):
     X, column, kind = STRINGS[name]
     sentence = (
-        f"Column {column!r} of X has {kind}, but emission='categorical' takes codes of categories: put OrdinalEncoder "
-        "before it in a pipeline."
+        f"Column {column!r} of X has {kind}, but emission='categorical' takes codes of categories: encode "
+        "the columns by OrdinalEncoder, for example in a pipeline."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         Mixture().fit(X)

@@ -7,13 +7,13 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from skmanifold.mixture._dirichlet_process.gamma_target import (
     GammaBlocks,
-    begin_blocks,
-    check_mover,
+    check_block_sampler,
+    init_block,
     log_proportions,
     log_rows,
-    step_blocks,
-    with_rows,
-    with_sums_of,
+    redraw_column_sums,
+    resize_block,
+    step_block,
 )
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import GMC, SCIR, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, SVRG
@@ -68,7 +68,7 @@ def test_expected_counts_are_prior_and_counts():
 
 def test_rows_begin_at_draws_given_the_counts():
     n = 9000
-    state = begin_blocks(SCIR(), target(n), KEY)
+    state = init_block(SCIR(), target(n), KEY)
     logs = log_proportions(state, START)
     assert logs.shape == (5, n)
     sums = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1).repeat([2, 3], axis=1)
@@ -78,9 +78,9 @@ def test_rows_begin_at_draws_given_the_counts():
 
 
 def test_rows_of_tiny_gammas_keep_their_logarithms():
-    state = begin_blocks(SCIR(0.5), empty(50, prior=1e-4), KEY)
+    state = init_block(SCIR(0.5), empty(50, prior=1e-4), KEY)
     for _ in range(3):
-        state = step_blocks(SCIR(0.5), empty(50, prior=1e-4), state)
+        state = step_block(SCIR(0.5), empty(50, prior=1e-4), state)
     logs = log_proportions(state, START)
     assert np.isfinite(logs).all()
     assert logs.min() < -1000
@@ -90,14 +90,14 @@ def test_rows_of_tiny_gammas_keep_their_logarithms():
 
 @pytest.mark.parametrize("sampler", MOVERS, ids=lambda sampler: sampler.short_name)
 def test_rows_that_are_dropped_and_born_leave_the_others_alone(sampler):
-    state = begin_blocks(sampler, target(), KEY)
+    state = init_block(sampler, target(), KEY)
     for _ in range(4):
-        state = step_blocks(sampler, target(), state)
-    shorter = with_rows(sampler, empty(2), state, log_proportions(state, START), KEY)
+        state = step_block(sampler, target(), state)
+    shorter = resize_block(sampler, empty(2), state, log_proportions(state, START), KEY)
     born = np.random.default_rng(1).dirichlet(np.ones(5), size=4).T
     born[:2] /= born[:2].sum(axis=0)
     born[2:] /= born[2:].sum(axis=0)
-    longer = with_rows(sampler, empty(4), shorter, np.log(born), np.uint64(3))
+    longer = resize_block(sampler, empty(4), shorter, np.log(born), np.uint64(3))
     assert shorter.position.shape == (1, 2, 5)
     assert longer.position.shape == (1, 4, 5)
     for name in ("position", "momentum", "log_theta"):
@@ -111,15 +111,15 @@ def test_rows_that_are_dropped_and_born_leave_the_others_alone(sampler):
         np.testing.assert_array_equal(state.thermostat, longer.thermostat)
     assert (longer.n_steps, longer.key) == (4, state.key)
     np.testing.assert_allclose(np.exp(log_proportions(longer, START)[:, 2:]), born[:, 2:], rtol=1e-12)
-    after = step_blocks(sampler, target(4), longer)
+    after = step_block(sampler, target(4), longer)
     assert np.isfinite(log_rows(after)).all()
 
 
 def test_the_sums_of_rows_that_are_born_have_the_law_of_the_prior():
     n = 4000
-    state = begin_blocks(SCIR(), target(1), KEY)
+    state = init_block(SCIR(), target(1), KEY)
     logs = np.log(np.repeat([[0.5], [0.5], [1 / 3], [1 / 3], [1 / 3]], n + 1, axis=1))
-    sums = column_sums(log_rows(with_rows(SCIR(), empty(n + 1), state, logs, KEY)))[1:]
+    sums = column_sums(log_rows(resize_block(SCIR(), empty(n + 1), state, logs, KEY)))[1:]
     shapes = 0.7 * np.array([2, 3])
     assert_agrees(summarize(np.exp(sums)), shapes)
     assert_agrees(summarize((sums - digamma(shapes)) ** 2), polygamma(1, shapes))
@@ -127,9 +127,9 @@ def test_the_sums_of_rows_that_are_born_have_the_law_of_the_prior():
 
 def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
     n = 3000
-    state = begin_blocks(SCIR(), empty(n), KEY)
+    state = init_block(SCIR(), empty(n), KEY)
     before = log_proportions(state, START)
-    after = with_sums_of(target(n), state, np.uint64(5))
+    after = redraw_column_sums(target(n), state, np.uint64(5))
     np.testing.assert_allclose(log_proportions(after, START), before, atol=1e-11)
     np.testing.assert_array_equal(after.position, np.exp(after.log_theta))
     shapes = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1)
@@ -140,7 +140,7 @@ def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
 @pytest.mark.parametrize(
     ("sampler", "reason"),
     [
-        (GMC(), "a density that stays"),
+        (GMC(), "a fixed density"),
         (SGRLD(control_variate=SVRG()), "gradients of all rows"),
         (SGHMC(control_variate=SVRG()), "gradients of all rows"),
     ],
@@ -148,14 +148,14 @@ def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
 )
 def test_samplers_that_need_a_target_that_stays_are_refused(sampler, reason):
     with pytest.raises(IncompatibleError, match=reason):
-        check_mover(sampler, target())
+        check_block_sampler(sampler, target())
 
 
 def test_covariances_of_minibatches_are_refused():
     with pytest.raises(IncompatibleError, match="fisher"):
-        begin_blocks(SGRHMC(noise_covariance="fisher"), target(), KEY)
+        init_block(SGRHMC(noise_covariance="fisher"), target(), KEY)
 
 
 def test_settings_are_validated():
     with pytest.raises(ValueError, match="step_size"):
-        check_mover(SCIR(step_size=-1.0), target())
+        check_block_sampler(SCIR(step_size=-1.0), target())

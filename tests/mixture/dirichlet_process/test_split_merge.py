@@ -9,10 +9,9 @@ from scipy.special import gammaln, logsumexp
 from skmanifold.mixture._dirichlet_process.cluster_counts import no_counts
 from skmanifold.mixture._dirichlet_process.gibbs_kernels import count_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.split_merge import split_merge
-from skmanifold.mixture._dirichlet_process.split_merge_kernels import deal as deal_rows
-from skmanifold.mixture._dirichlet_process.split_merge_kernels import gain_of_two, log_marginal_of_counts
-from skmanifold.mixture._dirichlet_process.split_merge_moves import _shuffle
+from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
+from skmanifold.mixture._dirichlet_process.split_merge_kernels import log_bayes_factor_of_sides, log_marginal_of_counts
+from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
 
@@ -262,13 +261,13 @@ def random_table(rng, n_rows, sizes, largest, missing=0.2):
     return tiny.table_of(rows, column_start)
 
 
-def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
-    """Sides, log of the probability, and log gain in the marginal."""
+def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.inf, key=0):
+    """Sides, log of the probability, and log Bayes factor."""
     side = np.zeros(len(members), np.int8)
     sub_counts, sub_totals = np.zeros((table.n_categories, 2)), np.zeros((table.n_columns, 2))
-    touched = np.empty(table.n_categories, np.int64)
-    follow = wanted is not None
-    log_q, n_touched = deal_rows(
+    present = np.empty(table.n_categories, np.int64)
+    sides_given = given_sides is not None
+    log_q, n_present = propose_sides_kernel(
         *table,
         table.column_of(),
         prior,
@@ -276,22 +275,24 @@ def deal(table, prior, members, n_scans, wanted=None, floor=-np.inf, key=0):
         len(members),
         n_scans,
         floor,
-        follow,
-        np.asarray(wanted if follow else side, np.int8),
+        sides_given,
+        np.asarray(given_sides if sides_given else side, np.int8),
         np.uint64(key),
         side,
         sub_counts,
         sub_totals,
-        touched,
+        present,
     )
-    gain = gain_of_two(table.column_start, table.column_of(), prior, touched, n_touched, sub_counts, sub_totals)
+    log_bayes_factor = log_bayes_factor_of_sides(
+        table.column_start, table.column_of(), prior, present, n_present, sub_counts, sub_totals
+    )
     assert not sub_counts.any()
     assert not sub_totals.any()
-    return side, log_q, gain
+    return side, log_q, log_bayes_factor
 
 
 def log_probability_of_sides(table, prior, members, side, launch=None):
-    """What `deal` gives for its last scan, out of marginals; `launch` has the sides before it, where there was one."""
+    """What `propose_sides` returns, from marginals; `launch` has the sides before the last scan, if there was one."""
     before = dict(zip(members, side[:2] if launch is None else launch, strict=launch is not None))
     result = 0.0
     for row, s in zip(members[2:], side[2:], strict=True):
@@ -304,8 +305,10 @@ def log_probability_of_sides(table, prior, members, side, launch=None):
         result += log_weights[s] - logsumexp(log_weights)
         before[row] = s
     parts = [np.asarray(members)[side == which] for which in (0, 1)]
-    gain = sum(tiny.log_marginal(rows, table, prior) for rows in parts) - tiny.log_marginal(members, table, prior)
-    return result, gain
+    log_bayes_factor = sum(tiny.log_marginal(rows, table, prior) for rows in parts) - tiny.log_marginal(
+        members, table, prior
+    )
+    return result, log_bayes_factor
 
 
 @pytest.mark.parametrize(
@@ -323,22 +326,22 @@ def test_probabilities_and_marginals_are_those_of_gamma_functions_at_any_scale(s
     rng = np.random.default_rng(0)
     table = random_table(rng, 12, sizes, largest)
     members = rng.permutation(12)
-    launch = deal(table, prior, members, 0)
+    launch = propose_sides(table, prior, members, 0)
     contrary = 1 - launch[0]
     contrary[:2] = 0, 1
     cases = [
         (launch, None),
-        (deal(table, prior, members, 0, wanted=contrary), None),
-        (deal(table, prior, members, 1), launch[0]),
-        (deal(table, prior, members, 1, wanted=contrary), launch[0]),
-        (deal(table, prior, members, 2, wanted=contrary), deal(table, prior, members, 1)[0]),
+        (propose_sides(table, prior, members, 0, given_sides=contrary), None),
+        (propose_sides(table, prior, members, 1), launch[0]),
+        (propose_sides(table, prior, members, 1, given_sides=contrary), launch[0]),
+        (propose_sides(table, prior, members, 2, given_sides=contrary), propose_sides(table, prior, members, 1)[0]),
     ]
-    for (side, log_q, gain), before in cases:
+    for (side, log_q, log_bayes_factor), before in cases:
         expected, expected_gain = log_probability_of_sides(table, prior, members, side, before)
         tolerance = 1e-10 * np.abs(tiny.log_marginal(members, table, prior))
         assert np.isfinite(log_q)
         np.testing.assert_allclose(log_q, expected, rtol=1e-9, atol=1e-9 + tolerance)
-        np.testing.assert_allclose(gain, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
+        np.testing.assert_allclose(log_bayes_factor, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
     np.testing.assert_array_equal(cases[-1][0][0], contrary)
 
 
@@ -347,10 +350,10 @@ def test_dealing_stops_only_where_the_probability_is_below_the_floor():
     for largest in (2, 300):
         table = random_table(rng, 600, (5, 4), largest)
         members = rng.permutation(600)
-        wanted = np.concatenate(([0, 1], rng.integers(0, 2, 598)))
-        log_q = deal(table, 0.5, members, 0, wanted)[1]
-        assert deal(table, 0.5, members, 0, wanted, floor=log_q + 1e-6)[1] == -np.inf
-        assert deal(table, 0.5, members, 0, wanted, floor=log_q - 1e-6)[1] == log_q
+        given_sides = np.concatenate(([0, 1], rng.integers(0, 2, 598)))
+        log_q = propose_sides(table, 0.5, members, 0, given_sides)[1]
+        assert propose_sides(table, 0.5, members, 0, given_sides, floor=log_q + 1e-6)[1] == -np.inf
+        assert propose_sides(table, 0.5, members, 0, given_sides, floor=log_q - 1e-6)[1] == log_q
 
 
 def test_joint_probability_is_that_of_gamma_functions():
@@ -379,7 +382,7 @@ def test_each_scan_draws_anew_from_where_the_last_one_ended():
     joint = launch[:, None] * [[scan(start, order, split) for split in splits] for start in splits]
     found = []
     for key in range(6000):
-        ends = [deal(tiny.TABLE, tiny.PRIOR, members, n, key=fold_in(np.uint64(8), key))[0] for n in (0, 1)]
+        ends = [propose_sides(tiny.TABLE, tiny.PRIOR, members, n, key=fold_in(np.uint64(8), key))[0] for n in (0, 1)]
         found.append(np.ravel([end[2:] for end in ends]) @ [32, 16, 8, 4, 2, 1])
     assert_agrees(*frequencies(found, joint.ravel()))
 

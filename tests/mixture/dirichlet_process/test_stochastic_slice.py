@@ -71,13 +71,13 @@ def test_scaled_counts_of_minibatches_bias_it_at_a_huge_step_size():
 
 
 def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_are(monkeypatch):
-    with_sums_of, shapes = stochastic_slice.with_sums_of, []
+    redraw_column_sums, shapes = stochastic_slice.redraw_column_sums, []
 
     def spy(target, state, key):
         shapes.append(target.shapes)
-        return with_sums_of(target, state, key)
+        return redraw_column_sums(target, state, key)
 
-    monkeypatch.setattr(stochastic_slice, "with_sums_of", spy)
+    monkeypatch.setattr(stochastic_slice, "redraw_column_sums", spy)
     model, sampler = model_of(tiny.TABLE, LEARNED, batch_size=2), stored(0.5)
     state = sampler.init(model, KEY)
     for _ in range(5):
@@ -128,13 +128,13 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
 
 def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_afresh_at_birth(monkeypatch):
     posterior, model, sampler = ExactPosterior(tiny.TABLE, 1.0), model_of(tiny.TABLE, 1.0), stored(0.3)
-    with_rows = stochastic_slice.with_rows
+    resize_block = stochastic_slice.resize_block
 
     def afresh(sampler, empty, state, proportions, key):
         rng, n_kept = np.random.default_rng(int(key)), state.position.shape[1]
         gammas = rng.gamma(empty.shapes[:1].T, size=(empty.shapes.shape[1], max(proportions.shape[1] - n_kept, 0)))
         born = np.log(gammas / gammas.sum(axis=0))  # TABLE has one column
-        return with_rows(sampler, empty, state, np.concatenate((proportions[:, :n_kept], born), axis=1), key)
+        return resize_block(sampler, empty, state, np.concatenate((proportions[:, :n_kept], born), axis=1), key)
 
     def residual(state):
         """Of the logarithms of the sticks with rows, whose law given the labels is a beta."""
@@ -154,7 +154,7 @@ def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_a
         return summarize(found.mean(axis=1))
 
     assert_agrees(of_chains(), 0.0)
-    monkeypatch.setattr(stochastic_slice, "with_rows", afresh)
+    monkeypatch.setattr(stochastic_slice, "resize_block", afresh)
     assert_disagrees(of_chains(), 0.0)
 
 
@@ -328,7 +328,7 @@ def test_first_labels_follow_the_urn():
     drawn = np.empty((n_draws, table.n_rows), np.int32)
     for i, labels in enumerate(drawn):
         arguments = table.column_of(), prior, log_table, log_weights, log_others, concentration, np.uint64(i), labels
-        assert stochastic_slice._draw_first_labels(*table, *arguments) == max(labels.max() - 1, 0)
+        assert stochastic_slice._draw_labels_in_sequence(*table, *arguments) == max(labels.max() - 1, 0)
     labels, p = np.array(list(exact)), np.array(list(exact.values()))
     assert p.sum() == pytest.approx(1)
     for found in (drawn, labels):

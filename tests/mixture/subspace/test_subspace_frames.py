@@ -173,7 +173,7 @@ P_DIMENSION = {2: np.log([0.35, 0.4, 0.25]), 3: np.log([0.3, 0.3, 0.25, 0.15])}
 
 
 def births_alone(Y, log_dimension, kernel=None):
-    kernel = kernel or births.give_birth_or_take
+    kernel = kernel or births.birth_death_step
     n, noise, shape = OF_ROWS.values()
     return lambda basis, ratios, key: kernel(Y, basis, ratios, n, noise, log_dimension, shape, key)
 
@@ -206,16 +206,16 @@ def test_quadrature_over_frames_has_converged():
 @pytest.mark.parametrize("wrong", ["density of the proposal", "odds of trying"])
 def test_births_without_a_part_of_their_odds_are_seen(wrong):
     if wrong == "odds of trying":
-        kernel = altered(births.give_birth_or_take, "log_accept += math.log(", "0.0 * math.log(")
+        kernel = altered(births.birth_death_step, "log_accept += math.log(", "0.0 * math.log(")
     else:
-        kernel = altered(births.give_birth_or_take, _log_birth=lambda *law: 0.0)
+        kernel = altered(births.birth_death_step, _log_proposal_density=lambda *law: 0.0)
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
 
 
 @compiled
 def test_a_scan_that_begins_with_the_subspace_is_seen():
-    in_order = altered(frames.move_frame, _in_any_order=lambda n, key: np.arange(n))
+    in_order = altered(frames.move_frame, _random_permutation=lambda n, key: np.arange(n))
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(all_moves(ROWS[3], P_DIMENSION[3], in_order), 3, n_steps=150), exact)
 
@@ -235,7 +235,7 @@ def test_dimensions_have_their_prior_where_there_are_no_rows(n_sweeps):
 def test_orders_are_permutations_each_as_likely():
     ways = {}
     for key in keys_of(6000, 12):
-        order = tuple(frames._in_any_order(3, key))
+        order = tuple(frames._random_permutation(3, key))
         ways[order] = ways.get(order, 0) + 1
     assert len(ways) == 6
     assert stats.chisquare(list(ways.values())).pvalue > 1e-4
@@ -282,7 +282,7 @@ def test_one_direction_among_many_has_the_exact_law(kernel, m, strong):
 
     def transition(basis, ratios, key):
         if kernel == "births":
-            return births.give_birth_or_take(Y, basis, ratios, n, noise, log_dimension, shape, key)
+            return births.birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key)
         return frames.move_frame(Y, basis, ratios, n, noise, log_dimension, shape, 1, key)
 
     def statistic(basis, ratios):
@@ -296,7 +296,7 @@ def test_a_strong_direction_among_many_is_found_at_once():
     n, noise, shape = OF_MANY.values()
     Y, log_dimension = axes_of(40, 1500.0), np.full(41, -np.log(41.0))
     empty = np.zeros((0, 40)), np.zeros(0)
-    found = [births.give_birth_or_take(Y, *empty, n, noise, log_dimension, shape, key)[0] for key in keys_of(200, 13)]
+    found = [births.birth_death_step(Y, *empty, n, noise, log_dimension, shape, key)[0] for key in keys_of(200, 13)]
     accepted = np.array([len(basis) for basis in found])
     assert accepted.mean() > 0.8
     assert np.mean([basis[0, 0] ** 2 for basis in found if len(basis)]) > 0.7

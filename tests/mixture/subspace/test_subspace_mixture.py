@@ -210,7 +210,7 @@ def _no_work_begins(monkeypatch):
     ):
         monkeypatch.setattr(owner, name, lambda *args, **kwargs: pytest.fail("work began"))
     monkeypatch.setattr(
-        "skmanifold.mixture._subspace.initial_partitions._begin", lambda *args: pytest.fail("work began")
+        "skmanifold.mixture._subspace.initial_partitions._label_some_rows", lambda *args: pytest.fail("work began")
     )
 
 
@@ -231,16 +231,19 @@ def _no_work_begins(monkeypatch):
         ({"dimensions": [0, 1, np.inf]}, "dimensions must be"),
         (
             {"dimensions": 2, "max_dimension": 1},
-            "dimensions=2 are given and above max_dimension=1: leave max_dimension",
+            "dimensions=2 exceeds max_dimension=1: leave max_dimension",
         ),
-        ({"dimensions": [0, 2, 1], "max_dimension": 1}, r"dimensions=\[0, 2, 1\] are given and above max_dimension=1"),
+        ({"dimensions": [0, 2, 1], "max_dimension": 1}, r"dimensions=\[0, 2, 1\] exceeds max_dimension=1"),
         ({"max_dimension": 3}, "max_dimension=3 must be less than the number of features, 3"),
         (
             {"dimension_prior": [1, 1]},
-            r"dimension_prior must be a number, or 3 probabilities, of the dimensions 0 to 2",
+            r"dimension_prior must be a number, or 3 probabilities of the dimensions 0 to 2",
         ),
         ({"dimension_prior": [1, 1, 1], "max_dimension": 1}, "or 2 probabilities"),
-        ({"dimension_prior": [1, 0, 1]}, "dimension_prior must not have zeros between dimensions that are possible"),
+        (
+            {"dimension_prior": [1, 0, 1]},
+            "dimension_prior must not have zeros between dimensions of positive probability",
+        ),
         ({"dimension_prior": [0, 0, 0]}, "dimension_prior must be a number"),
         ({"dimension_prior": [1, -1, 1]}, "dimension_prior must be a number"),
         ({"dimension_prior": [1, np.nan, 1]}, "dimension_prior must be a number"),

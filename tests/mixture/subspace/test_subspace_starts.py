@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold.mixture._subspace import spectral_partitions as spectral_module
-from skmanifold.mixture._subspace.k_flats import Flats, coordinates, k_flats, seed_flats
-from skmanifold.mixture._subspace.k_flats_kernels import nearest_rows, settle_dimensions
-from skmanifold.mixture._subspace.spectral_partitions import spectral_partitions, spectral_start
+from skmanifold.mixture._subspace import initial_partitions
+from skmanifold.mixture._subspace.initial_partitions import spectral_labels, spectral_partitions
+from skmanifold.mixture._subspace.k_flats import KFlats, coordinates, k_flats, seed_subspaces
+from skmanifold.mixture._subspace.k_flats_kernels import choose_dimensions_and_noise, nearest_rows
 
 KEY = np.uint64(7)
 
@@ -35,7 +35,7 @@ def planted(dimensions, n_features, noise, offset, n_each=60, seed=0):
 def test_clean_line_and_two_planes_are_recovered(n_features, offset, seed):
     X, flat = planted([1, 2, 2], n_features, 0.0, offset, seed=seed)
     given, _ = k_flats(X, 3, [2, 1, 2], KEY, n_tries=40)  # which rows begin the line is luck
-    for labels in (k_flats(X, 3, None, KEY)[0], given, spectral_start(X, 3, KEY)):
+    for labels in (k_flats(X, 3, None, KEY)[0], given, spectral_labels(X, 3, KEY)):
         assert adjusted_rand_score(flat, labels) == 1.0
 
 
@@ -55,13 +55,13 @@ def test_a_plane_does_not_swallow_a_line_that_crosses_it(seed):
 
 def test_many_flats_that_random_rows_miss_are_found_by_spectra():
     X, flat = planted([5] * 6, 40, 0.1, 0.0, n_each=40, seed=2)
-    assert adjusted_rand_score(flat, spectral_start(X, 6, KEY)) > 0.98
+    assert adjusted_rand_score(flat, spectral_labels(X, 6, KEY)) > 0.98
     assert adjusted_rand_score(flat, k_flats(X, 6, None, KEY)[0]) < 0.9
 
 
 def test_flats_that_span_no_more_than_one_of_them_are_missed_by_spectra_alone():
     X, flat = planted([1, 2, 2], 3, 0.0, 0.0)
-    assert adjusted_rand_score(flat, spectral_start(X, 3, KEY)) == 1.0
+    assert adjusted_rand_score(flat, spectral_labels(X, 3, KEY)) == 1.0
     assert max(adjusted_rand_score(flat, labels) for labels in spectral_partitions(coordinates(X), 3, KEY)) < 0.9
 
 
@@ -75,8 +75,8 @@ def test_spectra_tell_affine_flats_apart_whose_directions_are_the_same():
 
 def test_of_many_rows_some_are_clustered_and_the_others_join(monkeypatch):
     X, flat = planted([1, 2, 3], 8, 0.05, 1.0, n_each=200)
-    monkeypatch.setattr(spectral_module, "_MAX_ROWS", 100)
-    assert adjusted_rand_score(flat, spectral_start(X, 3, KEY)) == 1.0
+    monkeypatch.setattr(initial_partitions, "_MAX_SPECTRAL_ROWS", 100)
+    assert adjusted_rand_score(flat, spectral_labels(X, 3, KEY)) == 1.0
 
 
 # The loss and the dimensions
@@ -85,7 +85,7 @@ def test_of_many_rows_some_are_clustered_and_the_others_join(monkeypatch):
 def test_loss_is_that_of_normal_laws_with_shared_noise_and_a_price_for_parameters():
     X, flat = planted([1, 2], 4, 0.3, 1.0, n_each=40)
     rows, d = coordinates(X), [1, 2]
-    _, loss = Flats(X, 2, d).refine(flat, 0)
+    _, loss = KFlats(X, 2, d).refine(flat, 0)
     n, width = rows.shape
     fits = [np.linalg.eigh(np.cov(rows[flat == k].T, bias=True)) for k in (0, 1)]
     noise = sum(np.mean(flat == k) * fits[k][0][: width - d[k]].sum() for k in (0, 1)) / (width - 1.5)
@@ -102,7 +102,7 @@ def test_loss_is_that_of_normal_laws_with_shared_noise_and_a_price_for_parameter
 def test_loss_never_rises_from_one_iteration_to_the_next():
     X, _ = planted([1, 2, 3], 6, 0.3, 0.5)
     for dimensions in (None, 2, [1, 2, 3]):
-        flats = Flats(X, 3, dimensions)
+        flats = KFlats(X, 3, dimensions)
         losses = [flats.refine(np.arange(len(X)) % 3, n_iter)[1] for n_iter in range(12)]
         assert np.all(np.diff(losses) <= 1e-12)
         assert losses[-1] < losses[0] - 0.1
@@ -114,7 +114,7 @@ def test_planted_dimensions_are_chosen(planted_dimensions):
     rows = coordinates(X)
     spectra = np.stack([np.linalg.eigvalsh(np.cov(rows[flat == k].T, bias=True))[::-1] for k in range(3)])
     found = np.zeros(3, np.int64)
-    noise, _ = settle_dimensions(np.full(3, 200.0), spectra, 7, 1e-10, math.log(600), found)
+    noise, _ = choose_dimensions_and_noise(np.full(3, 200.0), spectra, 7, 1e-10, math.log(600), found)
     np.testing.assert_array_equal(found, planted_dimensions)
     across = np.concatenate([spectrum[d:] for spectrum, d in zip(spectra, planted_dimensions, strict=True)])
     assert noise == pytest.approx(across.mean())
@@ -127,7 +127,7 @@ def test_chosen_dimensions_are_the_best_of_all():
     for _ in range(20):
         spectra = np.sort(rng.gamma(0.5, size=(2, 5)))[:, ::-1].copy()
         sizes = np.array([30.0, 50.0])
-        _, loss = settle_dimensions(sizes, spectra, 4, 1e-10, math.log(80), found)
+        _, loss = choose_dimensions_and_noise(sizes, spectra, 4, 1e-10, math.log(80), found)
         losses = []
         for d in np.ndindex(5, 5):
             left = sum(sizes[k] * spectra[k, d[k] :].sum() for k in (0, 1))
@@ -158,16 +158,16 @@ def test_fewer_rows_than_columns_fit_as_their_transposed_product_does():
     X, flat = planted([1, 2], 50, 0.1, 1.0, n_each=20)
     rows = coordinates(X)
     assert rows.shape == (40, 39)
-    labels, loss = Flats(X, 2, [1, 2]).refine(flat, 50)
+    labels, loss = KFlats(X, 2, [1, 2]).refine(flat, 50)
     np.testing.assert_array_equal(labels, flat)
-    assert loss == pytest.approx(Flats(X, 2, [2, 1]).refine(1 - flat, 50)[1])
-    assert loss < Flats(X, 2, [1, 1]).refine(flat, 50)[1]
+    assert loss == pytest.approx(KFlats(X, 2, [2, 1]).refine(1 - flat, 50)[1])
+    assert loss < KFlats(X, 2, [1, 1]).refine(flat, 50)[1]
 
 
 def test_an_empty_flat_is_given_rows_that_are_badly_explained():
     X, flat = planted([1, 1, 1], 5, 0.01, 3.0)
     merged = np.where(flat == 2, 1, flat)
-    labels, _ = Flats(X, 3, 1).refine(merged, 50)
+    labels, _ = KFlats(X, 3, 1).refine(merged, 50)
     assert adjusted_rand_score(flat, labels) == 1.0
 
 
@@ -186,14 +186,14 @@ def test_each_next_seed_is_far_from_the_flats_before():
     rows = np.concatenate([np.linspace(-1.0, 1.0, 50)[:, None] * [1.0, 0.0, 0.0], [[0.0, 9.0, 0.0], [0.0, 0.0, 9.0]]])
     n_apart = 0
     for key in range(20):
-        labels = seed_flats(rows, np.uint64(key), np.array([1, 0, 0]))
+        labels = seed_subspaces(rows, np.uint64(key), np.array([1, 0, 0]))
         n_apart += len(np.unique(labels[[0, 50, 51]])) == 3
     assert n_apart >= 18
 
 
 def test_tries_differ_and_the_least_loss_is_kept():
     X, _ = planted([2, 2, 2, 2], 4, 0.1, 0.3)
-    flats = Flats(X, 4)
+    flats = KFlats(X, 4)
     losses = [flats.refine(flats.seed(KEY, n_try), 50)[1] for n_try in range(8)]
     assert len(np.unique(np.round(losses, 9))) > 1
     assert k_flats(X, 4, None, KEY, n_tries=8)[1] == pytest.approx(min(losses), abs=1e-8)
@@ -205,8 +205,8 @@ def test_tries_differ_and_the_least_loss_is_kept():
 def test_same_key_same_partition_and_other_keys_other_tries():
     X, _ = planted([1, 2, 2], 4, 0.3, 0.0)
     np.testing.assert_array_equal(k_flats(X, 3, None, KEY)[0], k_flats(X, 3, None, KEY)[0])
-    np.testing.assert_array_equal(spectral_start(X, 3, KEY), spectral_start(X, 3, KEY))
-    flats = Flats(X, 3)
+    np.testing.assert_array_equal(spectral_labels(X, 3, KEY), spectral_labels(X, 3, KEY))
+    flats = KFlats(X, 3)
     assert np.any(flats.seed(KEY, 0) != flats.seed(np.uint64(8), 0))
     assert np.any(flats.seed(KEY, 0) != flats.seed(KEY, 20))
 
@@ -232,7 +232,7 @@ def test_degenerate_rows_get_labels(case, dimensions):
     X, n_components = DEGENERATE[case]
     before = X.copy()
     labels, loss = k_flats(X, n_components, dimensions, KEY)
-    for found in (labels, spectral_start(X, n_components, KEY, dimensions)):
+    for found in (labels, spectral_labels(X, n_components, KEY, dimensions)):
         assert found.shape == (len(X),)
         assert found.dtype == np.int64
         assert 0 <= found.min() <= found.max() < n_components
@@ -248,6 +248,6 @@ def test_copies_of_a_row_share_a_label():
 
 def test_dimensions_stay_within_their_limit():
     X, flat = planted([3, 3], 6, 0.05, 1.0)
-    free, limited = Flats(X, 2), Flats(X, 2, max_dimension=1)
+    free, limited = KFlats(X, 2), KFlats(X, 2, max_dimension=1)
     assert limited.refine(flat, 0)[1] > free.refine(flat, 0)[1] + 0.1
-    assert limited.refine(flat, 0)[1] == pytest.approx(Flats(X, 2, 1).refine(flat, 0)[1])
+    assert limited.refine(flat, 0)[1] == pytest.approx(KFlats(X, 2, 1).refine(flat, 0)[1])
