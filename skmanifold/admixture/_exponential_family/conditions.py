@@ -1,4 +1,4 @@
-"""What the fitted attributes of `ExponentialFamilyAdmixture` must satisfy."""
+"""Conditions that the fitted attributes of `ExponentialFamilyAdmixture` must satisfy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHAPE = "n_chains", "n_component_draws", "n_components"
 
 
 def _counts(value: Any, where: str, sizes: Sizes) -> None:
-    """Counts of tokens, which are as many as columns, or two for each."""
+    """Check counts of tokens; there is one token per column, or two."""
     if isinstance(value, TopicCounts) and isinstance(value.indptr, np.ndarray):
         sizes["n_features"] = len(value.indptr) - 1
     Held(TopicCounts)(value, where, sizes)
@@ -47,8 +47,8 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
     vectors = tokens.family.word_vectors
     if isinstance(estimate, GaussianParameters) and (vectors is None or len(vectors) != n_tokens):
         return "lacks the vectors of its tokens"
-    told = are_of_family(tokens.family, estimate)
-    return told or _draws_are_of_family(admixture) or whole_draws_agree(admixture)
+    complaint = are_of_family(tokens.family, estimate)
+    return complaint or _draws_are_of_family(admixture) or whole_draws_agree(admixture)
 
 
 def _draws_are_of_family(admixture: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Admixtures of exponential families: grades of membership, topics of words or word vectors, gamma-Poisson factors."""
+"""Admixture of an exponential family: grade of membership, topics of words or word vectors, gamma-Poisson factors."""
 
 from __future__ import annotations
 
@@ -34,103 +34,108 @@ _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 @fitted_admixture
 class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
-    r"""Admixture of an exponential family: every token of a row has a component, in the row's own proportions.
+    r"""Admixture of an exponential family: each token of a row has its own component.
 
-    Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`; each of its tokens first takes a component
-    :math:`k` from :math:`\theta_m`, then its value from the component's law, whose parameters have their conjugate
-    prior ([1]_). What a token is depends on `emission`:
+    Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`. The component :math:`k` of each of its
+    tokens is drawn from :math:`\theta_m`, and the token's value from the distribution of this component, whose
+    parameters have a conjugate prior ([1]_). The meaning of a token depends on `emission`:
 
-    - ``"bernoulli"`` (:class:`~skmanifold.emissions.Bernoulli`): grades of membership ([2]_). Each observed cell, 0
-      or 1, is a token of its own: a person answers each question as one of the types would.
-    - ``"multinomial"`` (:class:`~skmanifold.emissions.Multinomial`): counts of words, as in
-      :class:`~skmanifold.StochasticLDA`, and with the same result.
-    - ``"gaussian"`` (:class:`~skmanifold.emissions.Gaussian`): counts of words that are vectors, `word_vectors`, and
-      normal given the component ([3]_).
-    - ``"poisson"`` (:class:`~skmanifold.emissions.Poisson`): counts whose total is random too, the gamma-Poisson model
+    - ``"bernoulli"`` (:class:`~skmanifold.emissions.Bernoulli`): grade of membership ([2]_). Each observed cell, 0 or
+      1, is a token: a person answers each question like one of the types.
+    - ``"multinomial"`` (:class:`~skmanifold.emissions.Multinomial`): counts of words, with the same model and result as
+      :class:`~skmanifold.StochasticLDA`.
+    - ``"gaussian"`` (:class:`~skmanifold.emissions.Gaussian`): counts of words that are represented by vectors,
+      `word_vectors`, with a normal distribution given the component ([3]_).
+    - ``"poisson"`` (:class:`~skmanifold.emissions.Poisson`): counts with a random total, the gamma-Poisson model
       ([4]_): :math:`x_{mv} \sim \mathrm{Poisson}(\sum_k \theta_{mk} \phi_{kv})` with intensities
-      :math:`\theta_{mk} \sim \mathrm{Ga}(\alpha_k, b)` in place of proportions. Given a row's total, its tokens are
-      those of the multinomial admixture.
+      :math:`\theta_{mk} \sim \mathrm{Ga}(\alpha_k, b)` instead of proportions. Given a row's total, its tokens follow
+      the multinomial admixture.
 
-    Whatever the family, a token of value :math:`v` takes component :math:`k` with probability proportional to
-    :math:`(D_{mk} + \alpha_k) \, p(v \mid k)`, :math:`D_{mk}` being the row's tokens in it.
+    For every emission, the conditional probability that a token of value :math:`v` has component :math:`k` is
+    proportional to :math:`(D_{mk} + \alpha_k) \, p(v \mid k)`, where :math:`D_{mk}` is the number of the row's tokens
+    with component :math:`k`.
 
     Parameters
     ----------
     n_components : int, default=10
         Number of components K, at most 65,535.
     emission : str or BaseEmission instance, default="multinomial"
-        The law of the tokens: a name, which stands for the defaults, or an instance, which has the priors of the
-        parameters; it may be a user-defined :class:`~skmanifold.emissions.TokenEmission`.
+        Distribution of the tokens: a name, which uses defaults, or an instance, which has the priors of the parameters
+        and may be a custom :class:`~skmanifold.emissions.TokenEmission`.
     sampler : str or BaseSampler instance, default="esca"
-        How the components are found: ``"esca"`` (:class:`~skmanifold.samplers.ESCA`), stochastic EM over all tokens in
-        parallel; or ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`), draws from the posterior.
+        Sampling algorithm: ``"esca"`` (:class:`~skmanifold.samplers.ESCA`), stochastic EM with all tokens in parallel;
+        or ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`), Gibbs sampling of the posterior.
     word_vectors : array-like of shape (n_features, n_dims), default=None
-        "gaussian" only, and needed there: the vector of each column of X.
+        The vector of each column of X. Required for "gaussian", and not allowed for other emissions.
     doc_topic_prior : float or array-like of shape (n_components,), default=None
-        Dirichlet parameters :math:`\alpha` of the proportions; shapes of the intensities. None is
+        Dirichlet parameters :math:`\alpha` of the proportions; for "poisson" the shapes of the intensities. None is
         ``1 / n_components``.
     intensity_rate : float, default=None
-        "poisson" only: rate b of the intensities' gamma prior. None lets the prior expect as many tokens of a row as
-        the first rows seen have on average. No effect on the components.
+        "poisson" only: rate b of the gamma prior of the intensities. With None, the prior mean of a row's total is the
+        mean total of the rows of `fit` or of the first minibatch. The components do not depend on it.
     max_iter : int, default=200
-        Passes over the data, burn-in included.
+        Number of passes over the data, burn-in included.
     burn_in : int, default=None
-        Passes thrown away; None is half of them.
+        Number of initial passes to discard; None is half of `max_iter`.
     thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
-        Independent chains. ``components_`` is the estimate of the chain with the highest mean log density; the others
-        tell whether it reproduces.
+        Number of independent chains. ``components_`` is the estimate of the chain with the highest mean log density.
+        The other chains show whether the result is reproducible.
     n_predictive_draws : int, default=10
-        "gibbs" only: draws, evenly spaced, over which `score` and `perplexity` average.
+        "gibbs" only: number of evenly spaced draws over which `score` and `perplexity` average.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
-        `partial_fit` only: minibatch t moves the statistics by ``(learning_offset + t) ** -learning_decay``.
+        `partial_fit` only: the weight of minibatch t in the statistics is
+        ``(learning_offset + t) ** -learning_decay``.
     learning_offset : float, default=10.0
-        `partial_fit` only: larger values make the first minibatches count less.
+        `partial_fit` only: larger values reduce the weight of the first minibatches.
     max_draws_bytes : int, default=2**28
-        Memory that draws of whole components may take in ``posterior_``; where they would need more, fewer are kept,
+        Largest memory for draws of the components in ``posterior_``, in bytes. If they need more, fewer are kept,
         evenly spaced.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. They are given to chains first.
     verbose : int, default=0
         Print the log density every `verbose` passes.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Of each component: probabilities of a one ("bernoulli"), of the words ("multinomial", "poisson"; rows sum to 1,
-        float32, an AttributeError if it would take more than 4 GiB), or the mean vector ("gaussian", of shape
-        (n_components, n_dims)). Made anew whenever asked for.
+        Probabilities of a one for each component ("bernoulli"); probabilities of words ("multinomial", "poisson":
+        float32, rows sum to 1, AttributeError if the array would need more than 4 GiB); or mean vectors ("gaussian",
+        shape (n_components, n_dims)). The array is computed at each access.
     covariances_ : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
-        "gaussian" only: covariances, or variances where the emission has no others.
+        "gaussian" only: covariances, or variances if the emission has diagonal covariances.
     token_counts_ : csr_array of shape (n_components, n_tokens), float64
         Expected number of each token in each component (for `partial_fit`, in `total_samples` rows). For "bernoulli"
-        the tokens are a zero and a one of each feature in turn, else the features.
+        the tokens are a zero and a one of each feature in turn; for other emissions they are the features.
     doc_topic_prior_ : ndarray of shape (n_components,)
         The prior of the proportions.
     intensity_rate_ : float
         "poisson" only: b, as given or from the data.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"log_likelihood"`` of each pass (for "esca" log p(tokens | parameters, proportions) at
-        the estimates, for "gibbs" the sum of each token's log probability given its row's others), of shape (n_chains,
-        n_draws); ``"topic_weights"``, the components' shares of the tokens; and, as many as `max_draws_bytes` allows,
-        ``"components"`` and for "gaussian" ``"covariances"``: draws, or of ESCA estimates.
+        Draws after burn-in.
+
+        - ``"log_likelihood"``, shape (n_chains, n_draws): for "esca" log p(tokens | parameters, proportions) at the
+          estimates; for "gibbs" the sum over tokens of the log probability given the other tokens of the row.
+        - ``"topic_weights"``, shape (n_chains, n_draws, n_components): the components' shares of the tokens.
+        - ``"components"`` and, for "gaussian", ``"covariances"``, as many draws as `max_draws_bytes` allows: draws of
+          the parameters; for "esca" estimates.
     best_chain_ : int
-        The chain that ``components_`` comes from, the first axis of ``posterior_``.
+        Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood of every pass, burn-in included: has it converged? Not set by `partial_fit`.
+        Log likelihood after each pass, burn-in included; use it to check convergence. Not set by `partial_fit`.
     emission_ : BaseEmission
         The emission that was used.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Passes over the data; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+        Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit` since the last `fit`.
+        Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -142,18 +147,18 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
 
     Notes
     -----
-    X is dense or sparse. For "bernoulli" it has zeros, ones and NaN, a missing cell, which is no token; zeros of a
-    sparse X are observed, so that memory and time are those of a dense one: four bytes and more for each cell. The
-    others take counts, and refuse NaN. To be fitted, fractions are rounded at random, up with the probability of the
-    fraction, from a stream keyed by row and column, with a warning if this moves more than 5% of their sum;
-    `transform`, `predict`, `score` and `perplexity` take fractions as they are. Rows without tokens are allowed; their
-    proportions are the prior's mean.
+    X may be dense or sparse. For "bernoulli" it contains zeros, ones and NaN. A NaN is a missing cell and not a token.
+    Zeros of a sparse X are observed, so that memory and time are those of a dense X: at least four bytes per cell.
+    Other emissions need counts without NaN. `fit` and `partial_fit` round fractional counts at random, with a seed that
+    depends on row and column, and warn if this changes more than 5% of the sum. `transform`, `predict`, `score` and
+    `perplexity` use fractional counts as weights. Rows without tokens are allowed; their proportions are the prior
+    mean.
 
-    For "bernoulli" and "gaussian" a table of all tokens' densities given all components is made in each pass; for
-    "multinomial" and "poisson" memory is that of non-zero counts.
+    For "bernoulli" and "gaussian" a table of the densities of all tokens given all components is computed in each pass.
+    For "multinomial" and "poisson" memory is proportional to the number of nonzero counts.
 
-    Tokens begin in components at random, of "gaussian" in clusters of their vectors (k-means from seeds that each chain
-    draws for itself). A run may end in a local mode: `n_chains` tries several.
+    Initial components of tokens are random; for "gaussian" they are clusters of the word vectors (k-means with random
+    seeds for each chain). A chain may converge to a local mode; use `n_chains` to try several.
 
     References
     ----------
@@ -190,7 +195,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],
     }
 
-    _n_counted_rows: int  # the rows that _topic_counts speaks for
+    _n_counted_rows: int  # number of rows in _topic_counts
     n_batch_iter_: int
 
     def __init__(
@@ -236,7 +241,10 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Find the components of rows.
+        """Fit the model to rows.
+
+        Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the rows are sent to the workers of the
+        cluster.
 
         Parameters
         ----------
@@ -252,9 +260,9 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         Raises
         ------
         ValueError
-            If X has values that the emission cannot make, no tokens at all or too many (more than 100,000,000 in a row
-            or 2,147,483,647 in all), or a prior has the wrong shape or sign, or a parameter is given that belongs to
-            another emission.
+            If X has values that are impossible for the emission, no tokens, more than 100,000,000 tokens in a row or
+            more than 2,147,483,647 in all; if a prior has the wrong shape or sign; or if a parameter of another
+            emission is set.
         IncompatibleError
             If the sampler needs what the model or its emission does not offer.
         """
@@ -263,16 +271,16 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of rows.
+        """Update the model with one minibatch of rows.
 
-        Minibatch t of n rows gives counts T_batch by `n_local_sweeps` passes over its tokens with the parameters
-        frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
-        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
-        `n_first_sweeps` passes in which the parameters move too: let it be large enough to show every component. After
-        `fit`, they go on from the fitted ones, scaled to `total_samples`. The emission, with priors that depend on the
-        data, stays that of the beginning.
+        Counts T_batch of the n rows of minibatch t are computed by `n_local_sweeps` passes over its tokens with fixed
+        parameters. The statistics T become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
+        ``rate = (learning_offset + t) ** -learning_decay``. The initial statistics are those of the first minibatch
+        after `n_first_sweeps` passes that also update the parameters. Therefore the first minibatch should be large
+        enough to contain every component. After `fit`, the initial statistics are the fitted ones, scaled to
+        `total_samples`. Priors of the emission that depend on the data are those of the first rows.
 
-        There only if the sampler takes minibatches.
+        Available only if the sampler supports minibatches.
 
         Parameters
         ----------
@@ -288,8 +296,10 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         Raises
         ------
         ValueError
-            If X has values that the emission cannot make, no tokens at all or too many (as in `fit`), or its width,
-            `n_components` or the kind of emission is not what it was when fitting began.
+            If X has values that are impossible for the emission, no tokens, or too many tokens (see `fit`); or if the
+            number of features, `n_components` or the emission changed since fitting began.
+        IncompatibleError
+            If the sampler needs a method that the model does not have.
         """
         return self._partial_fit(X)
 

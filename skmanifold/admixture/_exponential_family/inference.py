@@ -1,4 +1,4 @@
-"""What fitted components tell about rows of tokens: proportions, predictions and held-out scores."""
+"""Inference for rows of tokens given fitted components: proportions, predictions and held-out scores."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .token_laws import DirichletTokens, FamilyTokens
 
 
 def has_perplexity(estimator: Any) -> bool:
-    """Whether its tokens have probabilities; an AttributeError that says why not, for ``available_if``."""
+    """Return True if tokens have probabilities; otherwise raise an AttributeError with the reason."""
     if estimator._emission_kind.has_vector_tokens:
         raise AttributeError(
-            f"emission={estimator.emission!r} gives tokens densities, which have no perplexity: see score."
+            f"emission={estimator.emission!r} gives tokens densities, which have no perplexity: use score."
         )
     return True
 
@@ -44,7 +44,8 @@ class FamilyAdmixtureInference(
 ):
     """Methods of an estimator with fitted components of tokens; not public.
 
-    It has `emission`, `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    The estimator has `emission`, `n_jobs` and `n_predictive_draws`, and the other attributes declared here when it is
+    fitted.
     """
 
     _emissions = EMISSIONS
@@ -57,7 +58,7 @@ class FamilyAdmixtureInference(
     sampler_: BaseSampler
     doc_topic_prior_: np.ndarray
     intensity_rate_: float
-    _key: np.uint64  # of all streams, frozen when fitting begins
+    _key: np.uint64  # root of all random streams, fixed when fitting begins
     _tokens: FamilyTokens | DirichletTokens
     _estimate: Any  # parameters of the tokens
     _topic_counts: TopicCounts
@@ -65,13 +66,37 @@ class FamilyAdmixtureInference(
 
     @property
     def components_(self) -> np.ndarray:
-        """What is expected of a feature given each component; see the class."""
+        """Expectation of each feature given each component; see the attributes of the class.
+
+        Returns
+        -------
+        components : ndarray of shape (n_components, n_features) or (n_components, n_dims)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        AttributeError
+            If the dense array would need more than 4 GiB; use ``token_counts_``.
+        """
         check_is_fitted(self)
         return self._tokens.attributes(self._estimate)["components_"]
 
     @property
     def covariances_(self) -> np.ndarray:
-        """Gaussian components' covariances, (n_components, n_dims, n_dims), or variances (n_components, n_dims)."""
+        """Covariances or variances of Gaussian components.
+
+        Returns
+        -------
+        covariances : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        AttributeError
+            If the emission is not Gaussian.
+        """
         check_is_fitted(self)
         if "covariances" not in self._tokens.draw_names(self._estimate):
             raise AttributeError(f"Components of {self.emission_!r} have no covariances.")
@@ -79,7 +104,17 @@ class FamilyAdmixtureInference(
 
     @property
     def token_counts_(self) -> sp.csr_array:
-        """Expected number of each token in each component, a csr_array of shape (n_components, n_tokens)."""
+        """Expected number of each token in each component.
+
+        Returns
+        -------
+        counts : csr_array of shape (n_components, n_tokens)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
         check_is_fitted(self)
         return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
 
@@ -88,36 +123,50 @@ class FamilyAdmixtureInference(
         return len(self.doc_topic_prior_)
 
     def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
-        """Proportions of the components in rows.
+        """Infer the proportions of the components in rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`.
+            Rows, as in `fit`; fractional counts are weights.
         average_draws : bool, default=False
-            Average over the draws that `score` uses, instead of taking the estimate: for samplers that draw the
-            parameters. The time is as many times as long.
+            If True and the sampler draws the parameters, average the proportions over the `n_predictive_draws` draws
+            that `score` uses. This takes `n_predictive_draws` times as long. If False, use the estimate.
 
         Returns
         -------
         proportions : ndarray of shape (n_samples, n_components)
-            Rows sum to 1. For "poisson" intensities: ``(counts + doc_topic_prior_) / (intensity_rate_ + 1)`` with the
-            expected counts of a row's tokens in the components.
+            Rows sum to 1. For "poisson" these are intensities, ``(counts + doc_topic_prior_) / (intensity_rate_ + 1)``
+            with the expected counts of a row's tokens in the components.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are impossible for the emission, or another number of features than in `fit`.
         """
         return self._infer(X, average_draws)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The dominant component of each row.
+        """Predict the component with the largest proportion in each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`.
+            Rows, as in `fit`; fractional counts are weights.
 
         Returns
         -------
         components : ndarray of shape (n_samples,)
             Indices into ``components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are impossible for the emission, or another number of features than in `fit`.
         """
         return self._infer(X, average_draws=False).argmax(axis=1)
 
@@ -137,7 +186,7 @@ class FamilyAdmixtureInference(
         return proportions
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """What is expected of rows with given proportions.
+        """Expectation of rows with given proportions.
 
         Parameters
         ----------
@@ -147,30 +196,39 @@ class FamilyAdmixtureInference(
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            ``X @ components_``: probabilities of ones or of words, expected counts, or expected word vectors.
+            ``X @ components_``: probabilities of ones or of words, expected counts, or expected word vectors, which
+            have shape (n_samples, n_dims).
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X does not have `n_components` columns, or has values that are not finite.
         """
         check_is_fitted(self)
         proportions = check_array(X, dtype=np.float64, input_name="X")
         if proportions.shape[1] != self._n_features_out:
             raise ValueError(
-                f"X has {proportions.shape[1]} columns, one a component, but there are {self._n_features_out}."
+                f"X has {proportions.shape[1]} columns, one per component, but there are {self._n_features_out} "
+                "components."
             )
         return self._tokens.mix(self._estimate, proportions)
 
     def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean held-out log likelihood per token, by completion of rows: higher is better.
+        """Mean held-out log likelihood per token, by completion of rows; higher is better.
 
-        Half of each row's tokens, chosen by its content, give its proportions; the other half is scored
-        (:func:`skmanifold.metrics.document_completion`). For "bernoulli" the tokens are the observed cells, and this is
-        the mean log probability of a cell; for "gaussian" the mean log density of a token's vector. With samplers that
-        draw the parameters, each token's probability is the mean over `n_predictive_draws` draws of the best chain,
-        before the logarithm is taken; the others have one estimate.
+        The proportions of a row are inferred from half of its tokens, and the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). The split depends only on the row's content. For "bernoulli"
+        the tokens are the observed cells, and the score is the mean log probability of a cell; for "gaussian" it is the
+        mean log density of a token's vector. With "gibbs" the probability of a token is averaged over
+        `n_predictive_draws` draws of the best chain before taking the logarithm. "esca" uses its estimate.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`; those under two tokens are left out. A count of 2.3 is three tokens, with the weights 1,
-            1 and 0.3.
+            Rows, as in `fit`. Rows with fewer than two tokens are ignored. A count of 2.3 is three tokens with the
+            weights 1, 1 and 0.3.
         y : None
             Ignored.
 
@@ -181,8 +239,10 @@ class FamilyAdmixtureInference(
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ValueError
-            If no row has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
+            If no row has two tokens, a row has more than 100,000,000 tokens, or X has more than 2,147,483,647 tokens.
         """
         scores, held_out, log_scale = self._complete(X)
         score = held_out_score(scores)
@@ -191,11 +251,11 @@ class FamilyAdmixtureInference(
         return score.log_likelihood + float((held_out.counts * log_scale[held_out.indices]).sum()) / score.n_tokens
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
-        """Held-out log likelihood of each row, the sums behind `score`.
+        """Held-out log likelihood of each row, by completion of rows.
 
-        Half of a row's tokens give its proportions, and this is the log probability of the other half (for "gaussian"
-        the log density of their vectors), in nats per row: of n tokens ``n - n // 2`` are scored. `score` is the sum
-        over rows divided by the number of scored tokens.
+        The proportions of a row are inferred from half of its tokens, and the other half is scored: ``n - n // 2`` of n
+        tokens, for "gaussian" by the log density of their vectors. `score` is the sum over rows divided by the number
+        of scored tokens.
 
         Parameters
         ----------
@@ -205,7 +265,14 @@ class FamilyAdmixtureInference(
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
-            Sums of natural logarithms; 0 for a row under two tokens, of which none is scored.
+            In nats per row; 0 for a row with fewer than two tokens, which is not scored.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
         """
         (sums, _), held_out, log_scale = self._complete(X)
         if log_scale is None:
@@ -214,7 +281,7 @@ class FamilyAdmixtureInference(
         return sums + sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=shape) @ log_scale
 
     def _complete(self, X) -> tuple[PerDocument, Counts, np.ndarray | None]:
-        """Sums of a completion of rows, their held-out tokens, and the logarithms of these tokens' scales."""
+        """Log likelihoods of a completion of rows, the held-out tokens and the logarithms of their scales."""
         check_is_fitted(self)
         tokens = self._read_again(X)
         check_tokens(tokens)
@@ -227,7 +294,9 @@ class FamilyAdmixtureInference(
 
     @available_if(has_perplexity)
     def perplexity(self, X: MatrixLike) -> float:
-        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound; not there for "gaussian".
+        """Held-out perplexity, ``exp(-score(X))``; lower is better.
+
+        This is a direct estimate and not a bound. Not available for "gaussian", whose tokens have densities.
 
         Parameters
         ----------
@@ -237,7 +306,15 @@ class FamilyAdmixtureInference(
         Returns
         -------
         perplexity : float
-            As many equally likely tokens (for "bernoulli" up to 2, the values of a cell) would be as hard to guess.
+            Perplexity per token: the number of equally probable tokens with the same mean log probability. For
+            "bernoulli", whose tokens are cells, guessing gives 2.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
         """
         return math.exp(-self.score(X))
 
@@ -251,7 +328,7 @@ class FamilyAdmixtureInference(
         return True
 
     def _predictive(self) -> list[ScaledTokens]:
-        """The tokens' laws that predict: evenly spaced draws, or the estimate where there are none."""
+        """Distributions of tokens for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
         posterior = self.__dict__.get("_posterior", {})
         with threadpool_limits(1, user_api="blas"):
             if not self._draws_topics or "components" not in posterior:
@@ -264,7 +341,7 @@ class FamilyAdmixtureInference(
             return laws or [self._tokens.of_estimate(self._estimate)]
 
     def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
-        """Entries are of words or, where a row has a cell of each, of features; vectors have their own dimensions."""
+        """Axes of the draws: words, features (if rows have a cell of each), or dimensions of vectors."""
         axes, names = super()._draw_axes()
         if not self.emission_.has_vector_tokens:
             entry = "feature" if self.emission_.has_missing_tokens else "word"
@@ -274,7 +351,7 @@ class FamilyAdmixtureInference(
         return {**axes, **{name.removesuffix("_"): shape[: value.ndim] for name, value in drawn.items()}}, None
 
     def _read_again(self, X) -> Counts:
-        """Rows after `fit`, fractions as they are."""
+        """Read rows after `fit`, with fractional counts as weights."""
         return self.emission_.read_tokens(self, X, None, reset=False)
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Rows of tokens whose components are of any exponential family: the model, and tables of tokens for the kernels."""
+"""Model of rows of tokens whose components are of any exponential family, and tables of tokens for the kernels."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def _draws_parameters(model: FamilyTokenModel) -> bool:
 
 
 class ScaledTokens(NamedTuple):
-    """Densities of tokens as the kernels read them: p(v | k) = exp(log_scale_v) times that of `words`."""
+    """Densities of tokens for the kernels: p(v | k) is exp(log_scale_v) times the value in `words`."""
 
     words: TopicWord
     log_scale: np.ndarray | None  # (V,) multiples of 2**-16; None: zeros
 
 
 class FamilyTokenModel(TokenModel):
-    """Rows of tokens: p(component) is Dirichlet by row, p(token | component) of an exponential family.
+    """Rows of tokens with Dirichlet proportions, whose distribution given the component is an exponential family.
 
-    Offers what `TokenModel` does. The *position* is the family's parameters, of which a table of all tokens' densities
-    is made for each pass.
+    Implements the protocols of `TokenModel`. The position is the family's parameters. A table of the densities of all
+    tokens is computed from it in each pass.
 
     Parameters
     ----------
     counts, doc_topic_prior, workers, block_tokens, first_row
         As in `TokenModel`.
     family : TokenFamily
-        Of the tokens.
+        Distribution of the tokens.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class FamilyTokenModel(TokenModel):
         return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
 
     def mode(self, statistics: TopicCounts) -> Any:
-        """The parameters that are most probable in the natural parametrisation."""
+        """Posterior mode of the parameters in the natural parametrisation."""
         return self.family.mode(self.family.statistics_of_tokens(statistics))
 
     @available_if(_draws_parameters)
     def draw(self, statistics: TopicCounts, key: np.uint64) -> Any:
-        """The parameters from their posterior given the counts."""
+        """Draw the parameters from their posterior given the counts."""
         return self.family.draw(self.family.statistics_of_tokens(statistics), key)
 
     def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
-        """Every token's component as the family begins, or uniformly at random."""
+        """Initial component of every token: chosen by the family, or uniformly at random."""
         start = self.family.start_of_tokens(key)
         if start is None:
             return super().init_latents(key)
@@ -88,7 +88,7 @@ class FamilyTokenModel(TokenModel):
         return latents, self._count_topics(latents)
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
-        """The same in CSR order."""
+        """Initial components as in `init_latents`, in CSR order."""
         start = self.family.start_of_tokens(key)
         if start is None:
             return super().init_rows(key)
@@ -100,33 +100,33 @@ class FamilyTokenModel(TokenModel):
         )
 
     def sample_latents(self, position: Any, latents: TokenLatents, key: np.uint64):
-        """Every token's component given the parameters and the rows' counts of the pass before (ESCA's S step)."""
+        """Draw every token's component given the parameters and the rows' counts of the last pass (ESCA's S step)."""
         words, log_scale = scale_tokens(self.family.token_table(position))
         latents, statistics, log_likelihood = super().sample_latents(words, latents, key)
         return latents, statistics, log_likelihood + float((self._word_tokens * log_scale).sum())
 
     def sample_rows(self, position: Any, latents: np.ndarray, key: np.uint64):
-        """Redraw the components of each row's tokens in turn."""
+        """Draw the component of each token of a row given those of the others."""
         return super().sample_rows(
             LogTopics(self.family.token_table(position), np.zeros(self.n_components)), latents, key
         )
 
     def check_position(self, position: Any, drawn: bool) -> None:
-        """Raise a ValueError unless these can be parameters of the family."""
+        """Raise a ValueError unless `position` can be parameters of the family."""
         self.family.check_parameters(position)
 
     @cached_property
     def _word_tokens(self) -> np.ndarray:
-        """How often each token is there, (V,)."""
+        """Number of occurrences of each token, (V,)."""
         counts = self.counts
         return np.bincount(counts.indices, weights=counts.counts, minlength=counts.n_features)
 
 
 def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
-    """Tokens of log densities (V, K), whatever their size: each token's are divided by about their largest.
+    """Scale log densities of tokens, (V, K), of any magnitude: divide those of each token by about their largest.
 
-    Logs of the divisors are multiples of 2**-16, so that sums of them over tokens are exact in any order. What is zero
-    in 32 bits beside the token's largest is left out.
+    Logarithms of the divisors are multiples of 2**-16, so that their sums over tokens are exact in any order. Values
+    that underflow to zero in 32 bits relative to the token's largest are omitted.
     """
     n_tokens, n_components = log_table.shape
     log_scale = np.rint(log_table.max(axis=1) / _UNIT) * _UNIT
@@ -138,7 +138,7 @@ def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
 
 
 def on_one_scale(draws: list[ScaledTokens]) -> tuple[list[TopicWord], np.ndarray | None]:
-    """The same draws with one scale for each token, the largest of all of them, and that scale's log."""
+    """Rescale draws so that each token has the same scale in all, the largest; also return the scale's logarithm."""
     scales = [draw.log_scale for draw in draws if draw.log_scale is not None]
     if not scales:
         return [draw.words for draw in draws], None

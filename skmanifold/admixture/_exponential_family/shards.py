@@ -1,4 +1,4 @@
-"""Admixtures of exponential families whose rows are on the workers of a cluster."""
+"""Model of an admixture of an exponential family whose rows are on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .token_laws import DirichletTokens, FamilyTokens
 
 
 class FamilyTokenShards(TokenShards):
-    """How shards are made of rows of such tokens: a `ShardBuilder`."""
+    """`ShardBuilder` for rows of tokens of an exponential family."""
 
     def __init__(self, tokens: FamilyTokens | DirichletTokens, doc_topic_prior: np.ndarray, whom: str):
         super().__init__(doc_topic_prior, np.uint64(0), whom)
         self.tokens = tokens
 
     def build(self, rows: Counts, first_row: int, n_features: int, workers: Workers) -> StorableTokens:
-        """A model of the rows of one shard."""
+        """Make the model of the rows of one shard."""
         return self.tokens.shard(rows, self.doc_topic_prior, workers, first_row)
 
 
 def shard_admixture(
     tokens: FamilyTokens | DirichletTokens, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, whom: str
 ) -> ShardedModel:
-    """The model of a fit whose rows go to the workers of the session."""
+    """Make the model of a fit whose rows are sent to the workers of the session."""
     builder = FamilyTokenShards(tokens, doc_topic_prior, whom)
     shards = open_shards(builder, CountsSource(counts), workers)
     return ShardedModel(tokens.model(no_rows(counts.n_features), doc_topic_prior, workers), shards)

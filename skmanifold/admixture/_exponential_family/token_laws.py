@@ -1,4 +1,4 @@
-"""How the tokens of an admixture are distributed: Dirichlet-multinomial, with sparse counts, or of any family."""
+"""Distributions of the tokens of an admixture: Dirichlet-multinomial with sparse counts, or any family."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ Draw = dict[str, np.ndarray]
 
 @holds(family=FAMILY)
 class FamilyTokens:
-    """Tokens of a family, with a density for each token and component.
+    """Tokens of any family, with a table of the densities of all tokens given all components.
 
     Parameters
     ----------
     family : TokenFamily
+        Distribution of the tokens.
     n_tokens : int
-        Different tokens.
+        Number of distinct tokens.
     """
 
     def __init__(self, family: TokenFamily, n_tokens: int):
@@ -41,28 +42,28 @@ class FamilyTokens:
         n_bytes = 8 * family.n_components * n_tokens
         if n_bytes > _MAX_TABLE_BYTES:
             raise ValueError(
-                f"The densities of {n_tokens} tokens given each of {family.n_components} components would take "
+                f"The densities of {n_tokens} tokens given each of {family.n_components} components would need "
                 f"{n_bytes / 2**30:.1f} GiB, more than {_MAX_TABLE_BYTES / 2**30:.0f}: use fewer components or columns."
             )
 
     def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
-        """The model of rows of such tokens."""
+        """Make the model of rows of tokens."""
         return FamilyTokenModel(counts, doc_topic_prior, self.family, workers)
 
     def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
-        """The model of some of the rows, of which the first is number `first_row`."""
+        """Make the model of some of the rows, which begin at row `first_row` of all data."""
         return _StorableFamilyTokens(counts, doc_topic_prior, self.family, workers, first_row=first_row)
 
     def draw_bytes(self) -> int:
-        """About how much memory a draw takes."""
+        """Approximate memory of one draw, in bytes."""
         return 8 * self.family.n_cells()
 
     def draw(self, position: Any) -> Draw:
-        """What is kept of a sampler's parameters."""
+        """Arrays of the parameters that are kept in ``posterior_``."""
         return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
 
     def attributes(self, position: Any) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names."""
+        """Fitted attributes by name."""
         return self.family.attributes(position)
 
     def of_estimate(self, position: Any) -> ScaledTokens:
@@ -70,12 +71,12 @@ class FamilyTokens:
         return scale_tokens(self.family.token_table(position))
 
     def of_draw(self, draw: Draw) -> ScaledTokens:
-        """The same given what was kept of a draw."""
+        """The same, given the arrays of a draw."""
         family: Any = self.family  # a `HasParametersOf` too, where a sampler draws the parameters
         return self.of_estimate(family.parameters_of({f"{name}_": value for name, value in draw.items()}))
 
     def draw_names(self, position: Any) -> list[str]:
-        """Names of the arrays that a draw is made of."""
+        """Names of the arrays of a draw."""
         return [name.removesuffix("_") for name in self.attributes(position)]
 
     def mix(self, position: Any, proportions: np.ndarray) -> np.ndarray:
@@ -84,18 +85,18 @@ class FamilyTokens:
 
 
 class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
-    """Rows of such tokens in a shard."""
+    """Model of the rows of a shard."""
 
 
 @holds(prior=Held(TopicPrior), n_cells=Whole(low=1))
 class DirichletTokens:
-    """Tokens of components with Dirichlet priors, as words of topics: no more is stored than non-zero counts.
+    """Tokens whose components have Dirichlet priors, like words of topics: only nonzero counts are stored.
 
     Parameters
     ----------
     family : DirichletFamily
     n_tokens : int
-        Different tokens.
+        Number of distinct tokens.
     """
 
     def __init__(self, family: DirichletFamily, n_tokens: int):
@@ -103,23 +104,23 @@ class DirichletTokens:
         self.n_cells = family.n_components * n_tokens
 
     def model(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers) -> TokenModel:
-        """The model of rows of such tokens."""
+        """Make the model of rows of tokens."""
         return LDAModel(counts, doc_topic_prior, self.prior, workers)
 
     def shard(self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int) -> StorableTokens:
-        """The model of some of the rows, of which the first is number `first_row`."""
+        """Make the model of some of the rows, which begin at row `first_row` of all data."""
         return StorableTokens(counts, doc_topic_prior, workers, first_row=first_row)
 
     def draw_bytes(self) -> int:
-        """How much memory a draw takes."""
+        """Memory of one draw, in bytes."""
         return 4 * self.n_cells
 
     def draw(self, position: Any) -> Draw:
-        """What is kept of a sampler's parameters."""
+        """Arrays of the parameters that are kept in ``posterior_``."""
         return {"components": position.toarray()}
 
     def attributes(self, position: TopicWord) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names."""
+        """Fitted attributes by name."""
         return {"components_": dense_components(position, "token_counts_")}
 
     def of_estimate(self, position: TopicWord) -> ScaledTokens:
@@ -127,11 +128,11 @@ class DirichletTokens:
         return ScaledTokens(position, None)
 
     def of_draw(self, draw: Draw) -> ScaledTokens:
-        """The same given what was kept of a draw."""
+        """The same, given the arrays of a draw."""
         return ScaledTokens(as_topic_word(draw["components"]), None)
 
     def draw_names(self, position: TopicWord) -> list[str]:
-        """Names of the arrays that a draw is made of."""
+        """Names of the arrays of a draw."""
         return ["components"]
 
     def mix(self, position: TopicWord, proportions: np.ndarray) -> np.ndarray:
@@ -140,5 +141,5 @@ class DirichletTokens:
 
 
 def tokens_of(family: Any, n_tokens: int) -> FamilyTokens | DirichletTokens:
-    """What suits the family: sparse counts where its tokens have any probabilities under a Dirichlet prior."""
+    """Dirichlet tokens if the family has a Dirichlet prior, else tokens of any family."""
     return (DirichletTokens if offers(family, DirichletFamily) else FamilyTokens)(family, n_tokens)

@@ -1,4 +1,4 @@
-"""What the fitted attributes of `StochasticLDA` must satisfy."""
+"""Conditions that the fitted attributes of `StochasticLDA` must satisfy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Dirichlet priors of latent Dirichlet allocation learned from counts: what makes the tokens' topics most likely.
+"""Maximum-likelihood estimates of the Dirichlet priors of latent Dirichlet allocation.
 
-The documents' prior has a parameter a topic, the topics' prior one for all words. Both are maxima of a
-Dirichlet-multinomial likelihood, found from histograms of the counts (T. P. Minka, "Estimating a Dirichlet
-distribution", 2000; H. M. Wallach, D. Mimno and A. McCallum, "Rethinking LDA: why priors matter", NIPS 2009).
+The prior of the proportions has one parameter per topic; the prior of the topics has one parameter for all words. Both
+maximise a Dirichlet-multinomial likelihood, which is computed from histograms of the counts (T. P. Minka, "Estimating a
+Dirichlet distribution", 2000; H. M. Wallach, D. Mimno and A. McCallum, "Rethinking LDA: why priors matter", NIPS 2009).
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from .dirichlet_mle_kernels import (
 )
 
 _MIN_TASK_ROWS = 1 << 14
-_MAX_TASKS = 16  # each has a table of its own
+_MAX_TASKS = 16  # each task has its own table
 _RESPONSIBILITY_ROWS = 1 << 8
-_CACHE_LINE = 8  # topics whose expected counts lie together
-_MAX_TABLE = 1 << 16  # larger counts are few, and sorted
-# Where counts scatter no more than a multinomial's, the likelihood rises for ever: a prior of so many tokens is flat.
+_CACHE_LINE = 8  # topics (float64) per cache line
+_MAX_TABLE = 1 << 16  # larger counts are rare, and are sorted instead of tabulated
+# Largest parameter. If counts vary no more than those of a multinomial distribution, the likelihood has no maximum.
 _CEILING = 1e4
 
 
 class DocTopicHistogram(NamedTuple):
-    """How many documents have n tokens of topic k: all that the likelihood of a Dirichlet prior needs.
+    """Number of documents with n tokens of topic k, for all n and k: sufficient for the likelihood of the prior.
 
-    Zeros are left out: they change nothing.
+    Counts of zero have no effect and are omitted.
     """
 
-    indptr: np.ndarray  # (K + 1,) int64: topic k holds [indptr[k]:indptr[k + 1]] of the next two
+    indptr: np.ndarray  # (K + 1,) int64: topic k has [indptr[k]:indptr[k + 1]] of `values` and `weights`
     values: np.ndarray  # float64: counts n > 0, ascending
-    weights: np.ndarray  # float64: documents with n tokens of the topic
+    weights: np.ndarray  # float64: number of documents with n tokens of the topic
     lengths: np.ndarray  # float64: lengths of documents, ascending
-    length_weights: np.ndarray  # float64: documents of that length
+    length_weights: np.ndarray  # float64: number of documents of each length
 
 
 def histogram_of_entries(
     entries: np.ndarray, row_start: np.ndarray, row_vectors: np.ndarray, n_components: int, workers: Workers
 ) -> DocTopicHistogram:
-    """From the packed entries of ``TokenLatents``; memory is at most eight bytes a token, mostly far less."""
+    """Histogram of the packed entries of ``TokenLatents``; memory is at most eight bytes per token, usually less."""
     shared = (entries, row_start, row_vectors, n_components)
     return _histogram_of_rows(_list_entries, shared, len(row_vectors), n_components, workers)
 
@@ -59,7 +59,7 @@ def histogram_of_entries(
 def histogram_of_assignments(
     token_topics: np.ndarray, token_start: np.ndarray, n_components: int, workers: Workers
 ) -> DocTopicHistogram:
-    """From one topic for each token, those of row m at ``token_start[m]:token_start[m + 1]``."""
+    """Histogram of the tokens' topics; those of row m are ``token_topics[token_start[m]:token_start[m + 1]]``."""
     shared = (token_topics, token_start, n_components)
     return _histogram_of_rows(_list_assignments, shared, len(token_start) - 1, n_components, workers)
 
@@ -67,12 +67,13 @@ def histogram_of_assignments(
 def histogram_of_responsibilities(
     gamma: np.ndarray, row_indptr: np.ndarray, counts: np.ndarray, workers: Workers
 ) -> DocTopicHistogram:
-    """From the responsibilities of CVB0, tokens being independent.
+    """Histogram of the responsibilities of CVB0, which treats tokens as independent.
 
-    A count stands for its distribution by two numbers: the probability p that it is not zero, exactly, and its mean
-    if it is not (Teh, Newman and Welling, NIPS 2006, treat zero alike). With means alone, small ones would pass for
-    tokens seen, and the prior come out several times too large. Values are shared out over a grid of 64 points an
-    octave, which errs by 1e-5 of a term. Memory is sixteen bytes for each topic of each document.
+    The distribution of a count is summarised by two numbers: the exact probability that it is not zero, and its mean
+    given that it is not zero (Teh, Newman and Welling, NIPS 2006, treat zero in the same way). Means alone would treat
+    small expected counts as observed tokens, and the prior would be several times too large. Values are distributed
+    over a grid with 64 points per octave, with a relative error of 1e-5 per term. Memory is sixteen bytes per topic
+    and document.
     """
     pairs = np.arange(row_indptr[-1])
     lengths = np.diff(np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))[row_indptr])
@@ -89,9 +90,9 @@ def word_histogram_of_responsibilities(
     totals: np.ndarray,
     workers: Workers,
 ) -> DocTopicHistogram:
-    """As ``histogram_of_responsibilities``, of words in topics, for `learn_topic_word_prior`.
+    """Like ``histogram_of_responsibilities``, but for counts of words in topics, for `learn_topic_word_prior`.
 
-    The pairs of word v are ``word_pairs[word_indptr[v]:word_indptr[v + 1]]``; the topics' `totals` stand for lengths.
+    The pairs of word v are ``word_pairs[word_indptr[v]:word_indptr[v + 1]]``. The topics' `totals` are the lengths.
     """
     shared = gamma, word_indptr, word_pairs, counts, max(1, int(counts.sum(dtype=np.int64))), workers
     _, values, weights = _expected_histograms(*shared)
@@ -102,25 +103,25 @@ def word_histogram_of_responsibilities(
 def learn_doc_topic_prior(
     prior: np.ndarray, histogram: DocTopicHistogram, n_iter: int = 5, floor: float = 1e-3
 ) -> np.ndarray:
-    """The Dirichlet parameters, one a topic, that make the documents' topics more likely than `prior` does.
+    """Increase the likelihood of the documents' topic counts in the Dirichlet parameters, one per topic.
 
     Parameters
     ----------
     prior : ndarray of shape (n_components,)
-        Where to begin.
+        Initial parameters.
     histogram : DocTopicHistogram
         The documents' counts.
     n_iter : int
-        Steps at most; with five a prior that is wrong by a factor of ten is nearly right.
+        Largest number of steps. Five are nearly enough for initial parameters that are wrong by a factor of ten.
     floor : float
-        No parameter falls below ``floor / n_components``. That of a topic without tokens would become zero, and the
-        topic could never again be drawn. The floors of all topics weigh no more than a thousandth of a token.
+        Least parameter times `n_components`. Without it, the parameter of a topic without tokens would become zero, and
+        the topic could never be drawn again. The sum over all topics of the default is a thousandth of a token.
 
     Returns
     -------
     prior : ndarray of shape (n_components,)
-        Unchanged if there is one topic or no token. Else the likelihood is no lower than at the beginning, the floor
-        being applied to both.
+        The new parameters. Their likelihood is at least that of the initial ones, after the floor is applied to both.
+        Unchanged if there is only one topic, or there are no tokens.
     """
     if len(prior) == 1 or len(histogram.lengths) == 0:
         return np.array(prior, np.float64)
@@ -131,10 +132,10 @@ def learn_doc_topic_prior(
 def learn_topic_word_prior(
     prior: float, topic_counts: TopicCounts | DocTopicHistogram, n_features: int, n_iter: int = 5, floor: float = 1e-3
 ) -> float:
-    """The one Dirichlet parameter that makes the words of all topics more likely than `prior` does.
+    """Increase the likelihood of the topics' word counts in the single Dirichlet parameter of all words.
 
-    `topic_counts` are whole numbers, or for CVB0 the result of ``word_histogram_of_responsibilities``. The parameter is
-    not below ``floor / n_features``. Topics without tokens have no say.
+    `topic_counts` are integer counts or, for CVB0, the result of ``word_histogram_of_responsibilities``. The parameter
+    is at least ``floor / n_features``. Topics without tokens have no effect.
     """
     histogram = topic_counts if isinstance(topic_counts, DocTopicHistogram) else _histogram_of_words(topic_counts)
     if n_features == 1 or len(histogram.lengths) == 0:
@@ -145,13 +146,16 @@ def learn_topic_word_prior(
 
 
 def log_likelihood(prior: np.ndarray, histogram: DocTopicHistogram, copies: int = 1) -> float:
-    """Log p(topics of the tokens | prior), proportions integrated out; each parameter stands `copies` times."""
+    """Log p(topics of the tokens | prior), proportions integrated out; each parameter is repeated `copies` times."""
     prior = np.asarray(prior, np.float64)
     return _evaluate(prior, float(copies), *histogram, np.empty_like(prior), np.empty_like(prior))[0]
 
 
 def _histogram_of_rows(list_rows, shared, n_rows, n_components, workers):
-    """`list_rows` tells the pairs (topic, count) of ranges of rows; whole numbers, so the ranges do not matter."""
+    """Histogram of the pairs (topic, count) that `list_rows` returns for ranges of rows.
+
+    Counts are integers, so that the result does not depend on the ranges.
+    """
 
     def tabulate(start, stop):
         return _tabulate(*list_rows(start, stop, *shared), n_components + 1)
@@ -173,7 +177,7 @@ def _histogram_of_rows(list_rows, shared, n_rows, n_components, workers):
 
 
 def _expected_histograms(gamma, indptr, pairs, counts, largest, workers):
-    """Histograms for each topic, of rows or words with the given pairs: `indptr`, values, weights."""
+    """Histograms for each topic over the rows or words with the given pairs: `indptr`, values, weights."""
     n, n_components = len(indptr) - 1, gamma.shape[1]
     values, weights = np.empty((n, n_components)), np.empty((n, n_components))
     blocks = split_range(n, _RESPONSIBILITY_ROWS)
@@ -189,11 +193,11 @@ def _expected_histograms(gamma, indptr, pairs, counts, largest, workers):
 
 
 def _histogram_of_words(topic_counts: TopicCounts) -> DocTopicHistogram:
-    """How often a word stands n times in a topic, all words and topics together; topics for documents."""
+    """Number of cells (word, topic) with n tokens, for all words and topics together; topics replace documents."""
     totals = topic_counts.totals[topic_counts.totals > 0].astype(np.float64)
     counts = topic_counts.counts
     if counts.dtype.kind == "f":
-        raise TypeError("A prior is learned from whole counts of one pass, not from means or expectations.")
+        raise TypeError("A prior is learned from the integer counts of one pass, not from means or expectations.")
     is_large = counts >= _MAX_TABLE
     table = np.bincount(counts[~is_large], minlength=1)
     small = np.flatnonzero(table[1:]) + 1

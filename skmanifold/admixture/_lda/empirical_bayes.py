@@ -1,4 +1,4 @@
-"""Priors learned during burn-in: from the counts of a state to the model of the next pass."""
+"""Empirical Bayes for the priors during burn-in: estimated from the counts of a state, used in the next pass."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .dirichlet_mle import (
 )
 from .model import LDAModel, Responsibilities
 
-_FIRST, _EVERY = 10, 5  # passes: before, the counts are those of the random start
+_FIRST, _EVERY = 10, 5  # passes before the first update (early counts reflect the random initialisation); interval
 
 
 def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
-    """What `run_chains` calls after each pass of burn-in: empirical Bayes for either prior, or both, or none.
+    """Function that `run_chains` calls after each pass of burn-in; it updates the priors that are learned.
 
-    The priors stay as they are after burn-in, so that all draws are from one posterior.
+    The priors do not change after burn-in, so that all draws are from the same posterior.
     """
 
     def adapt(model: LDAModel, state: Any) -> LDAModel:
@@ -46,15 +46,15 @@ def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAMod
 
 
 def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
-    """The same corpus, laid out as it is, under other priors."""
+    """A copy of the model with other priors; the corpus and its layout are shared."""
     other = copy.copy(model)
-    other.__dict__.pop("_prior_strides", None)  # made of the prior
+    other.__dict__.pop("_prior_strides", None)  # depends on the prior
     other.doc_topic_prior, other.topic_prior = doc_topic_prior, topic_prior
     return other
 
 
 def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
-    """The documents' counts of topics, however a sampler keeps them."""
+    """Histogram of the documents' topic counts, from any sampler's latents."""
     if isinstance(latents, TokenLatents):
         return histogram_of_entries(
             latents.entries, model.layout.row_start, latents.row_vectors, model.n_components, model.workers
@@ -66,7 +66,7 @@ def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
 
 
 def _count_words(model: LDAModel, state: Any) -> Any:
-    """The topics' counts of words; expected ones, which are no whole numbers, as a histogram."""
+    """Topic-word counts; for CVB0, whose expected counts are not integers, a histogram."""
     if isinstance(state.latents, Responsibilities):
         gamma, _, totals = state.latents
         return word_histogram_of_responsibilities(gamma, *model.word_index, model.counts.counts, totals, model.workers)

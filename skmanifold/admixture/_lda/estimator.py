@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation with pluggable samplers."""
+"""Latent Dirichlet allocation with a choice of samplers."""
 
 from __future__ import annotations
 
@@ -44,107 +44,116 @@ Documents: TypeAlias = Stored | DaskLike
 
 @holds_topics
 class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
-    r"""Latent Dirichlet allocation: topics of documents, fitted by a sampler of choice.
+    r"""Latent Dirichlet allocation with a choice of samplers.
 
-    Document :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, topic :math:`k` has word
-    probabilities :math:`\phi_k \sim \mathrm{Dir}(\beta_k)`; each token first takes a topic from :math:`\theta_m`, then
-    a word from that topic.
+    Document :math:`m` has topic proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, and topic :math:`k` has word
+    probabilities :math:`\phi_k \sim \mathrm{Dir}(\beta_k)`. The topic of each token is drawn from :math:`\theta_m`, and
+    its word from that topic.
 
     Parameters
     ----------
     n_components : int, default=10
         Number of topics K, at most 65,535.
     sampler : str or BaseSampler instance, default="esca"
-        How the topics are found. By passes over all documents:
+        Sampling algorithm. Samplers by full passes over all documents:
 
-        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM over all tokens in parallel; the fastest.
-        - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws from the posterior, documents in parallel.
-        - ``"collapsed_gibbs"`` (:class:`~skmanifold.samplers.CollapsedGibbs`): draws from the posterior; one core a
-          chain, fewer passes.
-        - ``"cvb0"`` (:class:`~skmanifold.samplers.CVB0`): deterministic variational; memory K times the pairs.
+        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM with all tokens in parallel; the fastest.
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): Gibbs sampling of the posterior, documents in parallel.
+        - ``"collapsed_gibbs"`` (:class:`~skmanifold.samplers.CollapsedGibbs`): collapsed Gibbs sampling of the
+          posterior; one core per chain, needs fewer passes.
+        - ``"cvb0"`` (:class:`~skmanifold.samplers.CVB0`): deterministic variational inference; memory is proportional
+          to K times the number of nonzero counts.
 
-        By minibatches, drawing the topics from (an approximation of) their posterior:
+        Minibatch samplers, which draw the topics from (an approximation of) their posterior:
 
-        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): no discretisation error, whatever the prior; a step
-          costs what the minibatch's words cost.
+        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): no discretisation error for any prior; the cost of a step
+          depends only on the words of the minibatch.
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`):
-          Riemannian, in the expanded mean; wrong where `topic_word_prior` is below 1/2, with a warning.
+          Riemannian, in the expanded-mean parametrisation. They are biased for a `topic_word_prior` below 1/2, and warn
+          of it.
         - ``"sgld"``, ``"sghmc"`` (:class:`~skmanifold.samplers.SGLD`, :class:`~skmanifold.samplers.SGHMC`): the same
-          without a metric, mirrored at zero; for comparison: rare words throw them off at any prior.
+          without a metric, reflected at zero. For comparison only: they are inaccurate for rare words with any prior.
 
-        A name stands for the settings of the sampler's paper, where it has any for topics.
+        A name uses the settings of the sampler's paper, if the paper has settings for topics.
     doc_topic_prior : float, array-like of shape (n_components,) or "auto", default=None
-        Dirichlet parameters :math:`\alpha` of the proportions; a vector makes some topics commoner than others.
-        "auto" learns one a topic during burn-in: Minka's fixed point on the counts of each pass ([3]_, [4]_), for
-        samplers by passes. None is ``1 / n_components``.
+        Dirichlet parameters :math:`\alpha` of the proportions. With an array, topics have different prior proportions.
+        "auto" learns one parameter per topic during burn-in, by Minka's fixed point on the counts of each pass ([3]_,
+        [4]_); only for samplers by full passes. None is ``1 / n_components``.
     topic_word_prior : float, array-like or "auto", default=None
-        Dirichlet parameters :math:`\beta` of the topics: a number, one number a word (shape (n_features,)), or a
-        matrix of shape (n_components, n_features), which lets topics be seeded with words of one's own. Shape
-        (n_components, 1) gives each topic a number. "auto" learns one number during burn-in. None is 0.1.
+        Dirichlet parameters :math:`\beta` of the topics: a number; one number per word, shape (n_features,); one number
+        per topic, shape (n_components, 1); or a matrix of shape (n_components, n_features), which can seed topics with
+        chosen words. "auto" learns one number during burn-in; only for samplers by full passes. None is 0.1.
     batch_size : int, default=50
-        Samplers by minibatches only: documents of a minibatch in `fit`, drawn without replacement at each step. None is
-        all. Other samplers warn where it is set.
+        Minibatch samplers only: number of documents in a minibatch of `fit`, drawn without replacement for each step.
+        None uses all documents. With other samplers a value other than the default gives a warning.
     n_local_sweeps : int, default=20
-        Samplers by minibatches only: sweeps of Gibbs sampling within each document of a minibatch.
+        Minibatch samplers only: number of Gibbs sweeps within each document of a minibatch.
     n_local_burn_in : int, default=10
-        How many of these go before the counts are kept, whose mean is used.
+        Minibatch samplers only: number of these sweeps to discard. The counts are averaged over the others.
     max_iter : int, default=200
-        Passes over the data, burn-in included.
+        Number of passes over the data, burn-in included.
     burn_in : int, default=None
-        Passes thrown away; None is half of them.
+        Number of initial passes to discard; None is half of `max_iter`.
     thin : int, default=2
-        After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
+        After burn-in every `thin`-th pass is kept in ``posterior_``; in `partial_fit`, every `thin`-th minibatch.
     n_chains : int, default=1
-        Independent chains. ``components_`` is the estimate of the chain with the highest mean log density; the others
-        tell whether it reproduces.
+        Number of independent chains. ``components_`` is the estimate of the chain with the highest mean log density.
+        The other chains show whether the result is reproducible.
     n_predictive_draws : int, default=10
-        Samplers that draw the topics only: draws, evenly spaced, over which `score` and `perplexity` average.
+        Number of evenly spaced draws of the topics over which `score` and `perplexity` average; only for samplers that
+        draw the topics.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of documents D in the whole stream.
     learning_decay : float, default=0.7
-        `partial_fit` only: minibatch t moves the statistics by ``(learning_offset + t) ** -learning_decay``.
+        `partial_fit` only: the weight of minibatch t in the statistics is
+        ``(learning_offset + t) ** -learning_decay``.
     learning_offset : float, default=10.0
-        `partial_fit` only: larger values make the first minibatches count less.
+        `partial_fit` only: larger values reduce the weight of the first minibatches.
     max_draws_bytes : int, default=2**28
-        Memory that draws of whole topics may take in ``posterior_``; where they would need more, fewer are kept, evenly
+        Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. They are given to chains first.
     verbose : int, default=0
         Print the log density every `verbose` passes.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features), float32
-        Word probabilities of each topic; rows sum to 1. Made anew from sparse counts whenever asked for; an
-        AttributeError if it would take more than 4 GiB.
+        Word probabilities of each topic; rows sum to 1. The dense array is computed at each access. It raises an
+        AttributeError if it would need more than 4 GiB.
     topic_word_counts_ : csr_array of shape (n_components, n_features), float64
-        Samplers by passes, and ESCA on streams: expected number of tokens of each word in each topic, as estimated
-        (for `partial_fit`, in `total_samples` documents). Plus ``topic_word_prior_`` and divided by its rows' sums it
-        is ``components_``; the other samplers' ``components_`` is the mean of their draws.
+        Expected number of tokens of each word in each topic (for `partial_fit`, in `total_samples` documents). Adding
+        ``topic_word_prior_`` and normalising the rows gives ``components_``. Minibatch samplers do not have it; their
+        ``components_`` is the mean of their draws.
     doc_topic_prior_ : ndarray of shape (n_components,)
-        The prior of the proportions, as given or learned.
+        The given or learned prior of the proportions.
     topic_word_prior_ : float or ndarray
-        The prior of the topics, as given or learned.
+        The given or learned prior of the topics.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"log_likelihood"`` (log p(words | topics, proportions) at the estimate of each pass; for
-        collapsed Gibbs ``"log_joint"``, log p(words, tokens' topics); for the others that draw topics the sum of each
-        token's log probability given its document's others), of shape (n_chains, n_draws); ``"topic_weights"``, the
-        topics' shares of the tokens; and ``"components"``, as many as `max_draws_bytes` allows: draws of the topics, or
-        of ESCA and CVB0 estimates. There are ``(max_iter - burn_in) // thin`` draws, fewer after an early stop. Of a
-        stream they are those of its second half (log likelihoods per token), for samplers that draw the topics.
+        Draws after burn-in. There are ``(max_iter - burn_in) // thin`` draws, fewer after early stopping.
+
+        - ``"log_likelihood"``, shape (n_chains, n_draws): log p(words | topics, proportions) at the estimate of each
+          pass; for other samplers that draw topics, the sum over tokens of the log probability given the other tokens
+          of the document. Collapsed Gibbs has ``"log_joint"`` instead, log p(words, topics of the tokens).
+        - ``"topic_weights"``, shape (n_chains, n_draws, n_components): the topics' shares of the tokens.
+        - ``"components"``, as many draws as `max_draws_bytes` allows: draws of the topics; for ESCA and CVB0 estimates.
+
+        After `partial_fit`, for samplers that draw the topics, these are the draws in the second half of the stream,
+        and log likelihoods are per token.
     best_chain_ : int
-        The chain that ``components_`` comes from, the first axis of ``posterior_``.
+        Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood (or joint) of every pass, burn-in included: has it converged? Not set by `partial_fit`.
+        Log likelihood (or log joint density) after each pass, burn-in included; use it to check convergence. Not set by
+        `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Passes over the data; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+        Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit` since the last `fit`.
+        Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -156,16 +165,17 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     Notes
     -----
-    X holds counts: a document a row, a word a column, dense or sparse. `fit` and `partial_fit` round fractions at
-    random, keyed by row and column, and warn if this moves over 5% of the sum; other methods take them as weights.
-    Empty documents are allowed; their proportions are the prior's mean.
+    X contains counts, dense or sparse: one row per document, one column per word. `fit` and `partial_fit` round
+    fractional counts at random, with a seed that depends on row and column, and warn if this changes more than 5% of
+    the sum. Other methods use fractional counts as weights. Empty documents are allowed; their proportions are the
+    prior mean.
 
-    `transform` solves for each document the fixed point of
+    For each document, `transform` solves the fixed-point equation
 
     .. math:: D_k = \sum_v c_v \frac{(D_k + \alpha_k) \phi_{kv}}{\sum_l (D_l + \alpha_l) \phi_{lv}},
         \qquad \theta_k = \frac{D_k + \alpha_k}{\sum_v c_v + \sum_l \alpha_l},
 
-    which is deterministic and does not depend on the other documents.
+    The result is deterministic and does not depend on the other documents.
 
     References
     ----------
@@ -215,7 +225,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
     }
 
-    _n_counted_rows: int  # the documents that _topic_counts speaks for
+    _n_counted_rows: int  # number of documents in _topic_counts
     topic_word_prior_: float | np.ndarray
     n_batch_iter_: int
 
@@ -266,12 +276,19 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Documents, y: Ignored = None) -> Self:
-        """Find the topics of a corpus.
+        """Fit the model to a corpus.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, or Dask collection
+            Counts of words in documents; fractional counts are rounded at random. Accepted are
+
+            - an array or a SciPy sparse matrix;
+            - a :class:`~skmanifold.datasets.Corpus`, or a list of them, which is read from disk in pieces; requires
+              ``sampler="esca"``;
+            - inside ``with distributed(client):`` (:func:`~skmanifold.distributed`), a Dask array whose blocks are
+              dense or SciPy sparse matrices, or a Dask bag of documents. A document is a mapping from column index to
+              count, or an array of column indices, one per token. Requires "esca" or "gibbs".
         y : None
             Ignored.
 
@@ -282,40 +299,42 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Warns
         -----
         UserWarning
-            If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by passes.
+            If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by full passes; or
+            if rounding fractional counts changes more than 5% of their sum.
 
         Raises
         ------
         ValueError
-            If X has negative or non-finite values, no tokens at all or too many (more than 100,000,000 in a document,
-            or 2,147,483,647 in a matrix), or a prior has the wrong shape or sign.
+            If X has values that are negative or not finite, no tokens, more than 100,000,000 tokens in a document or
+            more than 2,147,483,647 in a matrix; if a prior has the wrong shape or sign; or if a prior is "auto" and the
+            sampler or the data do not allow it.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs a method that the model does not have, or cannot read X from disk or from Dask.
         """
         return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Stored, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of documents.
+        """Update the model with one minibatch of documents.
 
-        With ESCA, minibatch t of n documents gives counts T_batch by `n_local_sweeps` passes over its tokens with
-        the topics frozen; the statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
-        ``rate = (learning_offset + t) ** -learning_decay``. They begin as those of the first minibatch after
-        `n_first_sweeps` passes in which the topics move too: let it be large enough to show every topic. After `fit`,
-        they go on from the fitted ones, scaled to `total_samples`.
+        ESCA computes counts T_batch of the n documents of minibatch t by `n_local_sweeps` passes over its tokens with
+        fixed topics. The statistics T become ``(1 - rate) T + rate (total_samples / n) T_batch`` with
+        ``rate = (learning_offset + t) ** -learning_decay``. The initial statistics are those of the first minibatch
+        after `n_first_sweeps` passes that also update the topics. Therefore the first minibatch should be large enough
+        to contain every topic. After `fit`, the initial statistics are the fitted ones, scaled to `total_samples`.
 
-        The samplers by minibatches make one step, with ``total_samples / n`` times the counts; they go on from where
-        `fit` left them. SCIR begins, in a stream as in `fit`, with topics of the first minibatch after two passes of
-        ESCA over it. ``components_`` is then the mean of draws in the second half of the stream.
+        Minibatch samplers make one step, with the counts multiplied by ``total_samples / n``. After `fit`, they
+        continue from its last state. The initial state of SCIR, here and in `fit`, is the topics of the first minibatch
+        after two passes of ESCA over it. ``components_`` is the mean of the draws in the second half of the stream.
 
-        There only if the sampler takes minibatches.
+        Available only if the sampler supports minibatches.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is one
-            minibatch, which is read into memory; ``corpus.rows(start, stop)`` is a part of it.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents: one minibatch. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is
+            read into memory as a whole; use ``corpus.rows(start, stop)`` for a part of it.
         y : None
             Ignored.
 
@@ -326,8 +345,11 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has negative or non-finite values, no tokens at all or too many (as in `fit`), or its width or
-            `n_components` or the sampler is not what it was when fitting began.
+            If X has values that are negative or not finite, no tokens, or too many tokens (see `fit`); if the number of
+            features, `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was
+            not called before.
+        IncompatibleError
+            If the sampler needs a method that the model does not have.
         """
         return self._partial_fit(X)
 

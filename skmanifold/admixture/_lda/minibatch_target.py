@@ -1,4 +1,4 @@
-"""Posterior of the topics of latent Dirichlet allocation, seen through minibatches of documents."""
+"""Posterior of the topics of latent Dirichlet allocation, estimated from minibatches of documents."""
 
 from __future__ import annotations
 
@@ -19,56 +19,59 @@ from .._tokens.document_gibbs import Documents, make_word_table, sample_document
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import LDAModel
 
-# Passes over the first minibatch. With none a stream takes long to tell topics apart; with many it begins at topics
-# that this minibatch alone has, and leaves them as slowly.
+# Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
+# only, and the chain moves away from them slowly.
 _FIRST_SWEEPS = 2
-_LEAST = 1e-290  # of a weight: its inverse, times a prior, must be finite
+_LEAST = 1e-290  # least weight: its inverse times a prior must be finite
 
 
 class Minibatch(NamedTuple):
-    """Some documents of the data."""
+    """A minibatch of documents."""
 
     rows: np.ndarray  # (n,) int64
     documents: Documents
-    scale: float  # what a token of one kept sweep stands for
+    scale: float  # tokens of all documents per token of one kept sweep
 
     @property
     def words(self) -> np.ndarray:
-        """Its words, ascending."""
+        """Words of the minibatch, in ascending order."""
         return self.documents.words
 
 
 class MinibatchLDA(MinibatchTarget):
-    r"""Posterior of the topics in the expanded mean: p(v | k) = theta_vk / sum_u theta_uk, theta_vk ~ Ga(beta_vk, 1).
+    r"""Posterior of the topics in the expanded-mean parametrisation.
 
-    Proportions and tokens' topics are integrated out by sampling: the expectations of the counts are means over sweeps
-    of Gibbs within each document of the minibatch. With :math:`\hat n` these counts times (all documents) /
-    (documents in the minibatch),
+    Here p(v | k) = theta_vk / sum_u theta_uk with theta_vk ~ Ga(beta_vk, 1). Proportions and tokens' topics are
+    integrated out by sampling: the expected counts are means over sweeps of Gibbs sampling within each document of the
+    minibatch. With :math:`\hat n` these counts times (all documents) / (documents in the minibatch),
 
     .. math:: \partial_{\theta_{vk}} \log p \approx (\beta_{vk} - 1) / \theta_{vk} - 1
         + \hat n_{vk} / \theta_{vk} - \hat n_{\cdot k} / \theta_{\cdot k}
 
-    (eq. S.18 of [1]_). The answers are functions of position and key.
+    (eq. S.18 of [1]_). The results depend only on position and key.
 
     Parameters
     ----------
     counts : Counts
-        Documents at hand.
+        Documents.
     doc_topic_prior : ndarray of shape (n_components,)
+        Dirichlet parameters of the proportions.
     topic_prior : TopicPrior
+        Dirichlet parameters of the topics.
     workers : Workers
+        Threads for the kernels.
     batch_size : int or None
-        Documents of a minibatch; None is all.
+        Number of documents in a minibatch; None uses all.
     total_samples : int
-        Documents that the posterior is about.
+        Number of documents in the posterior. If it exceeds the number of rows, each row stands for several documents.
     n_sweeps, n_burn_in : int
-        Sweeps over a minibatch's tokens, and how many first ones are thrown away.
+        Number of sweeps over a minibatch's tokens, and of initial sweeps that are discarded.
 
     Attributes
     ----------
     log_likelihood, n_scored, topic_tokens
-        Since the object was made: sum of the log predictive probabilities of tokens given their document's others,
-        number of documents in it, tokens of each topic.
+        Sums since the last call of `forget`: log predictive probabilities of tokens given the others of their document,
+        number of documents in this sum, and tokens of each topic.
 
     References
     ----------
@@ -91,7 +94,7 @@ class MinibatchLDA(MinibatchTarget):
         self.doc_topic_prior = doc_topic_prior
         self.topic_prior = topic_prior
         self.workers = workers
-        self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents say nothing
+        self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents have no effect
         self.n_samples = len(self._nonempty_rows)
         self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)
         self.total_samples = total_samples
@@ -103,7 +106,7 @@ class MinibatchLDA(MinibatchTarget):
         self.forget()
 
     def forget(self) -> None:
-        """Begin to score afresh, with scratch memory of its own."""
+        """Reset the sums of scores and allocate private scratch memory."""
         self.log_likelihood = 0.0
         self.n_scored = 0
         self.topic_tokens = np.zeros(len(self.doc_topic_prior))
@@ -120,7 +123,7 @@ class MinibatchLDA(MinibatchTarget):
 
     @property
     def n_rows(self) -> int:
-        """Number of documents at hand."""
+        """Number of documents."""
         return self.counts.n_rows
 
     @property
@@ -130,13 +133,13 @@ class MinibatchLDA(MinibatchTarget):
 
     @property
     def n_batches(self) -> int:
-        """Minibatches that see as many documents as there are."""
+        """Number of minibatches in one pass over the documents."""
         return 1 if self.batch_size is None else -(-self.n_samples // self.batch_size)
 
     # HasRowCounts
 
     def choose_batch(self, key: np.uint64) -> Minibatch:
-        """Documents without replacement; all of them if there is no `batch_size`."""
+        """Draw documents without replacement; all of them if `batch_size` is None."""
         chosen = self._chosen_rows(np.array([key], np.uint64))
         rows = self._nonempty_rows if chosen is None else self._nonempty_rows[np.sort(chosen[0])]
         documents = self.total_samples / self.counts.n_rows * (self.n_samples / len(rows))
@@ -144,24 +147,24 @@ class MinibatchLDA(MinibatchTarget):
         return Minibatch(rows, take_documents(self.counts, rows, self._slots), scale)
 
     def guess_counts(self, key: np.uint64) -> tuple[Minibatch, TopicCounts]:
-        """A minibatch and counts of its words from which a chain can begin: a few passes of ESCA over it alone."""
+        """Draw a minibatch and compute initial topic counts of its words by a few passes of ESCA over it."""
         batch = self.choose_batch(key)
         indptr, pairs, pair_counts = batch.documents[:3]
         counts = Counts(indptr, batch.words[pairs], pair_counts, self.counts.n_features)
         model = LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers)
-        found = ESCA(n_first_sweeps=_FIRST_SWEEPS).init_stream(model, key, 1.0).statistics
-        return batch, found._replace(indptr=np.append(found.indptr[batch.words], found.indptr[-1]))
+        initial = ESCA(n_first_sweeps=_FIRST_SWEEPS).init_stream(model, key, 1.0).statistics
+        return batch, initial._replace(indptr=np.append(initial.indptr[batch.words], initial.indptr[-1]))
 
     def count_batch(self, batch: Minibatch, log_weights, log_totals, key) -> TopicCounts:
-        """Counts of the topics of fresh documents, summed over the kept sweeps."""
+        """Topic-word counts of documents whose topics are drawn from scratch, summed over the kept sweeps."""
         return self._sample(batch, log_weights, log_totals, key, self.n_burn_in, None)[1]
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
-        """Every token's topic uniformly at random, in CSR order."""
+        """Draw every token's topic uniformly, in CSR order, and count them."""
         return LDAModel(self.counts, self.doc_topic_prior, self.topic_prior, self.workers).init_rows(key)
 
     def recount_batch(self, batch: Minibatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
-        """Go on from the documents' stored topics; returns by how much the counts of the last sweep differ."""
+        """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
         before = _take_tokens(self._token_start, batch.rows, latents)
         after, _ = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
         _put_tokens(self._token_start, batch.rows, after, latents)
@@ -189,7 +192,7 @@ class MinibatchLDA(MinibatchTarget):
     # HasGradient and HasCounts, for all words at once
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Estimate the gradient at each chain's theta; without keys, of all documents (and still a random estimate)."""
+        """Estimate the gradient at each chain's theta; without keys from all documents (still by random sweeps)."""
         for chain, theta in enumerate(position):
             batch, counts, totals = self._count_words(theta, keys, chain)
             share = batch.scale * counts.totals / totals
@@ -197,7 +200,7 @@ class MinibatchLDA(MinibatchTarget):
             _add_gradient(theta, batch.words, *counts[:3], batch.scale, out[chain])
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior and scaled counts at each chain's theta."""
+        """Estimate the prior plus expected counts at each chain's theta."""
         prior = np.broadcast_to(self.topic_prior.values, self.manifold.shape[::-1]).T
         for chain, theta in enumerate(position):
             batch, counts, _ = self._count_words(theta, keys, chain)
@@ -205,9 +208,9 @@ class MinibatchLDA(MinibatchTarget):
             out[chain, batch.words] += batch.scale * counts.tocsr().toarray()
 
     def _count_words(self, theta, keys, chain):
-        everything = self if keys is not None else self.minibatched(None)
+        target = self if keys is not None else self.minibatched(None)
         key = np.uint64(0) if keys is None else keys[chain]
-        batch = everything.choose_batch(key)
+        batch = target.choose_batch(key)
         totals = np.add.reduce(theta, axis=0)
         log_weights = np.log(np.maximum(theta[batch.words], _LEAST))
         return batch, self.count_batch(batch, log_weights, np.log(totals), key), totals
@@ -238,7 +241,7 @@ def _put_tokens(token_start, rows, topics, out_token_topics):
 
 @njit(cache=True, nogil=True)
 def _count_changes(word_indptr, word_pairs, pair_start, before, after, n_components):
-    """Counts of `after` less those of `before`, word by word; cells that do not change are left out."""
+    """Counts of `after` minus counts of `before` for each word; cells that do not change are omitted."""
     n_words = len(word_indptr) - 1
     indptr = np.zeros(n_words + 1, np.int64)
     topics = np.empty(2 * len(before), np.uint16)
@@ -276,7 +279,7 @@ def _count_changes(word_indptr, word_pairs, pair_start, before, after, n_compone
 
 @njit(cache=True, nogil=True)
 def _fill_gradient(theta, prior, word_step, topic_step, share, out):
-    """What all words have: (beta - 1) / theta - 1 - share of the topic."""
+    """Write the terms of all words: (beta - 1) / theta - 1 - share of the topic."""
     for word in range(theta.shape[0]):
         for k in range(theta.shape[1]):
             shape = prior[word * word_step + k * topic_step]
@@ -285,7 +288,7 @@ def _fill_gradient(theta, prior, word_step, topic_step, share, out):
 
 @njit(cache=True, nogil=True)
 def _add_gradient(theta, words, indptr, topics, counts, scale, out):
-    """What the minibatch's words have besides: scale * count / theta."""
+    """Add the further terms of the minibatch's words: scale * count / theta."""
     for i in range(len(words)):
         for j in range(indptr[i], indptr[i + 1]):
             k = np.int64(topics[j])

@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation of one corpus: what ESCA, Gibbs, collapsed Gibbs and CVB0 ask of it."""
+"""Model of latent Dirichlet allocation for samplers by full passes: ESCA, Gibbs, collapsed Gibbs and CVB0."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .cvb0_kernels import (
     _update_rows,
 )
 
-_ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs updated by one task of CVB0
-_WORD_BLOCK = 1 << 10  # words whose sums are merged at a time
+_ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs of one task of CVB0
+_WORD_BLOCK = 1 << 10  # words of one partial sum
 _MAX_RESPONSIBILITY_BYTES = 8 << 30
 
 
 class Responsibilities(NamedTuple):
-    """The state of CVB0: one distribution over topics for each document-word pair, and its expected counts."""
+    """State of CVB0: a distribution over topics for each document-word pair, and the expected counts."""
 
     gamma: np.ndarray  # (nnz, K) float32
     word_topic: np.ndarray  # (V, K) float64
@@ -39,9 +39,9 @@ class Responsibilities(NamedTuple):
 
 
 class LDAModel(TokenModel):
-    """Posterior of latent Dirichlet allocation: a topic's words have a Dirichlet prior.
+    """Posterior of latent Dirichlet allocation: word probabilities of topics have Dirichlet priors.
 
-    Offers the updates of `CollapsedModel` and `CollapsedVariationalModel` besides those of `TokenModel`.
+    Implements `CollapsedModel` and `CollapsedVariationalModel` in addition to the protocols of `TokenModel`.
 
     Parameters
     ----------
@@ -68,25 +68,25 @@ class LDAModel(TokenModel):
         self.topic_prior = topic_prior
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
-        """Counts smoothed by the prior: the mode in the natural parameters (ESCA's M step)."""
+        """Counts smoothed by the prior: the posterior mode in the natural parameters (ESCA's M step)."""
         return self.topic_prior.smooth(statistics)
 
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """Topics from their Dirichlet posterior given the counts."""
+        """Draw topics from their Dirichlet posterior given the counts."""
         return draw_topics(self._prior_strides, statistics, key, self.workers)
 
     def check_position(self, position: Any, drawn: bool) -> None:
-        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        """Raise a ValueError unless `position` is a possible result of `draw` (if `drawn`) or `mode`."""
         Held(LogTopics if drawn else TopicWord)(position, "the topics", self._sizes)
 
-    # CollapsedModel: one token after the other
+    # CollapsedModel: updates of single tokens
 
     @cached_property
     def _prior_strides(self):
         return self.topic_prior.strides(self.n_components, self.counts.n_features)
 
     def sweep_assignments(self, assignments: Assignments, key: np.uint64) -> float:
-        """Redraw every token's topic in turn, in place; returns log p(words, topics of the tokens)."""
+        """Draw the topic of each token given all others, in place; return log p(words, topics of the tokens)."""
         corpus, prior = self.counts, self._prior_strides
         totals = self.topic_prior.totals
         _sweep_collapsed(
@@ -103,14 +103,14 @@ class LDAModel(TokenModel):
         return _log_joint(self.token_start, *assignments, self.doc_topic_prior, *prior, totals)
 
     def collapsed_statistics(self, assignments: Assignments) -> TopicCounts:
-        """Counts of the assignments."""
+        """Topic-word counts of the assignments."""
         return counts_from_dense(assignments.word_topic, assignments.totals)
 
     # CollapsedVariationalModel: a distribution over topics for each document-word pair
 
     @cached_property
     def word_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of each word, and where each word's begin."""
+        """CSC index of the document-word pairs: start of each word's pairs, and the pairs of each word."""
         indptr = np.empty(self.counts.n_features + 1, np.int64)
         pairs = np.empty(len(self.counts.indices), np.int64)
         _index_words(self.counts.indices, indptr, pairs)
@@ -121,20 +121,20 @@ class LDAModel(TokenModel):
         return split_by_task(self.counts.indptr[:-1] // _ROW_BLOCK_PAIRS)
 
     def init_responsibilities(self, key: np.uint64) -> Responsibilities:
-        """Normalised uniforms for each pair."""
+        """Initial responsibilities: normalised uniform variates for each pair."""
         corpus = self.counts
         n_bytes = 4 * len(corpus.indices) * self.n_components
         if n_bytes > _MAX_RESPONSIBILITY_BYTES:
             raise ValueError(
-                f"CVB0 would need {n_bytes / 2**30:.1f} GiB, four bytes for each of {self.n_components} topics of "
-                f"{len(corpus.indices)} document-word pairs; use fewer topics or another sampler."
+                f"CVB0 would need {n_bytes / 2**30:.1f} GiB, four bytes per topic and document-word pair "
+                f"({self.n_components} topics, {len(corpus.indices)} pairs): use fewer topics or another sampler."
             )
         gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
         self.workers.run(_init_gamma, [(*rows, corpus.indptr, corpus.indices, key, gamma) for rows in self._row_blocks])
         return self._expect(gamma)
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
-        """One pass over all pairs; also the log likelihood at the expected counts before it."""
+        """Make one pass over all pairs; also return the log likelihood at the expected counts before the pass."""
         corpus = self.counts
         shared = (corpus.indptr, corpus.indices, corpus.counts, self.doc_topic_prior, *self._prior_strides)
         gamma, word_topic, totals = responsibilities
@@ -149,7 +149,7 @@ class LDAModel(TokenModel):
         return self._expect(gamma), float(log_likelihood.sum())
 
     def expected_statistics(self, responsibilities: Responsibilities) -> TopicCounts:
-        """Expected counts of the topics."""
+        """Expected topic-word counts."""
         return counts_from_dense(responsibilities.word_topic, responsibilities.totals)
 
     def _expect(self, gamma) -> Responsibilities:

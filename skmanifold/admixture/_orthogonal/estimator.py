@@ -21,106 +21,110 @@ from .uncertainty import FrameUncertainty
 
 @fitted_orthogonal_topics
 class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
-    r"""Spherical admixture of orthonormal topics, as many as given or as the documents ask for.
+    r"""Spherical admixture model with orthonormal topics, whose number is given or inferred.
 
-    A document is a unit vector :math:`v_d` about the direction of a mixture of its topics, which are the orthonormal
-    columns of :math:`\phi`:
+    A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics. The topics are the
+    orthonormal columns of :math:`\phi`:
 
     .. math:: p(K) \propto e^{-\eta K}, \quad \phi \sim \mathrm{Uniform}(\phi' \phi = I_K), \quad
         \theta_d \sim \mathrm{Dir}(\alpha, \ldots, \alpha), \quad
         v_d \sim \mathrm{vMF}\left(\frac{\phi \theta_d}{|\theta_d|}, \kappa\right)
 
-    ([1]_, with corrections: see Notes). So no two topics say the same, and a document has a coordinate of its own for
-    each. Rows of either sign are welcome.
+    ([1]_, with corrections: see Notes). So topics do not overlap, and each topic is one coordinate of a document. Rows
+    may have entries of either sign.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of topics K; at most as many as there are documents and features. None infers it, with
-        ``sampler="gibbs"`` only: short runs with different numbers choose where chains begin, then the number changes
-        by births and deaths of topics (see Notes).
+        Number of topics K; at most the number of documents and of features. None infers it, which requires
+        ``sampler="gibbs"``: short runs with different numbers choose the initial state of the chains, then births and
+        deaths of topics change the number (see Notes).
     sampler : str or BaseSampler instance, default="gibbs"
-        How the topics are found.
+        Sampling algorithm for the topics.
 
-        - ``"gibbs"`` (:class:`~skmanifold.samplers.ColumnGibbs`): proportions given topics, then topics given
-          proportions, which is exact; on all documents.
-        - ``"gsgnht"`` (:class:`~skmanifold.samplers.GSGNHT`): by minibatches along geodesics of the Stiefel manifold,
-          with a friction that adapts to the minibatches' noise.
+        - ``"gibbs"`` (:class:`~skmanifold.samplers.ColumnGibbs`): exact block Gibbs sampling of proportions given
+          topics and topics given proportions, on all documents.
+        - ``"gsgnht"`` (:class:`~skmanifold.samplers.GSGNHT`): minibatches, geodesics of the Stiefel manifold and a
+          friction that adapts to the minibatch noise.
         - ``"sggmc"`` (:class:`~skmanifold.samplers.SGGMC`): the same with a fixed friction.
     doc_topic_prior : float, default=None
-        Dirichlet parameter :math:`\alpha` of the proportions, for each topic the same. None is 1/2: a uniform law of
-        their square roots on the sphere.
+        Dirichlet parameter :math:`\alpha` of the proportions, the same for each topic. None is 1/2, for which the
+        square roots of the proportions are uniform on the sphere.
     document_concentration : float or "auto", default="auto"
-        :math:`\kappa`. Its natural scale is the number of features. "auto" learns it during burn-in, after its first
-        quarter, as :class:`SphericalAdmixture` does. Where the number of topics is inferred, the short runs learn it
-        first.
+        :math:`\kappa`. Useful values are of the order of the number of features. "auto" learns it after the first
+        quarter of burn-in, as :class:`SphericalAdmixture` does. If the number of topics is inferred, the short runs
+        learn it first.
     n_components_penalty : float, default=1.0
-        :math:`\eta`: what each topic costs in log probability. Only where `n_components` is None.
+        :math:`\eta`, the decrease of the log prior probability per topic. Used only if `n_components` is None.
     max_components : int, default=None
-        The most topics that there may be; None is 100, or the number of documents or of features if they are fewer.
-        An `n_components` above it is refused.
+        Largest number of topics; None is the least of 100, the number of documents and the number of features. A larger
+        `n_components` raises an error.
     batch_size : int, default=50
-        "gsgnht" and "sggmc" only: documents of a minibatch, drawn anew for each step. None is all.
+        "gsgnht" and "sggmc" only: number of documents in a minibatch of `fit`; a new one is drawn for each step. None
+        uses all documents.
     n_doc_samples : int, default=5
-        Transitions of the chain of a document's proportions at each visit; the chain goes on from where it was left.
-        "gibbs" takes the last of them, the others their mean.
+        Number of Markov chain transitions of a document's proportions each time the document is used. The chain
+        continues from its last state. "gibbs" uses the last transition, the other samplers use the mean over all.
     max_iter : int, default=200
-        Passes over the data, burn-in included.
+        Number of passes over the data, burn-in included.
     burn_in : int, default=None
-        Passes thrown away, during which step sizes and the concentration are learned; None is half of them.
+        Number of initial passes to discard. During them step sizes and the concentration are learned. None is half of
+        `max_iter`.
     thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1
-        Independent chains. ``components_`` comes from the one with the highest mean log density, or the highest log
-        evidence where the number of topics is inferred; the others show whether it reproduces.
+        Number of independent chains. ``components_`` comes from the chain with the highest mean log density, or with
+        the highest log evidence if the number of topics is inferred. The other chains show whether the result is
+        reproducible.
     n_predictive_draws : int, default=20
-        Draws of the topics, evenly spaced, over which `score_samples` averages.
+        Number of evenly spaced draws of the topics over which `score_samples` averages.
     n_importance_draws : int, default=50
-        Draws of each document's proportions in `transform` and `score_samples`, for each draw of the topics.
+        Number of importance draws of each document's proportions in `transform` and `score_samples`, for each draw of
+        the topics.
     n_size_moves : int, default=5
-        Changes of the number of topics that are tried in each pass. Each takes as long as the rest of the pass with
-        tens of topics. Only where `n_components` is None.
+        Number of proposals per pass to change the number of topics. With tens of topics each proposal takes as long as
+        the rest of the pass. Used only if `n_components` is None.
     max_draws_bytes : int, default=2**28
-        Memory that draws of the topics may take in ``posterior_``; where they would need more, fewer are kept, evenly
+        Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. They are given to chains first.
     verbose : int, default=0
         Print the log density every `verbose` passes.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
-        The orthonormal rows nearest to the mean of the topics' draws in the best chain; of those draws that have
-        ``n_components_`` topics, matched. Words of large positive entries speak for a topic, those of negative ones
-        against it; see `topic_words`.
+        Topics: the orthonormal rows nearest to the mean of the best chain's draws. The mean is over the draws with
+        ``n_components_`` topics, after matching. Large positive entries are words that a topic contains, large negative
+        entries are words that it excludes; see `topic_words`.
     resultant_lengths_ : ndarray of shape (n_components_,)
-        Lengths of the mean topics: 1 where a topic is known exactly.
+        Lengths of the mean topics; a length near 1 means little posterior uncertainty.
     n_components_ : int
-        Number of topics; the most frequent one after burn-in, where it is inferred.
-    n_components_posterior_ : ndarray
-        Probabilities of 0, 1, 2, ... topics, up to the largest number of the best chain after burn-in: shares of its
-        passes.
+        Number of topics. If it is inferred, the most frequent number after burn-in.
+    n_components_posterior_ : ndarray of shape (n_max + 1,)
+        Posterior probabilities of 0, 1, 2, ... topics: relative frequencies over the passes of the best chain after
+        burn-in, up to the largest number n_max that occurs.
     document_concentration_ : float
-        As given or learned.
+        The given or learned concentration.
     doc_topic_prior_ : ndarray of shape (n_components_,)
-        :math:`\alpha`, for each topic.
+        :math:`\alpha` for each topic.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"components"``, with orthonormal rows, as many as `max_draws_bytes` allows;
-        ``"topic_weights"``, the documents' mean proportions; ``"log_likelihood"`` of the documents given topics and
-        proportions, relative to the uniform law; ``"temperature"``, the mean of :math:`|v|^2` over the number of
-        dimensions, which is 1 where steps are sound (NaN for "gibbs"). Where the number of topics is inferred also
-        ``"n_components"``; then what is missing of a draw with fewer topics than others is NaN.
+        Draws after burn-in. ``"components"``: topics with orthonormal rows, as many draws as `max_draws_bytes` allows.
+        ``"topic_weights"``: mean proportions of the documents. ``"log_likelihood"``: log likelihood of the documents
+        given topics and proportions, relative to the uniform distribution. ``"temperature"``: the mean of
+        :math:`|v|^2` divided by the dimension, which is 1 for accurate step sizes (NaN for "gibbs"). If the number of
+        topics is inferred, also ``"n_components"``; entries of topics that a draw does not have are NaN.
     best_chain_ : int
-        The chain that ``components_`` comes from, the first axis of ``posterior_``.
+        Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood of every pass.
+        Log likelihood after each pass.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Passes over the data; fewer than `max_iter` if a callback stopped the fit.
+        Number of passes over the data; smaller than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
         Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -128,31 +132,33 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
 
     See Also
     --------
-    SphericalAdmixture : Topics that scatter about a mean and may be alike.
-    VonMisesFisherMixture : Each row belongs to one direction.
+    SphericalAdmixture : Topics that scatter about a mean and may be similar.
+    VonMisesFisherMixture : Clusters of directions; each row belongs to one cluster.
 
     Notes
     -----
-    As :math:`|\phi \theta| = |\theta|`, the likelihood is linear in the topics: given proportions they are matrix von
-    Mises-Fisher, with parameter :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. "gibbs" draws from this law,
-    column by column; minibatches estimate F, the gradient.
+    Since :math:`|\phi \theta| = |\theta|`, the likelihood is linear in the topics. Given the proportions, the topics
+    have a matrix von Mises-Fisher distribution with parameter
+    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. "gibbs" draws from it column by column; minibatches estimate
+    F, which is the gradient.
 
-    The paper walks over projections, of which only the span of the topics is left, while the likelihood depends on
-    which topics span it; its penalty for topics does not grow with the number of documents as the fit does. Here are
-    the frames themselves, the likelihood as it is, and a prior of their number.
+    The sampler of [1]_ moves on projections, which only determine the span of the topics, but the likelihood depends on
+    the topics that span it. Its penalty on the number of topics does not grow with the number of documents, but the log
+    likelihood does. This implementation samples the topics themselves, uses the exact likelihood, and has a prior on
+    the number of topics.
 
-    Topics are born one at a time, but the posterior can have separate modes at few and at many topics: with one topic
-    the learned :math:`\kappa` is small, and under it a second topic costs more than it explains. So where the number
-    is inferred, 15 passes are run with each of 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best
-    of them and its neighbours. The runs stop when the evidence has fallen three times in a row from a peak. They are
-    compared by the log evidence, in which proportions are integrated out by importance sampling and topics by an
-    approximation that favours fewer topics somewhat. The first chain continues the best run; further chains begin at
-    centres of clusters, as many as it has topics. After burn-in the births and deaths sample the posterior of the
-    number exactly, given :math:`\kappa`, but a chain does not cross from one mode to another:
-    ``n_components_posterior_`` is of one mode.
+    Births add one topic at a time, but the posterior can have separate modes at few and at many topics: with one topic
+    the learned :math:`\kappa` is small, and for a small :math:`\kappa` a second topic lowers the posterior. Therefore,
+    if the number is inferred, short runs of 15 passes are made with 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers
+    between the best of these and its neighbours. The search stops after the evidence has decreased three times in a
+    row. The runs are compared by their log evidence: proportions are integrated out by importance sampling, and topics
+    by an approximation that slightly favours fewer topics. The first chain continues the best run. Further chains start
+    from the centres of clusters, with the same number of topics. After burn-in the births and deaths sample the
+    posterior of the number exactly, given :math:`\kappa`. But a chain does not move from one mode to another, so that
+    ``n_components_posterior_`` describes one mode.
 
-    Rows of X count by their direction alone, dense or sparse. A row of zeros has none: it is left out of `fit`,
-    `transform` gives it the prior's mean, `score_samples` gives NaN, and `score` leaves it out.
+    Only the direction of each row of X is used; X may be dense or sparse. Rows of zeros have no direction: `fit` and
+    `score` ignore them, `transform` returns the prior mean for them, and `score_samples` returns NaN.
 
     References
     ----------
@@ -237,12 +243,12 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Find the topics of documents.
+        """Fit the model to documents.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign, such as tf-idf.
+            Documents, such as tf-idf; rows of any length, with entries of any sign.
         y : None
             Ignored.
 
@@ -253,18 +259,18 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         Raises
         ------
         ValueError
-            If X has values that are not finite, fewer rows with a direction or fewer columns than there are topics, or
-            less than two columns; `n_components` exceeds `max_components`; or `n_components` is None and the sampler
-            cannot change the number of topics.
+            If X has values that are not finite, less than two columns, or fewer nonzero rows or columns than topics; if
+            `n_components` exceeds `max_components`; or if `n_components` is None and the sampler cannot change the
+            number of topics.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs a method that the model does not have.
 
         Warns
         -----
         ConvergenceWarning
-            If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right;
-            or if the number of topics is inferred and chains end with a log evidence far below (10 nats and 0.1 nats
-            per document) the highest one of chains and short runs.
+            If the mean kinetic temperature differs from 1 by more than 0.2, because the step size is too large for
+            accurate draws. Also if the number of topics is inferred and the final log evidence of a chain is lower than
+            the best of all chains and short runs by more than 10 nats plus 0.1 nats per document.
         """
         return self._fit(X)
 

@@ -1,9 +1,9 @@
-"""Where chains of orthonormal topics begin if their number is inferred: the best of short runs with several numbers.
+"""Initial state of chains of orthonormal topics with an inferred number: the best of short runs.
 
-Topics come and go one at a time, while the concentration that suits one topic may leave no room for a second one: the
-posterior has modes at few and at many topics with worse numbers between. So a number is chosen before the chains begin:
-by short runs with 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best of these and its neighbours.
-Each has a concentration of its own, and they are compared by their evidence.
+Reversible jumps add or remove one topic at a time, and the best concentration depends on the number of topics. So the
+posterior can have modes at few and at many topics, with less probable numbers between them. Therefore an initial number
+is chosen before sampling: by short runs with 1, 2, 3, 4, 6, 8, 11, ... topics, then with numbers between the best of
+these and its neighbours. Each run learns its own concentration. The runs are compared by their evidence.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from ...samplers import ColumnGibbs
 from ...sparse.directions import Directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
-from .._spherical.initial_topics import start_topics
-from .._spherical.targets import Tally
+from .._spherical.initial_topics import initialize_topics
+from .._spherical.targets import PassSums
 from .model import OrthogonalModel, nearest_frame
 from .passes import ConditionalFrames, FramePasses
 
-_GROWTH = 1.4  # from one number of topics to the next
-_N_FALLS = 3  # of the evidence, after which no greater number is tried
-_N_PASSES = 15  # of a short run
-_N_DRAWS = 20  # of a document's proportions
+_GROWTH = 1.4  # ratio of successive numbers of topics
+_N_FALLS = 3  # successive decreases of the evidence after which the search stops
+_N_PASSES = 15  # passes of a short run
+_N_DRAWS = 20  # importance draws of a document's proportions
 
 
 class _FrameModes(FramePasses):
-    """Proportions of all documents given the topics, then the likeliest topics given proportions."""
+    """Passes that draw the proportions given the topics, then set the topics to their conditional mode."""
 
-    def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, Tally, float | None]:
-        tally = Tally(model.n_components)
-        tally.add(terms, model.prior(word_topic))
+    def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, PassSums, float | None]:
+        sums = PassSums(model.n_components)
+        sums.add(terms, model.prior(word_topic))
         parameter = ConditionalFrames(model, draws).linear_parameter()
-        return model.place(nearest_frame(parameter.T))[None], tally, None
+        return model.to_position(nearest_frame(parameter.T))[None], sums, None
 
 
 class FrameStart(NamedTuple):
-    """What a short run ended with."""
+    """Result of a short run."""
 
     topics: np.ndarray  # (K, V), orthonormal rows
-    concentration: float  # of documents
-    log_evidence: float  # prior of the number included
+    concentration: float  # concentration of the documents
+    log_evidence: float  # includes the log prior of the number of topics
 
 
 def best_start(
@@ -60,26 +60,31 @@ def best_start(
     key: np.uint64,
     workers: Workers,
 ) -> FrameStart:
-    """The start with the highest evidence.
+    """Find the number of topics, the topics and the concentration with the highest evidence.
 
     Parameters
     ----------
     rows : Directions
     alpha : float
-        The Dirichlet parameter.
+        Dirichlet parameter of the proportions.
     concentration : float or None
-        Of documents; None learns it for each number of topics.
+        Concentration of the documents; None learns it for each number of topics.
     log_prior : ndarray of shape (K_max + 1,)
-        Log probabilities of each number of topics, but for a constant.
+        Log prior probability of each number of topics, up to a constant.
     n_draws : int
         Transitions of each document's proportions in a pass.
     key : uint64
+        Key of the random streams.
     workers : Workers
+
+    Returns
+    -------
+    start : FrameStart
     """
     found: dict[int, FrameStart] = {}
 
     def improve(number: int) -> None:
-        """Run with this number once more."""
+        """Run with this number and keep the better of this and an earlier run."""
         of_run = subkey(subkey(key, number), int(number in found))
         start = _run(rows, alpha, concentration, number, n_draws, of_run, workers)
         start = start._replace(log_evidence=start.log_evidence + float(log_prior[number]))
@@ -104,7 +109,7 @@ def _evidence(start: FrameStart) -> float:
 
 
 def _spaced(most: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 11, ... and the last one."""
+    """Numbers 1, 2, 3, 4, 6, 8, 11, ... up to `most`, which is included."""
     numbers = [1]
     while numbers[-1] < most:
         numbers.append(min(max(numbers[-1] + 1, round(_GROWTH * numbers[-1])), most))
@@ -112,14 +117,14 @@ def _spaced(most: int) -> list[int]:
 
 
 def _is_past(starts: list[FrameStart]) -> bool:
-    """Whether the best number was not the first, and the evidence has fallen with each of the last ones."""
+    """Whether the maximum of the evidence was passed: it exceeds the first, and the last ones are decreasing."""
     evidence = [start.log_evidence for start in starts]
     last = evidence[-_N_FALLS - 1 :]
     return len(last) == _N_FALLS + 1 and max(evidence) > evidence[0] and all(np.diff(last) < 0.0)
 
 
 def _between(best: int, tried: list[int]) -> list[int]:
-    """Midway between the best number and its neighbours, where there are numbers between them."""
+    """Midpoints between the best number and its neighbours, if there are numbers between them."""
     place = tried.index(best)
     neighbours = tried[max(place - 1, 0) : place + 2]
     return [(best + other) // 2 for other in neighbours if abs(best - other) > 1]
@@ -134,9 +139,9 @@ def _run(
     key: np.uint64,
     workers: Workers,
 ) -> FrameStart:
-    """Some passes from the centres of clusters, with this number of topics."""
+    """Run some passes from the centres of clusters with this number of topics."""
     is_learned = concentration is None
-    clusters = start_topics(rows, n_components, subkey(key, Purpose.START))
+    clusters = initialize_topics(rows, n_components, subkey(key, Purpose.START))
     kappa = clusters.concentration if concentration is None else concentration
     model: Any = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
@@ -153,13 +158,14 @@ def _run(
 
 
 def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> float:
-    r"""Log density of the documents given their concentration and the number of topics, relative to the uniform law.
+    r"""Log density of the documents given concentration and number of topics, relative to the uniform distribution.
 
-    It is :math:`p(v) = p(v \mid \phi) p(\phi) K! / p(\phi \mid v)` at any topics; use those of high density.
-    Proportions are integrated out of the likelihood by importance sampling. The posterior is approximated by the matrix
-    von Mises-Fisher law given mean proportions, and the normaliser of this by those of single columns, on spheres of
-    falling dimensions, with the curvatures of rotations of pairs of columns corrected. That law is narrower than the
-    posterior, so that the evidence of many topics is somewhat too low.
+    Chib's identity :math:`p(v) = p(v \mid \phi) p(\phi) K! / p(\phi \mid v)` holds at any topics; topics of high
+    density give the smallest error. Proportions are integrated out of the likelihood by importance sampling. The
+    posterior is approximated by the matrix von Mises-Fisher distribution given mean proportions. Its normaliser is
+    approximated by those of single columns, on spheres of decreasing dimension, with a correction for the curvatures of
+    rotations of pairs of columns. This distribution is narrower than the posterior, so that the evidence for many
+    topics is slightly too low.
     """
     rows, (n_components, n_features) = model.rows, topics.shape
     kappa, alpha = model.concentrations.document, np.full(n_components, model.alpha[0])
@@ -172,13 +178,13 @@ def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> 
     theta = documents.proportions / np.linalg.norm(documents.proportions, axis=1, keepdims=True)
     whole = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, n_features))
     parameter = kappa * (whole.T @ theta)
-    pulls = np.linalg.svd(parameter, compute_uv=False)  # the largest first
-    log_posterior = np.einsum("vk,kv->", parameter, topics) - pulls.sum()  # against where it is highest
-    for i, pull in enumerate(pulls):
+    singular_values = np.linalg.svd(parameter, compute_uv=False)  # in decreasing order
+    log_posterior = np.einsum("vk,kv->", parameter, topics) - singular_values.sum()  # relative to the mode
+    for i, value in enumerate(singular_values):
         dim = n_features - i
-        if dim == 1:  # one of two signs
-            log_posterior += np.log(2.0) - np.logaddexp(0.0, -2.0 * pull)
+        if dim == 1:  # the sphere is two points
+            log_posterior += np.log(2.0) - np.logaddexp(0.0, -2.0 * value)
             continue
-        log_posterior += log_density_at_mode(dim, pull) - log_density_at_mode(dim, 0.0)
-        log_posterior += 0.5 * np.log1p(pulls[i + 1 :] / pull).sum() if pull > 0.0 else 0.0
+        log_posterior += log_density_at_mode(dim, value) - log_density_at_mode(dim, 0.0)
+        log_posterior += 0.5 * np.log1p(singular_values[i + 1 :] / value).sum() if value > 0.0 else 0.0
     return float(log_likelihood + gammaln(n_components + 1.0) - log_posterior)

@@ -1,4 +1,4 @@
-"""Chains of proportions put at given places, where the number of topics changes."""
+"""Set the chains of proportions to given proportions when the number of topics changes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate
 from ...utils._njit import njit
 
-_LEAST = 1e-300  # of a share: its logarithm is finite
+_LEAST = 1e-300  # least proportion, so that its logarithm is finite
 
 
 @njit(cache=True, nogil=True)
 def place_proportions(proportions, rows, alpha, key, on_sphere, points):
-    """Put the chains of documents `rows` at proportions, (n, K); `points` are those of all documents.
+    """Set the chains of documents `rows` to the given proportions, (n, K); `points` has the chains of all documents.
 
-    In logarithms of gammas their sum, which the documents do not see, is drawn anew.
+    In the coordinates of log gamma variates, their sum does not enter the likelihood and is drawn from its prior.
     """
     total = alpha.sum()
     for i in range(len(rows)):

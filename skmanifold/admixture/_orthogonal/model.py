@@ -1,4 +1,4 @@
-"""The posterior of orthonormal topics: a spherical admixture whose topics are uniform on a Stiefel manifold."""
+"""Posterior of orthonormal topics: a spherical admixture whose topics are uniform on a Stiefel manifold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...random._keys import Purpose, subkey
 from ...sparse.directions import Directions
 from ...topics.spherical_kernels import add_pulls
 from ...utils._threads import Workers
-from .._spherical.initial_topics import start_topics
+from .._spherical.initial_topics import initialize_topics
 from .._spherical.model import Concentrations, DocumentTerms, Prior, SphericalModel
 
 
@@ -23,20 +23,23 @@ class OrthogonalModel(SphericalModel):
         v_d \sim \mathrm{vMF}(\phi \theta_d / |\theta_d|, \kappa).
 
     As :math:`|\phi \theta| = |\theta|`, the log likelihood is linear in the topics, :math:`\mathrm{tr}(F' \phi)` with
-    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), words as rows: one
-    radius for all topics, a constant metric under which one step size suits all data.
+    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), with words as rows.
+    All topics have the same radius: a constant metric, under which the same step size works for all data.
 
     Parameters
     ----------
     rows : Directions
+        Documents as unit vectors.
     alpha : ndarray of shape (K,)
-        The same number for each topic.
+        Dirichlet parameters of the proportions; the same number for each topic.
     concentration : float
         :math:`\kappa`.
     radii : ndarray of shape (1,)
+        :math:`R`.
     noise : ndarray of shape (K,)
-        Variance of the minibatches' gradient in unit topics, its mean over a topic's coordinates.
+        Variance of the minibatch gradient with respect to unit topics: the mean over a topic's coordinates.
     workers : Workers
+        Threads for the kernels.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class OrthogonalModel(SphericalModel):
         workers: Workers,
     ):
         no_mean = np.zeros(rows.n_features)
-        concentrations = Concentrations(concentration, 0.0, 0.0)  # of topics: a uniform law
+        concentrations = Concentrations(concentration, 0.0, 0.0)  # topics are uniform
         super().__init__(rows, alpha, no_mean, concentrations, radii, noise, workers, len(rows.directed))
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
@@ -57,7 +60,7 @@ class OrthogonalModel(SphericalModel):
         self.manifold = Stiefel(self.rows.n_features, self.n_components, float(radii[0]))
 
     def sized(self, n_components: int) -> OrthogonalModel:
-        """The same with another number of topics."""
+        """A copy with another number of topics."""
         if n_components == self.n_components:
             return self
         other = copy.copy(self)
@@ -65,61 +68,62 @@ class OrthogonalModel(SphericalModel):
         other._set_metric(self.radii, np.zeros(n_components))
         return other
 
-    def start(self, key: np.uint64) -> np.ndarray:
-        """Topics to begin with: the orthonormal ones nearest to the centres of clusters, (K, V)."""
-        return nearest_frame(start_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
+    def initial_topics(self, key: np.uint64) -> np.ndarray:
+        """Initial topics: the orthonormal rows nearest to the centres of clusters, (K, V)."""
+        return nearest_frame(initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
 
     def topics(self, position: np.ndarray) -> np.ndarray:
-        """Unit vectors (K, V) of one chain's position."""
+        """Topics as unit vectors, (K, V), of one chain's position."""
         return np.ascontiguousarray(position.T) / self.radii
 
-    def place(self, topics: np.ndarray) -> np.ndarray:
-        """The position of topics (K, V)."""
+    def to_position(self, topics: np.ndarray) -> np.ndarray:
+        """Position of the given orthonormal topics, (K, V)."""
         return np.ascontiguousarray(topics.T) * self.radii
 
     def noise_covariance(self) -> np.ndarray:
-        """Variances of the minibatches' gradient in the position, (V K,): the more, the more a word is in documents."""
+        """Variances of the coordinates of the minibatch gradient at the position, (V K,); larger for frequent words."""
         return np.multiply.outer(self._word_power, self.noise / self.radii**2).ravel()
 
-    def stiffness(self, drag: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        r"""Largest curvature of the log posterior in unit topics plus noise, (1,); `drag` is a document's.
+    def curvature_plus_noise(self, coupling: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        r"""Largest curvature of the log posterior with respect to unit topics, plus the gradient's variance, (1,).
 
-        Along a geodesic with velocity D the log likelihood bends by :math:`-\mathrm{tr}(\phi' F D' D)`, and
-        :math:`\phi' F` is the drag where it is highest. Under the uniform law coordinates have variances of 1 / V.
+        `coupling` is the mean over documents. Along a geodesic with velocity D the second derivative of the log
+        likelihood is :math:`-\mathrm{tr}(\phi' F D' D)`, and at the mode :math:`\phi' F` is the coupling. Under the
+        uniform distribution the variance of a coordinate is 1 / V.
         """
-        largest = self.concentrations.document * self.total_samples * np.linalg.eigvalsh(drag)[-1]
+        largest = self.concentrations.document * self.total_samples * np.linalg.eigvalsh(coupling)[-1]
         return np.array([largest + self.rows.n_features + noise.max()])
 
     # Parts of the log posterior
 
     def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Unit topics with words as rows, (V, K), and phi'phi, which is known."""
+        """Unit topics with words as rows, (V, K), and their Gram matrix, which is the identity."""
         return position / self.radii, np.eye(self.n_components)
 
     def prior(self, word_topic: np.ndarray) -> Prior:
-        """A uniform law: nothing leans anywhere."""
+        """The uniform prior, whose gradient is zero."""
         return Prior(self.mean_direction, 0.0, np.zeros(2))
 
     def fill_gradient(
         self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, prior: Prior, out: np.ndarray
     ) -> None:
-        """Gradient in the position, (V, K), of the log posterior as documents `rows` let estimate it.
+        """Write the gradient of the log posterior at the position, (V, K), as estimated from documents `rows`.
 
-        It is that in the surrounding space: the drag's part would be orthogonal to the manifold.
+        This is the gradient of the linear form in the ambient space. The coupling's term is orthogonal to the manifold.
         """
         out[:] = 0.0
-        self.add_parameter(rows, terms.pull, out)
+        self.add_parameter(rows, terms.weights, out)
 
-    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Gradients of each document's log likelihood in the position, (n, V, K): means over draws of proportions."""
-        pull = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Gradients of each document's log likelihood at the position, (n, V, K): means over draws of proportions."""
+        weights = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
         scale = self.concentrations.document / float(self.radii[0])
-        return scale * np.einsum("nv,nk->nvk", self._dense(rows), pull)
+        return scale * np.einsum("nv,nk->nvk", self._dense(rows), weights)
 
-    def add_parameter(self, rows: np.ndarray, pull: np.ndarray, out: np.ndarray) -> None:
-        """Add F, as documents `rows` let estimate it, divided by the radius."""
+    def add_parameter(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+        """Add F / R, estimated from the weights, (n, K), of documents `rows`."""
         scale = self.concentrations.document * self.total_samples / (len(rows) * float(self.radii[0]))
-        add_pulls(*self.rows[:3], rows, pull, scale, out)
+        add_pulls(*self.rows[:3], rows, weights, scale, out)
 
 
 def nearest_frame(topics: np.ndarray) -> np.ndarray:

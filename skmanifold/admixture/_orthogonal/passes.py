@@ -10,7 +10,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs, State
 from .._spherical.model import DocumentTerms, ProportionChains
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
-from .._spherical.targets import ConditionalSAM, Tally
+from .._spherical.targets import ConditionalSAM, PassSums
 from .kernels import place_proportions
 from .model import OrthogonalModel
 from .reversible_jump import propose_size
@@ -66,11 +66,11 @@ class FramePasses(BlockwisePasses):
 
     def init(self, model: Any, key: np.uint64) -> State:
         """Topics that are given for this key, or the orthonormal ones nearest to the centres of clusters."""
-        return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.start(key))
+        return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.initial_topics(key))
 
     def begin(self, model: Any, key: np.uint64, topics: np.ndarray) -> State:
         """Before the first pass, at these topics."""
-        state = State(model.place(topics)[None], np.array([key], np.uint64))
+        state = State(model.to_position(topics)[None], np.array([key], np.uint64))
         statistics = TopicStatistics(topics, no_scales(model.n_components), np.nan, 0)
         return state._replace(latents=model.init_chains(0), statistics=statistics)
 
@@ -88,13 +88,13 @@ class FramePasses(BlockwisePasses):
         draws: np.ndarray,
         terms: DocumentTerms,
         word_topic: np.ndarray,
-    ) -> tuple[np.ndarray, Tally, float | None]:
+    ) -> tuple[np.ndarray, PassSums, float | None]:
         """An exact draw asks for no gradient: scales are told by the topics before it."""
-        tally = Tally(model.n_components)
-        tally.add(terms, model.prior(word_topic))
+        sums = PassSums(model.n_components)
+        sums.add(terms, model.prior(word_topic))
         target = ConditionalFrames(model, draws[:, -1:])
         moving = self.sampler.step(target, self.sampler.init(target, keys, state.position))
-        return moving.position, tally, None
+        return moving.position, sums, None
 
     def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
         """Births and deaths of topics, of which the documents' proportions are at hand."""
@@ -112,7 +112,7 @@ class FramePasses(BlockwisePasses):
         # What steps are tuned by is of no use to exact sweeps: only the cosine is learned from.
         scales = no_scales(len(topics))._replace(cosine=statistics.scales.cosine)
         return state._replace(
-            position=model.place(topics)[None],
+            position=model.to_position(topics)[None],
             latents=_chains_at(model, proportions, state.latents.log_steps, subkey(key, self.n_size_moves)),
             statistics=statistics._replace(topics=topics, scales=scales),
         )

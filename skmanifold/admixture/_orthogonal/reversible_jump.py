@@ -1,40 +1,41 @@
-r"""Moves between numbers of topics of an orthogonal spherical admixture, exact for any prior of their number.
+r"""Reversible-jump moves between numbers of topics of an orthogonal spherical admixture, for any prior of the number.
 
-The state is a set of K orthonormal topics, uniform on its Stiefel manifold given K, and the proportions of all
-documents, Dirichlet with one parameter alpha throughout. A *birth* adds a topic f orthogonal to the others, a *death*
-takes one. A *split* puts two topics, cos(w) u + sin(w) f and sin(w) u - cos(w) f, in the place of u, and a *merger* u
-in the place of two. Of a set of K + 1, relative to one of K, the density has a factor K + 1, which the choices of the
-topic u that is split and of the one that dies cancel; for given w, (u, f) and the pair have the same uniform law.
+The state is a set of K orthonormal topics, uniform on the Stiefel manifold given K, and the proportions of all
+documents, Dirichlet with the same parameter alpha for every topic. A *birth* adds a topic f orthogonal to the others; a
+*death* removes a topic. A *split* replaces u by two topics, cos(w) u + sin(w) f and sin(w) u - cos(w) f; a *merger*
+replaces two topics by u. The density of a set of K + 1 topics, relative to one of K, has a factor K + 1. It cancels
+with the probabilities of choosing the topic u that is split and the topic that is removed. For given w, (u, f) and the
+pair have the same uniform distribution.
 
-**Proportions.** The topics that are not touched, common to both states, keep their proportions among each other. The
-others get their shares one after the other: the topics so far keep their proportions theta, and the next gets s, so
-that the new ones are ((1 - s) theta, s). In these coordinates
+**Proportions.** The topics that both states have in common keep their proportions relative to each other. The others
+get their shares one after the other: if the proportions of the topics so far are theta and the next topic gets the
+share s, the new proportions are ((1 - s) theta, s). In these coordinates
 
     Dir(theta' | alpha 1_(K+1)) dtheta' = Dir(theta | alpha 1_K) dtheta Beta(s | alpha, K alpha) ds.
 
-s comes from a law q that is fitted to each document (`_orthogonal_size_kernels`), which the reverse move has, too:
-there s is read from the state. So a document brings the factor
+s is drawn from a distribution q that is fitted to each document (`reversible_jump_kernels`). The reverse move has the
+same q, and there s is read from the state. So a document contributes the factor
 
     a(s) = Beta(s | alpha, K alpha) L(v | theta') / (L(v | theta) q(s))
 
-for each topic that comes, and one over it for each that goes: next to the integral over s, whatever s was drawn. Topics
-are orthogonal, so that the proportions of the others are nearly the same with a topic as without it, and little is lost
-by keeping them: a variance of the log ratio of 1e-4 to 2e-3 for each document. Independent draws of all proportions,
-from the law that `metrics` fits to a document, would have to be 20 to 200 for as little.
+for each added topic, and 1 / a(s) for each removed topic. This factor hardly depends on s: it is close to its integral.
+Topics are orthogonal, so that the proportions of the others are nearly the same with a topic and without it. Therefore
+keeping them costs little: the variance of the log ratio is 1e-4 to 2e-3 per document. Independent draws of all
+proportions, from the distribution that `metrics` fits to a document, would need 20 to 200 draws for the same variance.
 
-**Direction.** q(f), relative to the uniform law, may depend on all that a move and its reverse have in common: the K
-topics and u, w, and the documents. It is a mixture of von Mises-Fisher laws of several concentrations about one
-direction. That is a fixed number of steps uphill in the documents' likelihood at their best proportions,
-kappa sum_d |(beta'v_d)+| over all K + 1 topics beta, from a document chosen at random; the greatest concentration is
-that of the conditional law of f there. The document is chosen whatever the state: each gives a reversible move of its
-own.
+**Direction.** q(f), relative to the uniform distribution, may depend on everything that a move and its reverse have in
+common: the K topics and u, w, and the documents. It is a mixture of von Mises-Fisher distributions with several
+concentrations about the same direction. This direction is found by a fixed number of ascent steps in the documents'
+likelihood at their best proportions, kappa sum_d |(beta'v_d)+| over all K + 1 topics beta, from a random document. The
+largest concentration is that of the conditional distribution of f there. The choice of the document does not depend on
+the state, so that each document defines a reversible move.
 
 **Ratio.** A birth or split is accepted with probability min(1, r), a death or merger with min(1, 1 / r),
 
     r = p(K + 1) / p(K) * c / q(f) * prod_d prod_new a / prod_old a.
 
-c is 1, but for a split the probability (density) with which the merger would choose the pair and w, as a multiple of
-what it is where all are as likely (`_MergerLaw`).
+c is 1 for a birth. For a split it is the probability (density) with which the merger would choose the pair and w,
+relative to a uniform choice (`_MergerProposal`).
 """
 
 from __future__ import annotations
@@ -52,31 +53,31 @@ from ...random._keys import Purpose, subkey, uniform
 from ...sparse.directions import Directions
 from ...topics.spherical_kernels import gather_products
 from ...utils._threads import Workers, split_range
-from .reversible_jump_kernels import birth_death_factors, pull_direction
+from .reversible_jump_kernels import birth_death_factors, fill_direction_gradient
 
-_DOCUMENTS, _TASKS = 64, 32  # in a task, at least; at most
-_N_CLIMBS = 8
-_LEAST_PULL = 1e-12
-_CONCENTRATIONS = np.array([1.0, 0.25, 0.0625, 0.0])  # of the proposal, as fractions of the conditional law's
-_WEIGHTS = np.array([0.3, 0.3, 0.3, 0.1])
-_SHARPNESS, _LEAST_LIKENESS = 4, 1e-3  # power of the likeness of two topics' shares, and what is added to it
-_RIGHT = 0.5 * np.pi
-_GROWS, _TURNS, _TOPIC, _NEAR, _ANGLE, _SEED = range(6)  # counters of a move's key
+_DOCUMENTS, _TASKS = 64, 32  # least documents of a task; largest number of tasks
+_N_ASCENT_STEPS = 8
+_LEAST_GRADIENT = 1e-12
+_CONCENTRATIONS = np.array([1.0, 0.25, 0.0625, 0.0])  # of the proposal, relative to the conditional distribution's
+_WEIGHTS = np.array([0.3, 0.3, 0.3, 0.1])  # of these concentrations in the mixture
+_SHARPNESS, _LEAST_SIMILARITY = 4, 1e-3  # exponent of the similarity of two topics' shares; constant added to it
+_RIGHT_ANGLE = 0.5 * np.pi
+_GROWS, _ROTATES, _TOPIC, _NEAR, _ANGLE, _SEED = range(6)  # counters of a move's key
 
 
 class SizeMove(NamedTuple):
-    """What became of the state."""
+    """Result of a move: the new state if it was accepted, else the old one."""
 
     topics: np.ndarray  # (K, V)
     proportions: np.ndarray  # (n_directed_rows, K)
     accepted: bool
-    log_ratio: float  # of the acceptance; -inf where the number was not allowed
-    is_birth: bool  # or a split
-    turns: bool  # whether it was a split or merger
+    log_ratio: float  # log acceptance ratio; -inf if the new number of topics is not allowed
+    is_birth: bool  # whether it was a birth or split
+    rotates: bool  # whether it was a split or merger
 
 
 class _Documents:
-    """Documents with a direction, as threads go through them."""
+    """Documents that are not zero, processed in parallel by ranges."""
 
     def __init__(self, rows: Directions, directed: np.ndarray, alpha: float, kappa: float, workers: Workers):
         self.rows = rows
@@ -87,29 +88,32 @@ class _Documents:
         self.tasks = split_range(len(directed), max(_DOCUMENTS, -(-len(directed) // _TASKS)))
 
     def multiply(self, topics: np.ndarray) -> np.ndarray:
-        """Products with topics, (n, K)."""
+        """Inner products with topics, (n, K)."""
         products = np.empty((len(self.directed), len(topics)))
         given = (np.ascontiguousarray(topics.T), products)
         self.workers.run(gather_products, [(*self.rows[:3], self.directed, *task, *given) for task in self.tasks])
         return products
 
-    def pull(self, *given) -> np.ndarray:
-        """See `pull_direction`."""
+    def direction_gradient(self, *given) -> np.ndarray:
+        """Gradient of the documents' likelihood with respect to a direction; see `fill_direction_gradient`."""
         parts = np.empty((len(self.tasks), self.rows.n_features))
         tasks = enumerate(self.tasks)
         self.workers.run(
-            pull_direction, [(*self.rows[:3], self.directed, *task, *given, parts[i]) for i, task in tasks]
+            fill_direction_gradient, [(*self.rows[:3], self.directed, *task, *given, parts[i]) for i, task in tasks]
         )
         return self.kappa * parts.sum(axis=0)
 
     def attach(self, common, products, new_products, key, log_odds=None) -> tuple[float, np.ndarray]:
-        """Give topics their shares one after the other, or read them; log of the factors a, and all proportions."""
+        """Draw the shares of topics one after the other, or read them from `log_odds`.
+
+        Returns the sum of the logarithms of the factors a, and the proportions of all topics.
+        """
         theta, draws = common, log_odds is None
         log_odds = np.empty_like(new_products) if draws else log_odds
         factors = np.empty(len(theta))
         log_factor = 0.0
         for i, column in enumerate(new_products.T):
-            if theta.shape[1] == 0:  # the first topic of all has no choice
+            if theta.shape[1] == 0:  # the share of a single topic is 1
                 log_factor += self.kappa * column.sum()
                 theta, products = np.ones((len(theta), 1)), column[:, None]
                 continue
@@ -122,8 +126,8 @@ class _Documents:
         return float(log_factor), theta
 
 
-class _DirectionLaw(NamedTuple):
-    """Proposal of a new topic: laws about one direction on the sphere orthogonal to the columns of `frame`."""
+class _DirectionProposal(NamedTuple):
+    """Proposal of a new topic: a mixture about a direction on the sphere orthogonal to the columns of `frame`."""
 
     frame: np.ndarray  # (V, K)
     direction: np.ndarray  # (V,)
@@ -134,7 +138,7 @@ class _DirectionLaw(NamedTuple):
         return self.frame.shape[0] - self.frame.shape[1]
 
     def draw(self, rng) -> np.ndarray:
-        """A unit vector orthogonal to the frame."""
+        """Draw a unit vector orthogonal to the frame."""
         concentration = float(rng.choice(self.concentrations, p=_WEIGHTS))
         if self.dim == 1:
             return self.direction if rng.logistic() < 2.0 * concentration else -self.direction
@@ -146,13 +150,14 @@ class _DirectionLaw(NamedTuple):
         return topic / np.linalg.norm(topic)
 
     def log_density(self, topic: np.ndarray) -> float:
-        """Relative to the uniform law."""
-        fall = self.concentrations * (float(self.direction @ topic) - 1.0)
+        """Log density relative to the uniform distribution."""
+        exponents = self.concentrations * (float(self.direction @ topic) - 1.0)
         if self.dim == 1:
-            of_each = fall - np.logaddexp(0.0, -2.0 * self.concentrations) + np.log(2.0)
+            log_densities = exponents - np.logaddexp(0.0, -2.0 * self.concentrations) + np.log(2.0)
         else:
-            of_each = fall + log_density_at_mode(self.dim, self.concentrations) - log_density_at_mode(self.dim, 0.0)
-        return float(np.logaddexp.reduce(np.log(_WEIGHTS) + of_each))
+            log_densities = exponents + log_density_at_mode(self.dim, self.concentrations)
+            log_densities -= log_density_at_mode(self.dim, 0.0)
+        return float(np.logaddexp.reduce(np.log(_WEIGHTS) + log_densities))
 
 
 def propose_size(
@@ -166,138 +171,146 @@ def propose_size(
     key: np.uint64,
     workers: Workers,
 ) -> SizeMove:
-    """A birth, death, split or merger, with equal chances, and its test.
+    """Propose a birth, death, split or merger with equal probabilities, and accept or reject it.
 
-    The law of topics and proportions given the documents is left as it is. A number of topics whose `log_prior` is
-    minus infinity is never reached; where a topic more or less is not allowed, nothing moves. New topics come last.
+    The posterior of topics and proportions is invariant under the move. A number of topics whose `log_prior` is minus
+    infinity is never reached: such a proposal is rejected. New topics are appended at the end.
 
     Parameters
     ----------
     rows : Directions
         Documents.
     directed : ndarray of shape (n,)
-        Those that have a direction: the proportions of others stay out of the state.
+        Indices of the rows that are not zero. The proportions of other rows are not part of the state.
     topics : ndarray of shape (K, V)
         Orthonormal rows.
     proportions : ndarray of shape (n, K)
-        Of the directed rows; they sum to 1.
+        Proportions of these rows, which sum to 1.
     alpha : float
-        The Dirichlet parameter.
+        Dirichlet parameter.
     kappa : float
         Concentration of the documents.
     log_prior : ndarray of shape (K_max + 1,)
-        Log probabilities of each number of topics, but for a constant. Numbers above V are never reached.
+        Log prior probability of each number of topics, up to a constant. Numbers above V are never reached.
     key : uint64
-        Of this move.
+        Key of this move.
     workers : Workers
         Threads; the result is the same for every number.
+
+    Returns
+    -------
+    move : SizeMove
     """
-    grows, turns = bool(uniform(key, _GROWS) < 0.5), bool(uniform(key, _TURNS) < 0.5)
+    grows, rotates = bool(uniform(key, _GROWS) < 0.5), bool(uniform(key, _ROTATES) < 0.5)
     before = len(topics)
     after = before + 1 if grows else before - 1
-    stays = SizeMove(topics, proportions, False, -np.inf, grows, turns)
+    unchanged = SizeMove(topics, proportions, False, -np.inf, grows, rotates)
     if not 0 < after < min(len(log_prior), topics.shape[1] + 1) or not log_prior[after] > -np.inf:
-        return stays
+        return unchanged
     documents = _Documents(rows, directed, alpha, kappa, workers)
 
-    # The topics that go: the one to split, the one to die, or a pair.
-    cosine, sine, log_chance = 0.0, 1.0, 0.0
-    if turns and not grows:
-        merger = _MergerLaw(proportions, kappa)
-        gone, angle = merger.draw(key)
-        log_chance = merger.log_chance(gone, angle)
+    # The topics to remove: the one to split, the one of a death, or the pair of a merger.
+    cosine, sine, log_choice = 0.0, 1.0, 0.0
+    if rotates and not grows:
+        merger = _MergerProposal(proportions, kappa)
+        removed, angle = merger.draw(key)
+        log_choice = merger.log_density(removed, angle)
     else:
-        gone = np.array([int(uniform(key, _TOPIC) * before)] if turns or not grows else [], np.int64)
-        angle = _RIGHT * uniform(key, _ANGLE)
-    if turns:
+        removed = np.array([int(uniform(key, _TOPIC) * before)] if rotates or not grows else [], np.int64)
+        angle = _RIGHT_ANGLE * uniform(key, _ANGLE)
+    if rotates:
         cosine, sine = np.cos(angle), np.sin(angle)
-    common, shares = np.delete(topics, gone, axis=0), np.delete(proportions, gone, axis=1)
-    old, old_shares = topics[gone], proportions[:, gone]
+    common, shares = np.delete(topics, removed, axis=0), np.delete(proportions, removed, axis=1)
+    old, old_shares = topics[removed], proportions[:, removed]
     left = shares.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        passed = left[:, None] + np.column_stack([np.zeros(len(left)), np.cumsum(old_shares, axis=1)[:, :-1]])
-        log_odds = np.log(old_shares) - np.log(passed[:, : len(gone)])
-    lost = np.isnan(log_odds[:, int(len(common) == 0) :]).any()
-    if lost or (len(common) > 1 and not left.min() > 0.0):  # to rounding: nobody knows how what is 0 is shared
-        return stays
+        before_each = left[:, None] + np.column_stack([np.zeros(len(left)), np.cumsum(old_shares, axis=1)[:, :-1]])
+        log_odds = np.log(old_shares) - np.log(before_each[:, : len(removed)])
+    undefined = np.isnan(log_odds[:, int(len(common) == 0) :]).any()
+    if undefined or (len(common) > 1 and not left.min() > 0.0):  # a sum of shares is 0 after rounding
+        return unchanged
     shares = shares / left[:, None] if len(common) > 1 else np.ones_like(shares)
 
-    # The topics that come, and the direction by which the two states differ.
+    # The topics to add, and the direction by which the two states differ.
     products = documents.multiply(common)
     if not grows:
-        new = (cosine * old[0] + sine * old[1])[None] if turns else old[:0]
-        topic = sine * old[0] - cosine * old[1] if turns else old[0]
-        law = _fit_direction(documents, common, products, new, cosine, sine, key)
+        new = (cosine * old[0] + sine * old[1])[None] if rotates else old[:0]
+        topic = sine * old[0] - cosine * old[1] if rotates else old[0]
+        proposal = _fit_direction(documents, common, products, new, cosine, sine, key)
     else:
-        law = _fit_direction(documents, common, products, old, cosine, sine, key)
-        topic = law.draw(as_generator(int(subkey(key, Purpose.PROPOSAL))))
-        new = np.array([cosine * old[0] + sine * topic, sine * old[0] - cosine * topic] if turns else [topic])
-    taken, _ = documents.attach(shares, products, documents.multiply(old), subkey(key, Purpose.SHARES), log_odds)
-    given, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.SHARES))
+        proposal = _fit_direction(documents, common, products, old, cosine, sine, key)
+        topic = proposal.draw(as_generator(int(subkey(key, Purpose.PROPOSAL))))
+        new = np.array([cosine * old[0] + sine * topic, sine * old[0] - cosine * topic] if rotates else [topic])
+    log_removed, _ = documents.attach(shares, products, documents.multiply(old), subkey(key, Purpose.SHARES), log_odds)
+    log_added, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.SHARES))
 
-    if turns and grows:
-        log_chance = _MergerLaw(theta, kappa).log_chance(np.array([after - 2, after - 1]), angle)
-    log_choice = log_chance - law.log_density(topic)
-    log_ratio = float(given - taken + log_prior[after] - log_prior[before] + (log_choice if grows else -log_choice))
+    if rotates and grows:
+        log_choice = _MergerProposal(theta, kappa).log_density(np.array([after - 2, after - 1]), angle)
+    log_choice -= proposal.log_density(topic)
+    log_ratio = float(
+        log_added - log_removed + log_prior[after] - log_prior[before] + (log_choice if grows else -log_choice)
+    )
     if not log_ratio > np.log1p(-uniform(subkey(key, Purpose.ACCEPTANCE), 0)):
-        return stays._replace(log_ratio=log_ratio)
-    return SizeMove(np.concatenate([common, new]), theta, True, log_ratio, grows, turns)
+        return unchanged._replace(log_ratio=log_ratio)
+    return SizeMove(np.concatenate([common, new]), theta, True, log_ratio, grows, rotates)
 
 
-class _MergerLaw:
-    """How a merger chooses its two topics and the angle of what it puts in their place, by all proportions.
+class _MergerProposal:
+    """Distribution of the two topics that a merger replaces, and of the angle w, given all proportions.
 
-    Topics are the likelier the more alike their shares are. Half of the angles are near the principal axis of the two
-    shares, within what documents can tell; the others are uniform, as all of a split are.
+    Pairs with similar shares are more probable. With probability 1/2 the angle is near the principal axis of the two
+    shares, within the uncertainty of the shares; otherwise it is uniform, as it is for a split.
     """
 
     def __init__(self, proportions: np.ndarray, kappa: float):
         self._inner = proportions.T @ proportions
         scale = np.sqrt(np.maximum(np.diag(self._inner), np.finfo(np.float64).tiny))
-        chances = (self._inner / np.multiply.outer(scale, scale)) ** _SHARPNESS + _LEAST_LIKENESS
-        np.fill_diagonal(chances, 0.0)
-        self._chances = chances / chances.sum()
+        probabilities = (self._inner / np.multiply.outer(scale, scale)) ** _SHARPNESS + _LEAST_SIMILARITY
+        np.fill_diagonal(probabilities, 0.0)
+        self._probabilities = probabilities / probabilities.sum()
         self._width = 0.5 / np.sqrt(1.0 + kappa)
 
     def _interval(self, pair: np.ndarray) -> tuple[float, float]:
         (a, c), (_, b) = self._inner[np.ix_(pair, pair)]
         axis = 0.5 * np.arctan2(2.0 * c, a - b)
-        return max(axis - self._width, 0.0), min(axis + self._width, _RIGHT)
+        return max(axis - self._width, 0.0), min(axis + self._width, _RIGHT_ANGLE)
 
     def draw(self, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Topics, in their order, and the angle."""
-        place = np.searchsorted(np.cumsum(self._chances.ravel()), uniform(key, _TOPIC) * (1.0 - 1e-9), side="right")
-        pair = np.array(np.unravel_index(int(place), self._chances.shape))
-        low, high = self._interval(pair) if uniform(key, _NEAR) < 0.5 else (0.0, _RIGHT)
+        """Draw an ordered pair of topics, and the angle."""
+        index = np.searchsorted(
+            np.cumsum(self._probabilities.ravel()), uniform(key, _TOPIC) * (1.0 - 1e-9), side="right"
+        )
+        pair = np.array(np.unravel_index(int(index), self._probabilities.shape))
+        low, high = self._interval(pair) if uniform(key, _NEAR) < 0.5 else (0.0, _RIGHT_ANGLE)
         return pair, low + (high - low) * uniform(key, _ANGLE)
 
-    def log_chance(self, pair: np.ndarray, angle: float) -> float:
-        """Log of the pair's probability and the angle's density, over what they are if both are uniform."""
-        n_topics = len(self._chances)
+    def log_density(self, pair: np.ndarray, angle: float) -> float:
+        """Log of the pair's probability times the angle's density, relative to uniform ones."""
+        n_topics = len(self._probabilities)
         low, high = self._interval(pair)
-        near = _RIGHT / (high - low) if low <= angle <= high else 0.0
-        return float(np.log(n_topics * (n_topics - 1) * self._chances[tuple(pair)] * 0.5 * (1.0 + near)))
+        near = _RIGHT_ANGLE / (high - low) if low <= angle <= high else 0.0
+        return float(np.log(n_topics * (n_topics - 1) * self._probabilities[tuple(pair)] * 0.5 * (1.0 + near)))
 
 
-def _fit_direction(documents, common, products, turned, cosine, sine, key) -> _DirectionLaw:
-    """The proposal of a topic f besides `common` and `turned`, the topic u of a split, if any."""
+def _fit_direction(documents, common, products, rotated, cosine, sine, key) -> _DirectionProposal:
+    """Fit the proposal of a topic f, given the topics `common` and, for a split, `rotated`, which holds u."""
     rows, directed = documents.rows, documents.directed
-    frame = np.ascontiguousarray(np.concatenate([common, turned]).T)
-    along = documents.multiply(turned)[:, 0] if len(turned) > 0 else np.zeros(len(directed))
+    frame = np.ascontiguousarray(np.concatenate([common, rotated]).T)
+    rotated_products = documents.multiply(rotated)[:, 0] if len(rotated) > 0 else np.zeros(len(directed))
     squares = np.square(np.maximum(products, 0.0)).sum(axis=1)
     seed = directed[int(uniform(key, _SEED) * len(directed))]
     entries = slice(rows.indptr[seed], rows.indptr[seed + 1])
-    pull = np.zeros(rows.n_features)
-    pull[rows.indices[entries]] = rows.data[entries]
+    gradient = np.zeros(rows.n_features)
+    gradient[rows.indices[entries]] = rows.data[entries]
     size = 0.0
-    for climb in range(_N_CLIMBS + 1):
-        pull = _project_off(frame, pull)
-        size = float(np.linalg.norm(pull))
-        if not size > _LEAST_PULL or climb == _N_CLIMBS:
+    for step in range(_N_ASCENT_STEPS + 1):
+        gradient = _project_off(frame, gradient)
+        size = float(np.linalg.norm(gradient))
+        if not size > _LEAST_GRADIENT or step == _N_ASCENT_STEPS:
             break
-        pull = documents.pull(squares, along, pull / size, cosine, sine)
-    if not size > _LEAST_PULL:  # no document points there: any direction, the same for the reverse move
+        gradient = documents.direction_gradient(squares, rotated_products, gradient / size, cosine, sine)
+    if not size > _LEAST_GRADIENT:  # the gradient is zero: a random direction, the same for the reverse move
         rng = as_generator(int(subkey(key, Purpose.DIRECTION)))
-        pull = _project_off(frame, rng.standard_normal(len(pull)))
-        return _DirectionLaw(frame, pull / np.linalg.norm(pull), np.zeros(len(_WEIGHTS)))
-    return _DirectionLaw(frame, pull / size, size * _CONCENTRATIONS)
+        gradient = _project_off(frame, rng.standard_normal(len(gradient)))
+        return _DirectionProposal(frame, gradient / np.linalg.norm(gradient), np.zeros(len(_WEIGHTS)))
+    return _DirectionProposal(frame, gradient / size, size * _CONCENTRATIONS)

@@ -1,14 +1,15 @@
-"""The share of a topic that comes or goes: a proposal fitted to each document, and what the move has to pay for it.
+"""Share of an added or removed topic: a proposal fitted to each document, and the factor in the acceptance ratio.
 
-The other topics keep their proportions among each other, theta, and the new one gets the share s. With orthonormal
-topics the cosine of a document with its mixture is then rho cos(psi - psi_0), with tan psi = s / ((1 - s) |theta|) and
-(rho, psi_0) the polar coordinates of the point (b'theta / |theta|, f'v). In z = log tan psi the log density of s,
+The other topics keep their proportions relative to each other, theta, and the new one gets the share s. With
+orthonormal topics the cosine of a document with its mixture is then rho cos(psi - psi_0), where
+tan psi = s / ((1 - s) |theta|) and (rho, psi_0) are the polar coordinates of the point (b'theta / |theta|, f'v). As a
+function of z = log tan psi, the log density of s,
 
     log Beta(s | alpha, K alpha) + log s (1 - s) + kappa (cosine - b'theta / |theta|),
 
-has slope alpha far to the left and -K alpha far to the right, and is smooth between. So it is interpolated linearly
-between nodes, which are the closer the more it bends and the more mass it has there, and goes on with these slopes
-beyond them: draws by inversion, their density at no price, and weights next to 1, for all alpha and kappa.
+is smooth. Its slope tends to alpha for z -> -inf and to -K alpha for z -> inf. The proposal is its linear interpolation
+between nodes, with these slopes beyond the outermost nodes. Nodes are denser where the curvature or the mass is larger.
+Draws are by inversion, the density is known exactly, and the importance weights are close to 1 for all alpha and kappa.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from ...random._keys import fold_in
 from ...random._variates import open_uniform
 from ...utils._njit import njit
 
-N_NODES = 256  # at most
-_N_EVEN = 17  # nodes to begin with, even in z,
-_PEAK = np.array([-6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0])  # and about psi_0, in standard deviations of the likelihood
+N_NODES = 256  # largest number of nodes
+_N_EVEN = 17  # initial nodes, evenly spaced in z
+_PEAK = np.array([-6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0])  # further ones about psi_0, in likelihood standard deviations
 _MAX_ROUNDS = 16
 _MAX_STARTS = _N_EVEN + len(_PEAK) + 2 * _MAX_ROUNDS
-_BENT = 0.5  # what is left of a peak between nodes, in nats
-_FLAT = 0.01  # what the likelihood, or the prior's bend, may still change by beyond the nodes, in nats
-_TOL = 1e-3  # error of the mass of a stretch between nodes, as a fraction of all
-_MAX_DEPTH = 12  # of halvings
-_FAR = 50.0  # beyond the nodes: there, target and proposal have the same slope to rounding, and z may be infinite
+_CURVED = 0.5  # interpolation error next to the highest node that needs further nodes, in nats
+_FLAT = 0.01  # largest change of the likelihood, or of the prior's curved part, beyond the nodes, in nats
+_TOL = 1e-3  # error of the mass of an interval between nodes, as a fraction of the total mass
+_MAX_DEPTH = 12  # of bisections
+_FAR = 50.0  # limit of z beyond the nodes, where target and proposal have the same slope to rounding; z may be infinite
 _LEAST_POSITIVE = 1e-300
 
 
 @njit(cache=True, nogil=True)
 def _log_target(z, log_length, alpha, mass, kappa, along, product):
-    """Log density of z but for a constant: Beta(alpha, mass) prior, `along` is b'theta / |theta|, `product` f'v."""
+    """Log density of z up to a constant: Beta(alpha, mass) prior, `along` is b'theta / |theta|, `product` is f'v."""
     log_odds = z + log_length
     if log_odds > 0.0:
         rest = math.log1p(math.exp(-log_odds))
@@ -56,7 +57,7 @@ def _log_target(z, log_length, alpha, mass, kappa, along, product):
 
 @njit(cache=True, nogil=True)
 def _insert(z, n, given, starts):
-    """Insert z and the log density there among `n` ascending nodes."""
+    """Insert z and its log density among `n` ascending nodes."""
     j = n
     while j > 0 and starts[0, j - 1] > z:
         starts[:, j] = starts[:, j - 1]
@@ -67,9 +68,10 @@ def _insert(z, n, given, starts):
 
 @njit(cache=True, nogil=True)
 def _fill_starts(given, starts):
-    """Nodes to begin with: from where all is flat to where all is, about the likelihood's peak, and about the highest.
+    """Write the initial nodes: evenly between the two flat ends, near the likelihood's peak, and near the highest node.
 
-    Rows are z, ascending, and the log densities; returns the number of nodes, and the place of the highest.
+    The rows of `starts` are z, in ascending order, and the log densities. Returns the number of nodes and the index of
+    the highest.
     """
     log_length, _, _, kappa, along, product = given
     bend = kappa * abs(along) / _FLAT
@@ -91,33 +93,33 @@ def _fill_starts(given, starts):
                 n += 1
     best = np.argmax(starts[1, :n])
     for _ in range(_MAX_ROUNDS):
-        bent = False
-        for side in (best + 1, best):  # halve the stretches to its right and left
+        curved = False
+        for side in (best + 1, best):  # bisect the intervals to its right and left
             if not 0 < side < n:
                 continue
             straight = 0.5 * (starts[1, side - 1] + starts[1, side])
             _insert(0.5 * (starts[0, side - 1] + starts[0, side]), n, given, starts)
             n += 1
-            bent = bent or abs(starts[1, side] - straight) > _BENT
+            curved = curved or abs(starts[1, side] - straight) > _CURVED
         best = np.argmax(starts[1, :n])
-        if not bent:
+        if not curved:
             break
     return n, best
 
 
 @njit(cache=True, nogil=True)
 def _area(low, high, width):
-    """Integral over `width` of the exponential of a straight line from `low` to `high`."""
+    """Integral over an interval of length `width` of the exponential of a linear function from `low` to `high`."""
     top, fall = max(low, high), abs(high - low)
     return math.exp(top) * width * (-math.expm1(-fall) / fall if fall > 1e-8 else 1.0 - 0.5 * fall)
 
 
 @njit(cache=True, nogil=True)
 def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, areas, starts, pending):
-    """Fit the interpolation; returns the number of nodes n. `heights` are relative to the largest at the start.
+    """Fit the interpolation and return the number of nodes n. `heights` are relative to the largest initial one.
 
-    `areas[:n + 1]` are those to the left of each node, and of the last tail, `areas[n + 1]` all. `starts` has room for
-    two rows of starting nodes, `pending` is scratch memory of shape (_MAX_DEPTH + 1, 2).
+    ``areas[:n + 1]`` are the masses to the left of each node and of the right tail; ``areas[n + 1]`` is their sum.
+    `starts`, (2, _MAX_STARTS), and `pending`, (_MAX_DEPTH + 1, 2), are scratch memory.
     """
     given = (log_length, alpha, mass, kappa, along, product)
     n_starts, best = _fill_starts(given, starts)
@@ -162,13 +164,13 @@ def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, ar
 
 @njit(cache=True, nogil=True)
 def draw_share(alpha, mass, n, nodes, heights, areas, key):
-    """A z of the fitted law."""
-    left = open_uniform(key, 0) * areas[n + 1]
+    """Draw z from the fitted distribution."""
+    rest = open_uniform(key, 0) * areas[n + 1]
     cell = 0
-    while cell < n and left > areas[cell]:
-        left -= areas[cell]
+    while cell < n and rest > areas[cell]:
+        rest -= areas[cell]
         cell += 1
-    share = min(max(left / areas[cell], _LEAST_POSITIVE), 1.0)
+    share = min(max(rest / areas[cell], _LEAST_POSITIVE), 1.0)
     if cell == 0:
         return nodes[0] + math.log(share) / alpha
     if cell == n:
@@ -184,7 +186,7 @@ def draw_share(alpha, mass, n, nodes, heights, areas, key):
 
 @njit(cache=True, nogil=True)
 def log_share_density(z, alpha, mass, n, nodes, heights, areas):
-    """Log density of the fitted law at z."""
+    """Log density of the fitted distribution at z."""
     if z <= nodes[0]:
         height = heights[0] - alpha * (nodes[0] - z)
     elif z >= nodes[n - 1]:
@@ -198,10 +200,10 @@ def log_share_density(z, alpha, mass, n, nodes, heights, areas):
 
 @njit(cache=True, nogil=True)
 def birth_death_factors(is_birth, start, stop, theta, products, new_products, alpha, kappa, key, log_odds, out):
-    """The logarithm of the factors that documents ``start:stop`` bring to a birth, or take in a death, one by one.
+    """Write the logarithm of each document's factor in the acceptance ratio of a birth or death, for ``start:stop``.
 
-    A factor is the density with the new topic, prior included, over that without it and over the proposal's of the
-    share. `log_odds` of the shares are written in a birth, and read in a death.
+    The factor is the density with the new topic (prior included), divided by the density without it and by the density
+    of the proposed share. `log_odds` of the shares are written for a birth and read for a death.
     """
     n_topics = theta.shape[1]
     mass = n_topics * alpha
@@ -227,11 +229,11 @@ def birth_death_factors(is_birth, start, stop, theta, products, new_products, al
 
 
 @njit(cache=True, nogil=True)
-def pull_direction(indptr, indices, data, rows, start, stop, squares, products, direction, cosine, sine, out):
-    """Gradient in the direction f of the length of what topics explain of documents ``rows[start:stop]``.
+def fill_direction_gradient(indptr, indices, data, rows, start, stop, squares, products, direction, cosine, sine, out):
+    """Write the gradient in f of the sum of lengths of the documents' projections on the cone of the topics.
 
-    The topics are cos u + sin f and sin u - cos f, `products` being u'v, and others that explain `squares`. A topic
-    explains nothing of a document that it points away from.
+    The documents are ``rows[start:stop]``. The topics are cos(w) u + sin(w) f and sin(w) u - cos(w) f, with `products`
+    u'v, and others with the sum `squares` of squared products. A topic with a negative product has no share.
     """
     out[:] = 0.0
     for i in range(start, stop):
@@ -241,8 +243,8 @@ def pull_direction(indptr, indices, data, rows, start, stop, squares, products, 
             product += data[j] * direction[indices[j]]
         first = max(cosine * products[i] + sine * product, 0.0)
         second = max(sine * products[i] - cosine * product, 0.0)
-        pull = sine * first - cosine * second
-        if pull != 0.0:
-            pull /= math.sqrt(squares[i] + first * first + second * second)
+        weight = sine * first - cosine * second
+        if weight != 0.0:
+            weight /= math.sqrt(squares[i] + first * first + second * second)
             for j in range(indptr[row], indptr[row + 1]):
-                out[indices[j]] += pull * data[j]
+                out[indices[j]] += weight * data[j]

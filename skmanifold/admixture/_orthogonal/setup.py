@@ -1,4 +1,4 @@
-"""What orthonormal topics are fitted to: documents and priors, checked before any work, and where chains begin."""
+"""Validated input of a fit of orthonormal topics: documents, priors, and the initial state of the chains."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
 from ...sparse.directions import Directions
 from ...utils._threads import Workers
-from .._spherical.adaptation import first_tuned
-from .._spherical.initial_topics import start_topics
+from .._spherical.adaptation import initially_tuned
+from .._spherical.initial_topics import initialize_topics
 from .._spherical.setup import check_enough
 from .initial_topics import FrameStart, best_start
 from .model import OrthogonalModel, nearest_frame
 
-_MOST = 100  # topics, where their number is inferred and no limit is given
+_MOST = 100  # default limit of an inferred number of topics
 
 
 class OrthogonalSetup(NamedTuple):
-    """Documents and settings."""
+    """Documents, priors and initial values."""
 
     rows: Directions
     alpha: float
-    n_components: int  # to begin with
-    log_prior: np.ndarray | None  # of the number of topics, (K_max + 1,); None: it is given
-    concentration: float  # to begin with
-    is_learned: bool  # whether the concentration is
-    radii: np.ndarray  # (1,), to begin with
-    noise: np.ndarray  # (K,), to begin with
-    start: FrameStart | None = None  # of the first chain; None: the centres of clusters
+    n_components: int  # initial number of topics
+    log_prior: np.ndarray | None  # log prior of the number of topics, (K_max + 1,); None if the number is given
+    concentration: float  # initial value
+    is_learned: bool  # whether the concentration is learned
+    radii: np.ndarray  # (1,), initial value
+    noise: np.ndarray  # (K,), initial values
+    start: FrameStart | None = None  # initial state of the first chain; None uses the centres of clusters
 
     @property
     def n_most(self) -> int:
-        """The most topics that there may be."""
+        """Largest possible number of topics."""
         return self.n_components if self.log_prior is None else len(self.log_prior) - 1
 
     @property
     def draw_bytes(self) -> int:
-        """Memory of a draw of the topics, at most."""
+        """Largest memory of one draw of the topics, in bytes."""
         return 8 * self.n_most * self.rows.n_features
 
     def model(self, workers: Workers) -> OrthogonalModel:
@@ -57,13 +57,13 @@ def samples_frames(sampler: BaseSampler) -> bool:
 def set_up(
     estimator: Any, sampler: BaseSampler, rows: Directions, key: np.uint64, batch_size: int | None
 ) -> OrthogonalSetup:
-    """Everything from scratch, with a metric for minibatches of a size where the sampler needs one."""
+    """Check the parameters and choose initial values, with a metric if the sampler uses minibatches."""
     alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
     is_learned = isinstance(estimator.document_concentration, str)
     if estimator.n_components is None:
         return _set_up_unknown(estimator, sampler, rows, alpha, is_learned, key)
     n_components = _checked_number(estimator, rows)
-    start = start_topics(rows, n_components, subkey(key, Purpose.START))
+    start = initialize_topics(rows, n_components, subkey(key, Purpose.START))
     concentration = start.concentration if is_learned else float(estimator.document_concentration)
     setup = OrthogonalSetup(
         rows, alpha, n_components, None, concentration, is_learned, np.ones(1), np.zeros(n_components)
@@ -72,14 +72,14 @@ def set_up(
         return setup
     with Workers(estimator.n_jobs) as workers:
         topics, of_metric = nearest_frame(start.topics), subkey(key, Purpose.METRIC)
-        model = first_tuned(setup.model(workers), topics, of_metric, scaled=True, batch_size=batch_size)
+        model = initially_tuned(setup.model(workers), topics, of_metric, scaled=True, batch_size=batch_size)
     return setup._replace(radii=model.radii, noise=model.noise)
 
 
 def _set_up_unknown(
     estimator: Any, sampler: BaseSampler, rows: Directions, alpha: float, is_learned: bool, key: np.uint64
 ) -> OrthogonalSetup:
-    """The same with a number of topics to be inferred, which begins where short runs find the best one."""
+    """Choose the initial values by short runs with several numbers of topics, if the number is to be inferred."""
     log_prior = _log_prior_of_number(estimator, sampler, rows)
     given = None if is_learned else float(estimator.document_concentration)
     with Workers(estimator.n_jobs) as workers:
@@ -91,11 +91,11 @@ def _set_up_unknown(
 
 
 def _checked_number(estimator: Any, rows: Directions) -> int:
-    """The number of topics that is given."""
+    """Check the given number of topics."""
     V, given, limit = rows.n_features, estimator.n_components, estimator.max_components
     if limit is not None and given > limit:
         raise ValueError(
-            f"n_components={given} is more than max_components={limit}: give one of them, or a higher max_components."
+            f"n_components={given} exceeds max_components={limit}: set only one of them, or increase max_components."
         )
     check_enough(rows, given)
     if given > V:
@@ -104,14 +104,14 @@ def _checked_number(estimator: Any, rows: Directions) -> int:
 
 
 def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: Directions) -> np.ndarray:
-    """Log prior of the number of topics, if it is inferred."""
+    """Log prior of the number of topics, for a number that is inferred."""
     if not samples_frames(sampler):
         raise ValueError(
-            f"n_components=None needs sampler='gibbs': {type(sampler).__name__} moves topics, but not their number."
+            f"n_components=None needs sampler='gibbs': {type(sampler).__name__} cannot change the number of topics."
         )
     check_enough(rows, 1)
     V = rows.n_features
     most = min(V, len(rows.directed), _MOST) if estimator.max_components is None else min(V, estimator.max_components)
     log_prior = -float(estimator.n_components_penalty) * np.arange(most + 1.0)
-    log_prior[0] = -np.inf  # documents need a topic
+    log_prior[0] = -np.inf  # at least one topic
     return log_prior

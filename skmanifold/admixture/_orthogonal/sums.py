@@ -11,18 +11,18 @@ from .._spherical.passes import TopicStatistics
 
 
 class TopicSums(NamedTuple):
-    """Topics added up over passes, for each number of topics by itself."""
+    """Sums of topics over passes, separately for each number of topics."""
 
-    by_number: dict[int, tuple[np.ndarray, int]]  # number of topics: their sum, (K, V), and the passes in it
+    by_number: dict[int, tuple[np.ndarray, int]]  # number of topics -> sum of the topics, (K, V), and number of passes
 
     @property
     def modal(self) -> int:
-        """The number of topics of most passes; of several, the least."""
+        """Most frequent number of topics; the smallest if several are equally frequent."""
         return max(sorted(self.by_number), key=lambda number: self.by_number[number][1])
 
     @property
     def probabilities(self) -> np.ndarray:
-        """Shares of the passes with 0, 1, 2, ... topics."""
+        """Relative frequencies of passes with 0, 1, 2, ... topics."""
         counts = np.zeros(max(self.by_number) + 1)
         for number, (_, n) in self.by_number.items():
             counts[number] = n
@@ -30,15 +30,15 @@ class TopicSums(NamedTuple):
 
 
 def as_sums(value: TopicStatistics | TopicSums, n: int = 1) -> TopicSums:
-    """What `n` passes with one number of topics left, as such sums."""
+    """Convert the statistics of `n` passes with the same number of topics to `TopicSums`."""
     return value if isinstance(value, TopicSums) else TopicSums({len(value.topics): (value.topics, n)})
 
 
 def add_by_number(left: TopicStatistics | TopicSums, right: TopicStatistics | TopicSums) -> TopicSums:
-    """Both sums in one.
+    """Add two sums.
 
-    Topics are born and die at any place, so that two passes with as many topics may have them in another order: those
-    of the right one are matched to the left one's.
+    Topics are added and removed at any index, so that the order of the topics may differ between two passes with the
+    same number of topics. Therefore the topics of `right` are matched to those of `left`.
     """
     sums = dict(as_sums(left).by_number)
     for number, (topics, n) in as_sums(right).by_number.items():

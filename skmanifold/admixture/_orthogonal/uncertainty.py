@@ -1,4 +1,4 @@
-"""What the draws of orthonormal topics tell, where their number may change from draw to draw."""
+"""Posterior draws of orthonormal topics, whose number may differ between draws."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .._posterior.uncertainty import TopicUncertainty
 
 
 class FrameUncertainty(TopicUncertainty):
-    """Methods of an estimator with posterior draws of topics whose number is a draw too; not public."""
+    """Methods of an estimator whose posterior draws may have different numbers of topics; not public."""
 
     components_: np.ndarray
     n_components_: int
 
     def _predictive_draws(self, n: int) -> list[np.ndarray]:
-        """At most n of the best chain's draws of the topics, evenly spaced, each with as many topics as it has."""
+        """At most n of the best chain's draws of the topics, evenly spaced; each has its own number of topics."""
         return [draw[_is_topic(draw)] for draw in super()._predictive_draws(n)]
 
     def _labelled_draws(self, n: int) -> list[np.ndarray]:
-        """Those with as many topics as ``components_``, in the same order."""
+        """The predictive draws that have as many topics as ``components_``, with topics in the same order."""
         draws = self._predictive_draws(n)
         if not self._has_sizes:
             return draws
@@ -31,34 +31,36 @@ class FrameUncertainty(TopicUncertainty):
         return [draw[match_topics(self.components_, draw).other] for draw in draws]
 
     def _interval_draws(self) -> np.ndarray:
-        """Those of the best chain's draws that have ``n_components_`` topics, in the order of ``components_``."""
+        """The draws of the best chain that have ``n_components_`` topics, in the order of ``components_``."""
         check_is_fitted(self)
         if not self._has_sizes:
             return super()._interval_draws()
         draws: Any = self._labelled_draws(self.posterior_["n_components"].shape[1])
         if not draws:
-            raise ValueError("No draws with n_components_ topics were kept: raise max_draws_bytes, or lower thin.")
+            raise ValueError("No draws with n_components_ topics were kept: increase max_draws_bytes or decrease thin.")
         return np.array(draws)
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ's tree of data, every chain's topics in the order of ``components_``.
+        """Export the posterior draws to ArviZ, with every chain's topics in the order of ``components_``.
 
-        Where the number of topics is inferred, topics of one draw need not be those of another, and what is exported
-        has no labels: their number, and their weights from the largest to the smallest.
+        If the number of topics is inferred, topics of different draws need not correspond. Then only quantities without
+        labels are exported: the number of topics, and their weights in decreasing order.
 
         Returns
         -------
         xarray.DataTree
             Group ``posterior`` has ``components`` (axes ``chain``, ``draw``, ``topic`` and ``word``) and
-            ``topic_weights``, or ``n_components`` and ``topic_weights`` with an axis ``rank``, NaN beyond a draw's
-            number of topics; ``sample_stats`` has the log likelihood, and the temperature of samplers that have one.
-            Where `max_draws_bytes` left fewer draws of the topics than of the rest, they are in a group
-            ``posterior_thinned``, whose ``draw`` says which ones they are.
+            ``topic_weights``; or ``n_components`` and ``topic_weights`` with an axis ``rank``, which is NaN beyond a
+            draw's number of topics. Group ``sample_stats`` has the log likelihood and, for samplers that have one, the
+            temperature. If `max_draws_bytes` allows fewer draws of the topics than of the rest, these are in a group
+            ``posterior_thinned``, whose coordinate ``draw`` has their indices.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         check_is_fitted(self)
         if not self._has_sizes:
@@ -69,19 +71,19 @@ class FrameUncertainty(TopicUncertainty):
 
     @property
     def _has_sizes(self) -> bool:
-        """Whether the number of topics is a draw."""
+        """Whether the number of topics is inferred."""
         return "n_components" in self.posterior_
 
     def _draws_of_topics(self) -> np.ndarray:
         draws = super()._draws_of_topics()
         if self._has_sizes:
             raise ValueError(
-                "The number of topics is inferred here, so that topics of one draw or chain need not be those of "
-                f"another: fit with n_components={self.n_components_} for this."
+                "The number of topics is inferred, so that topics of different draws need not correspond: fit with "
+                f"n_components={self.n_components_} for this."
             )
         return draws
 
 
 def _is_topic(draw: np.ndarray) -> np.ndarray:
-    """Which rows of a draw are topics, and not there for want of one."""
+    """Mask of the rows of a draw that are topics; the others are NaN."""
     return ~np.isnan(draw[:, 0])

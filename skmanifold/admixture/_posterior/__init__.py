@@ -1,1 +1,1 @@
-"""What fitted topics give: inference for documents, uncertainty of topics, pyLDAvis."""
+"""Methods of fitted topic models: inference for documents, posterior uncertainty of topics, export to pyLDAvis."""

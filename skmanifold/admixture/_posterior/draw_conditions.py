@@ -1,4 +1,4 @@
-"""What draws of topics of words must satisfy in a fitted estimator."""
+"""Conditions that draws of topics of words must satisfy in a fitted estimator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...utils._conditions import Array, Condition, Keyed, Real
 
 _WEIGHTS = Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1)
 _COMPONENTS = Array("float32", ("n_chains", "n_component_draws", "n_components", "n_features"), low=0, sums_to_one=-1)
-DRAW = Keyed(  # of a stream
+DRAW = Keyed(  # one draw of a stream
     ("log_likelihood", "topic_weights", "components"),
     log_likelihood=Real(nan=True, infinite=True),
     topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
@@ -18,6 +18,6 @@ DRAW = Keyed(  # of a stream
 
 
 def topic_traces(**others: Condition) -> dict[str, Condition]:
-    """Conditions of what a fit by chains leaves, for topics of words."""
+    """Conditions of the traces and draws of a fit, for topics of words."""
     draws: dict[str, Any] = {"topic_weights": _WEIGHTS, "components": _COMPONENTS, **others}
     return traces("log_likelihood", "log_joint", **draws)

@@ -1,4 +1,4 @@
-"""What topics tell about documents: proportions, predictions and held-out scores."""
+"""Inference for documents given fitted topics: proportions, predictions and held-out scores."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .._tokens.topic_counts import TopicCounts
 from .topic_draws import mean_proportions
 from .topic_page import TopicPage
 
-_MAX_DENSE_BYTES = 4 << 30  # of components_
+_MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 
 
 class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with fitted topics; not public.
 
-    It has `n_jobs` and `n_predictive_draws`, and when fitted what is declared here.
+    The estimator has `n_jobs` and `n_predictive_draws`, and the other attributes declared here when it is fitted.
     """
 
     n_jobs: int | None
@@ -47,8 +47,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_predictive_draws: int
     sampler_: BaseSampler
     doc_topic_prior_: np.ndarray
-    _key: np.uint64  # of all streams, frozen when fitting begins
-    _estimate: TopicWord | None  # None: a stream of draws has it
+    _key: np.uint64  # root of all random streams, fixed when fitting begins
+    _estimate: TopicWord | None  # None if the topics come from a stream of draws
     _topic_counts: TopicCounts | None = None
     _stream: Any = None  # TopicStream
     _posterior: dict[str, np.ndarray]  # of a fit
@@ -64,17 +64,43 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def components_(self) -> np.ndarray:
-        """Word probabilities of each topic, of shape (n_components, n_features)."""
+        """Word probabilities of each topic.
+
+        Returns
+        -------
+        components : ndarray of shape (n_components, n_features)
+            Rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        AttributeError
+            If the dense array would need more than 4 GiB; use ``topic_word_counts_``.
+        """
         check_is_fitted(self)
         return dense_components(self._topic_word, "topic_word_counts_")
 
     @property
     def topic_word_counts_(self) -> sp.csr_array:
-        """Expected number of tokens of each word in each topic, a csr_array of shape (n_components, n_features)."""
+        """Expected number of tokens of each word in each topic.
+
+        Returns
+        -------
+        counts : csr_array of shape (n_components, n_features)
+            Counts of a pass, or their mean over passes.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        AttributeError
+            If the sampler draws the topics and keeps no counts; use ``components_``.
+        """
         check_is_fitted(self)
         if self._topic_counts is None:
             name = type(self.sampler_).__name__
-            raise AttributeError(f"{name} draws the topics and keeps no counts: see components_.")
+            raise AttributeError(f"{name} draws the topics and keeps no counts: use components_.")
         return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
 
     @property
@@ -82,37 +108,51 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return len(self.doc_topic_prior_)
 
     def transform(self, X: Stored, average_draws: bool = False) -> np.ndarray:
-        """Topic proportions of documents.
+        """Infer the topic proportions of documents.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of
-            several, is read from disk in blocks, with the same result as in memory.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents; fractional counts are weights. A :class:`~skmanifold.datasets.Corpus`, or a
+            list of them, is read from disk in blocks, with the same result as in memory.
         average_draws : bool, default=False
-            Average the proportions over the topics' draws that `score` uses, instead of those of ``components_``: for
-            samplers that draw the topics. The time is as many times as long.
+            If True and the sampler draws the topics, average the proportions over the `n_predictive_draws` draws that
+            `score` uses. This takes `n_predictive_draws` times as long. If False, use ``components_``.
 
         Returns
         -------
         doc_topic : ndarray of shape (n_samples, n_components)
-            Proportions; rows sum to 1.
+            Modes of the proportions' posterior in softmax coordinates; rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are negative or not finite, or another number of features than in `fit`.
         """
         return self._infer(X, average_draws)
 
     def predict(self, X: Stored) -> np.ndarray:
-        """The dominant topic of each document.
+        """Predict the topic with the largest proportion in each document.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of
-            several, is read from disk in blocks, with the same result as in memory.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents; fractional counts are weights. A :class:`~skmanifold.datasets.Corpus`, or a
+            list of them, is read from disk in blocks, with the same result as in memory.
 
         Returns
         -------
         topics : ndarray of shape (n_samples,)
             Indices into ``components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are negative or not finite, or another number of features than in `fit`.
         """
         return self._infer(X, average_draws=False).argmax(axis=1)
 
@@ -144,29 +184,38 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Returns
         -------
         words : ndarray of shape (n_samples, n_features)
-            ``X @ components_``; rows sum to 1 if those of X do.
+            ``X @ components_``; rows sum to 1 if the rows of X do.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X does not have `n_components` columns, or has values that are not finite.
         """
         check_is_fitted(self)
         proportions = check_array(X, dtype=np.float64, input_name="X")
         topics = self._topic_word
         if proportions.shape[1] != topics.n_components:
-            raise ValueError(f"X has {proportions.shape[1]} columns, one a topic, but there are {topics.n_components}.")
+            raise ValueError(
+                f"X has {proportions.shape[1]} columns, one per topic, but there are {topics.n_components} topics."
+            )
         return mix_topics(topics, proportions)
 
     def score(self, X: Stored, y: Ignored = None) -> float:
-        """Mean held-out log likelihood per token, by document completion: higher is better.
+        """Mean held-out log likelihood per token, by document completion; higher is better.
 
-        Half of each document's tokens, chosen by its content, give its proportions; the other half is scored
-        (:func:`skmanifold.metrics.document_completion`). With samplers that draw the topics, each token's probability
-        is the mean over `n_predictive_draws` draws of the best chain, before the logarithm is taken; the others have
-        one estimate.
+        The proportions of a document are inferred from half of its tokens, and the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). The split depends only on the document's content. With
+        samplers that draw the topics, the probability of a token is averaged over `n_predictive_draws` draws of the
+        best chain before taking the logarithm. Other samplers use their estimate of the topics.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents; documents under two tokens are left out. A count of 2.3 is three tokens, with
-            the weights 1, 1 and 0.3. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is read from disk in
-            blocks, with the same result as in memory.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents. Documents with fewer than two tokens are ignored. A count of 2.3 is three
+            tokens with the weights 1, 1 and 0.3. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read
+            from disk in blocks, with the same result as in memory.
         y : None
             Ignored.
 
@@ -177,49 +226,67 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ValueError
-            If no document has two tokens, one has more than 100,000,000, or all have more than 2,147,483,647.
+            If no document has two tokens, a document has more than 100,000,000 tokens, or X has more than 2,147,483,647
+            tokens.
         """
         return document_completion(**self._completion(X)).log_likelihood
 
     def perplexity(self, X: Stored) -> float:
-        """Held-out perplexity, ``exp(-score(X))``: lower is better. Not a bound.
+        """Held-out perplexity, ``exp(-score(X))``; lower is better.
+
+        This is a direct estimate and not a bound.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents; a :class:`~skmanifold.datasets.Corpus`, or a list of several, is
-            read from disk in blocks, with the same result as in memory.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read from disk
+            in blocks, with the same result as in memory.
 
         Returns
         -------
         perplexity : float
-            The ``score`` s as ``exp(-s)``: as many equally likely words would be as hard to guess.
+            Perplexity per token: the number of equally probable words with the same mean log probability.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
         """
         return document_completion(**self._completion(X)).perplexity
 
     def score_samples(self, X: Stored) -> np.ndarray:
-        """Held-out log likelihood of each document, the sums behind `score`.
+        """Held-out log likelihood of each document, by document completion.
 
-        Half of a document's tokens give its proportions, and this is the log probability of the other half, in nats
-        per document: of n tokens ``n - n // 2`` are scored. `score` is the sum over documents divided by the number
-        of scored tokens.
+        The proportions of a document are inferred from half of its tokens, and the other half is scored: ``n - n // 2``
+        of n tokens. `score` is the sum over documents divided by the number of scored tokens.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts of words in documents; a :class:`~skmanifold.datasets.Corpus`, or a list of several, is read from
-            disk in blocks, with the same result as in memory.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read from disk
+            in blocks, with the same result as in memory.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
-            Sums of natural logarithms; 0 for a document under two tokens, of which none is scored.
+            In nats per document; 0 for a document with fewer than two tokens, which is not scored.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
         """
         return complete_documents(**self._completion(X)).log_likelihood
 
     def _completion(self, X) -> dict[str, Any]:
-        """The arguments of a document completion."""
+        """Arguments of `document_completion`."""
         check_is_fitted(self)
         return {
             "topic_word": self._predictive(),
@@ -230,7 +297,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         }
 
     def _predictive(self) -> list[TopicWord]:
-        """The topics that predict: evenly spaced draws, or the estimate where there are none."""
+        """Topics for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
         return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
@@ -243,7 +310,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             csr = validate_counts(self, X, reset=reset)
             counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=7)
         if counts.n_tokens == 0:
-            raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+            raise ValueError("X has no tokens: all counts are zero or are fractions that were rounded to zero.")
         check_tokens(counts)
         return counts
 
@@ -255,12 +322,12 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
 
 def dense_components(topics: TopicWord, sparse: str) -> np.ndarray:
-    """All topics' word probabilities; an AttributeError that names `sparse` if they would take too much memory."""
+    """Word probabilities of all topics; raises an AttributeError that names `sparse` if they need too much memory."""
     n_bytes = 4 * topics.n_components * topics.n_features
     if n_bytes > _MAX_DENSE_BYTES:
         raise AttributeError(
-            f"components_ would take {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
-            f"{sparse}, which is sparse; transform and score work as ever."
+            f"components_ would need {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+            f"{sparse}, which is sparse. transform and score do not need components_."
         )
     return topics.toarray()
 

@@ -1,4 +1,4 @@
-"""Topics as pyLDAvis shows them: circles of topics, and the words that set each apart."""
+"""Export of topics to pyLDAvis, which shows topics as circles in the plane with their characteristic words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from ...sparse.counts import validate_counts
 from ...utils._typing import ArrayLike, MatrixLike
 
-MAX_FEATURES = 10_000  # so many words take pyLDAvis seconds
-_LEAST = np.finfo(np.float64).tiny  # a page cannot read the logarithm of zero
+MAX_FEATURES = 10_000  # pyLDAvis takes seconds with this many words
+_LEAST = np.finfo(np.float64).tiny  # least probability: the page takes logarithms
 
 
 def to_pyldavis(
@@ -26,34 +26,34 @@ def to_pyldavis(
     max_features: int | None = MAX_FEATURES,
     **options: Any,
 ) -> Any:
-    """The topics of a fitted estimator and the documents X as pyLDAvis takes them.
+    """Prepare the topics of a fitted estimator and the documents X for pyLDAvis.
 
-    Documents without tokens are left out. Topics keep their order, and where they are drawn is reproducible.
+    Documents without tokens are ignored. Topics keep their order, and their coordinates are reproducible.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, with rows of ``components_`` that sum to 1 and a `transform` to proportions or what is in proportion.
+        Fitted estimator. Rows of ``components_`` must sum to 1. Rows of `transform` are normalised to proportions.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts of words in documents.
     feature_names : array-like of shape (n_features,), default=None
-        The words; None is ``feature_names_in_``, or x0, x1, ... where there are none.
+        The words. None uses ``feature_names_in_`` if it exists, else x0, x1, ...
     max_features : int or None, default=10_000
-        The most words that are shown, those with most tokens in X; None is all. If some are left out, so are their
-        tokens: topics and proportions are those of a token given that it is one of the others.
+        Largest number of words to show: those with most tokens in X. None shows all. Topics and proportions are then
+        conditional on a token being one of these words.
     **options
-        Of ``pyLDAvis.prepare``.
+        Further arguments of ``pyLDAvis.prepare``.
 
     Returns
     -------
-    pyLDAvis.PreparedData
+    prepared : pyLDAvis.PreparedData
 
     Raises
     ------
     ImportError
-        Where pyLDAvis is not installed.
+        If pyLDAvis is not installed.
     ValueError
-        If X has no tokens, or an argument does not fit the topics.
+        If X has no tokens, `max_features` is less than 1, or the number of names differs from the number of columns.
     """
     try:
         import pyLDAvis
@@ -63,7 +63,7 @@ def to_pyldavis(
         check_scalar(max_features, "max_features", Integral, min_val=1)
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)
     if not np.allclose(topics.sum(axis=1), 1.0, atol=1e-3):
-        raise ValueError("to_pyldavis needs topics that are probabilities of words: rows of components_ sum to 1.")
+        raise ValueError("to_pyldavis needs topics that are probabilities: rows of components_ must sum to 1.")
     words = _words(estimator, feature_names, topics.shape[1])
     counts = validate_counts(estimator, X, reset=False)
     frequency = np.asarray(counts.sum(axis=0), np.float64).ravel()
@@ -74,26 +74,26 @@ def to_pyldavis(
     lengths = np.asarray(counts.sum(axis=1), np.float64).ravel()
     has_tokens = lengths > 0
     if not has_tokens.any():
-        raise ValueError("X has no tokens of words that are shown: there are no documents to tell topics' sizes from.")
-    shares = topics.sum(axis=1)  # of each topic's tokens, those of words that are shown
+        raise ValueError("X has no tokens of the words that are shown, so the sizes of topics cannot be computed.")
+    shares = topics.sum(axis=1)  # probability of the shown words in each topic
     proportions = np.asarray(estimator.transform(X), np.float64)[has_tokens] * shares
     proportions /= proportions.sum(axis=1, keepdims=True)
-    ours = {"mds": principal_coordinates, "n_jobs": 1, "sort_topics": False}
+    defaults = {"mds": principal_coordinates, "n_jobs": 1, "sort_topics": False}
     return pyLDAvis.prepare(
         topics / shares[:, np.newaxis],
         proportions,
         lengths[has_tokens],
         words.tolist(),
         frequency,
-        **{**ours, **options},
+        **{**defaults, **options},
     )
 
 
 def principal_coordinates(topics: np.ndarray) -> np.ndarray:
-    """Places of topics in the plane, (n_topics, 2), from their Jensen-Shannon divergences by classical scaling.
+    """Coordinates of topics in the plane, (n_topics, 2), by classical scaling of Jensen-Shannon divergences.
 
-    As pyLDAvis's own, but real for any topics, there for a single one too, and with signs that do not depend on the
-    machine: the coordinate largest in size is positive.
+    They agree with those of pyLDAvis but are real for any topics and also defined for a single topic. Their signs do
+    not depend on the machine: the coordinate with the largest absolute value is positive.
     """
     topics = np.asarray(topics, np.float64)
     divergences = squareform(pdist(topics, "jensenshannon") ** 2)
@@ -101,13 +101,13 @@ def principal_coordinates(topics: np.ndarray) -> np.ndarray:
     centred = squares - squares.mean(axis=0)
     gram = -0.5 * (centred - centred.mean(axis=1, keepdims=True))
     n = min(2, len(topics))
-    with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
         values, vectors = eigh(gram, subset_by_index=(len(topics) - n, len(topics) - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(n)])
-    places = np.zeros((len(topics), 2))
-    places[:, :n] = vectors * (signs * np.sqrt(np.maximum(values, 0.0)))
-    return places
+    coordinates = np.zeros((len(topics), 2))
+    coordinates[:, :n] = vectors * (signs * np.sqrt(np.maximum(values, 0.0)))
+    return coordinates
 
 
 def _words(estimator: Any, feature_names, n_features: int) -> np.ndarray:
@@ -115,5 +115,5 @@ def _words(estimator: Any, feature_names, n_features: int) -> np.ndarray:
         feature_names = getattr(estimator, "feature_names_in_", [f"x{v}" for v in range(n_features)])
     words = np.asarray(feature_names, dtype=object)
     if words.shape != (n_features,):
-        raise ValueError(f"feature_names must be {n_features} words, one a column; got shape {words.shape}.")
+        raise ValueError(f"feature_names must be {n_features} words, one per column; got shape {words.shape}.")
     return words

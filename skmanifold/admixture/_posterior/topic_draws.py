@@ -1,7 +1,8 @@
-"""What draws of the topics tell: which topics of the chains are the same, how sure they are, and how far to trust them.
+"""Posterior draws of topics: matching the topics of several chains, diagnostics, and export to ArviZ.
 
-`components` are draws of the topics of several chains, shape (n_chains, n_draws, n_components, n_features), float32,
-rows summing to 1. They may fill the memory, so they are read in pieces and never converted as a whole.
+`components` are draws of the topics of several chains, a float32 array of shape (n_chains, n_draws, n_components,
+n_features) whose rows sum to 1. They may need most of the memory, so they are read in pieces and never converted as a
+whole.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._threads import Workers
 
 STABLE_SIMILARITY = 0.8
-_N_WORDS = 10  # of each topic that are looked at
-TOPIC_AXES = {  # of the variables that have topics, after those of chains and draws
+_N_WORDS = 10  # most probable words of a topic in its diagnostics
+TOPIC_AXES = {  # axes of the variables with topics, after those of chains and draws
     "components": ["topic", "word"],
     "topic_weights": ["topic"],
     "doc_topic_prior": ["topic"],
@@ -29,16 +30,16 @@ TOPIC_AXES = {  # of the variables that have topics, after those of chains and d
 
 
 class ChainMatch(NamedTuple):
-    """The topics of each chain in the order of the best chain's.
+    """Assignment of the topics of each chain to those of the best chain.
 
     Parameters
     ----------
     permutations : ndarray of shape (n_chains, n_components), int64
-        Topic ``permutations[c, k]`` of chain c is the best chain's topic k; of the best chain itself it is k.
+        Topic ``permutations[c, k]`` of chain c is matched to topic k of the best chain.
     similarity : ndarray of shape (n_chains, n_components)
         Cosines of the matched topics; 1 for the best chain.
     best : int
-        The chain to which the others are matched.
+        Index of the chain to which the others are matched.
     """
 
     permutations: np.ndarray
@@ -47,21 +48,22 @@ class ChainMatch(NamedTuple):
 
 
 class TopicDiagnostics(NamedTuple):
-    """How far each topic of the best chain is to be trusted; see :func:`diagnose_topics`.
+    """Convergence diagnostics and stability of each topic of the best chain; see :func:`diagnose_topics`.
 
     Parameters
     ----------
     rhat : ndarray of shape (n_components,)
-        Rank-normalised split R-hat, the largest over the topic's weight and its most probable words; near 1 if the
-        chains agree. NaN for one chain or under four draws.
+        Rank-normalised split R-hat: the maximum over the topic's weight and its most probable words. It is near 1 if
+        the chains agree. NaN for a single chain or fewer than four draws.
     ess : ndarray of shape (n_components,)
-        Effective sample size of the bulk over all chains, the least over the same. NaN under 50 draws of a chain, which
-        are too few to estimate it, or where a chain has not moved at all.
+        Bulk effective sample size over all chains: the minimum over the same quantities. NaN for fewer than 50 draws
+        per chain, which are too few to estimate it, or if a quantity is constant in a chain.
     similarity : ndarray of shape (n_components,)
-        Cosine between the topic and its match in another chain, the least over the others; NaN for one chain.
+        Cosine between the topic and its match in another chain: the minimum over the other chains. NaN for a single
+        chain.
     is_stable : ndarray of shape (n_components,), bool
-        Whether `similarity` reaches the threshold: every other chain has found the topic. False for one chain, which
-        cannot show it.
+        Whether `similarity` is at least the threshold, so that every other chain has found the topic. False for a
+        single chain.
     """
 
     rhat: np.ndarray
@@ -71,18 +73,22 @@ class TopicDiagnostics(NamedTuple):
 
 
 def match_chains(components, best: int) -> ChainMatch:
-    """Which topics of the chains are the same.
+    """Match the topics of all chains to those of the best chain.
 
-    Labels of topics mean nothing: each chain has an order of its own. The mean topics of every chain are paired with
-    those of the best chain, one to one, so that the sum of their cosines is greatest. This assumes that labels do not
-    move within a chain.
+    The order of topics is arbitrary and differs between chains. The mean topics of each chain are matched one to one to
+    those of the best chain so that the sum of the cosines is largest. This assumes that labels do not switch within a
+    chain.
 
     Parameters
     ----------
     components : array-like of shape (n_chains, n_draws, n_components, n_features), or a sequence
         Draws of the topics; or for each chain its draws, or one topic-word matrix (array or TopicWord).
     best : int
-        The chain whose order the others are to follow.
+        Index of the chain whose order of topics is used.
+
+    Returns
+    -------
+    match : ChainMatch
     """
     reference = mean_topics(components[best])
     n_components = reference.n_components if isinstance(reference, TopicWord) else len(reference)
@@ -95,7 +101,7 @@ def match_chains(components, best: int) -> ChainMatch:
 
 
 def mean_topics(topics):
-    """Mean over a chain's draws, float64 of shape (n_components, n_features); a single matrix is its own."""
+    """Mean over a chain's draws, float64 of shape (n_components, n_features); a single matrix is returned unchanged."""
     if isinstance(topics, TopicWord) or np.ndim(topics) != 3:
         return topics
     if len(topics) == 0:
@@ -104,9 +110,9 @@ def mean_topics(topics):
 
 
 def permute_topics(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
-    """`values` of shape (n_chains, n_draws, n_components, ...) with each chain's topics in the order of the best's.
+    """Permute the topics in `values`, (n_chains, n_draws, n_components, ...), to the order of the best chain.
 
-    The array itself, not a copy, if nothing has to move.
+    Returns the array itself, not a copy, if all permutations are identities.
     """
     if np.array_equal(permutations, np.broadcast_to(np.arange(permutations.shape[1]), permutations.shape)):
         return values
@@ -117,15 +123,19 @@ def permute_topics(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
 
 
 def effective_draws(components: np.ndarray) -> np.ndarray:
-    """How many independent draws those of one chain are worth for each topic, (n_components,).
+    """Effective number of draws of one chain for each topic, (n_components,).
 
-    Effective sample sizes of the bulk by arviz-stats: the median over the topic's ten most probable words. NaN below 50
-    draws, where a topic stands still, or where arviz-stats is not installed.
+    This is the median over the topic's ten most probable words of the bulk effective sample size by arviz-stats. It is
+    NaN for fewer than 50 draws, for a topic that is constant, or if arviz-stats is not installed.
 
     Parameters
     ----------
     components : ndarray of shape (n_draws, n_components, n_features)
         Draws of one chain.
+
+    Returns
+    -------
+    effective : ndarray of shape (n_components,)
     """
     n_topics = components.shape[1]
     if len(components) < LEAST_FOR_ESS:
@@ -147,27 +157,32 @@ def diagnose_topics(
 ) -> TopicDiagnostics:
     """R-hat, effective sample size and stability of each topic of the best chain, after matching.
 
-    R-hat and effective sample size are those of arviz-stats, the worst over the topic's weight and the probabilities of
-    the `n_words` words that are most probable in the best chain's mean. Quantities that have the same value in all
-    draws of all chains, such as the weight of an only topic, are left out; NaN if none is left.
+    R-hat and effective sample size are computed by arviz-stats. The result for a topic is the worst value over its
+    weight and the probabilities of the `n_words` words that are most probable in the best chain's mean. Quantities with
+    the same value in all draws of all chains, such as the weight of a single topic, are excluded; the result is NaN if
+    all are excluded.
 
     Parameters
     ----------
     components : ndarray of shape (n_chains, n_draws, n_components, n_features) or None
-        Draws of the topics; they may be fewer than those of the weights. Without them the weights speak alone.
+        Draws of the topics; there may be fewer of them than of the weights. If None, only the weights are used.
     topic_weights : ndarray of shape (n_chains, n_draws, n_components)
         Draws of the topics' shares of the tokens.
     match : ChainMatch
-        The chains' topics, matched.
+        Matching of the chains' topics.
     n_words : int, default=10
-        Words of each topic that are looked at.
+        Number of words per topic.
     threshold : float, default=0.8
-        The least cosine at which a topic counts as found again.
+        Smallest cosine in every other chain for which a topic is stable.
+
+    Returns
+    -------
+    diagnostics : TopicDiagnostics
 
     Raises
     ------
     ImportError
-        Where arviz-stats is not installed.
+        If arviz-stats is not installed.
     """
     permutations, similarities, best = match
     others = np.delete(similarities, best, axis=0)
@@ -177,10 +192,10 @@ def diagnose_topics(
         series.append(_draws_of_top_words(components, permutations, best, n_words))
     rhat = np.concatenate([_diagnose("rhat", values) for values in series], axis=1)
     ess = np.concatenate([_diagnose("ess", values) for values in series], axis=1)
-    moves = np.concatenate([(values != values[:1, :1]).any(axis=(0, 1)) for values in series], axis=1)
-    worst_rhat = np.where(moves, rhat, -np.inf).max(axis=1)  # nan, should there be one
-    worst_ess = np.where(moves, ess, np.inf).min(axis=1)
-    worst_rhat[~moves.any(axis=1)] = worst_ess[~moves.any(axis=1)] = np.nan
+    varies = np.concatenate([(values != values[:1, :1]).any(axis=(0, 1)) for values in series], axis=1)
+    worst_rhat = np.where(varies, rhat, -np.inf).max(axis=1)  # a NaN among the values gives NaN
+    worst_ess = np.where(varies, ess, np.inf).min(axis=1)
+    worst_rhat[~varies.any(axis=1)] = worst_ess[~varies.any(axis=1)] = np.nan
     return TopicDiagnostics(worst_rhat, worst_ess, similarity, similarity >= threshold)
 
 
@@ -192,29 +207,34 @@ def to_arviz(
     component_draws=None,
     axes: dict[str, list[str]] = TOPIC_AXES,
 ) -> Any:
-    """The draws as ArviZ's tree of data, topics in the order of the best chain.
+    """Export draws to ArviZ, with topics in the order of the best chain.
 
-    Variables with topics go to the group ``posterior``, log densities to ``sample_stats``. If ``components`` were
-    thinned more than the rest they are in a group of their own, ``posterior_thinned``. ArviZ's functions take
-    ``group="posterior_thinned"``; ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` is the rest at these draws.
+    Variables with topics are in the group ``posterior``, log densities in ``sample_stats``. If ``components`` were
+    thinned more than the rest, they are in a separate group, ``posterior_thinned``. Use
+    ``group="posterior_thinned"`` in ArviZ's functions; ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` has the
+    other variables of the same draws.
 
     Parameters
     ----------
     posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws, such as ``posterior_`` of an estimator.
     permutations : ndarray of shape (n_chains, n_components), optional
-        As in :class:`ChainMatch`; None leaves the topics as they are.
+        As in :class:`ChainMatch`; None keeps the order of the topics.
     feature_names : sequence of str, optional
         Labels of the last axis of ``components``; None numbers them.
     component_draws : sequence of int, optional
-        Which draws ``components`` are, counted from 0, if they are not all.
+        Indices of the draws in ``components``, from 0, if some were dropped.
     axes : dict of str to list of str
-        Axes of the variables with topics, after those of chains and draws; that of topics is the first.
+        Axes of the variables with topics, after those of chains and draws; the first is the axis of topics.
+
+    Returns
+    -------
+    xarray.DataTree
 
     Raises
     ------
     ImportError
-        Where arviz-base is not installed.
+        If arviz-base is not installed.
     """
     if permutations is not None:
         posterior = {
@@ -233,18 +253,22 @@ def mean_proportions(
     tol: float = 1e-7,
     workers: Workers | None = None,
 ) -> np.ndarray:
-    """Mean over draws of the topics of the documents' proportions given each, float64 of shape (n_rows, n_components).
+    """Infer documents' proportions for each draw of the topics, and average them.
 
     Parameters
     ----------
     topic_word : sequence of TopicWord or array-like of shape (n_components, n_features)
-        Draws of one chain, or of several whose topics stand in one order; or a single matrix.
+        Draws with the same order of topics; or a single matrix.
     counts : Counts
         Documents.
     doc_topic_prior : array-like of shape (n_components,) or a sequence of such
-        One prior for all draws, or one a draw.
+        One prior for all draws, or one per draw.
     max_iter, tol, workers
         As in `infer_proportions`.
+
+    Returns
+    -------
+    proportions : ndarray of shape (n_rows, n_components), float64
     """
     draws = pair_draws(topic_word, doc_topic_prior)
     mean = np.zeros((counts.n_rows, draws[0][0].n_components))
@@ -260,7 +284,7 @@ def _draws_of_top_words(components, permutations, best, n_words):
     n_words = min(n_words, means.shape[1])
     words = np.argpartition(-means, n_words - 1, axis=1)[:, :n_words]
     draws = [components[c][:, order[:, np.newaxis], words] for c, order in enumerate(permutations)]
-    return np.array(draws, dtype=np.float64)  # few; R-hat takes differences, which tie in float32
+    return np.array(draws, dtype=np.float64)  # R-hat uses ranks, and float32 would have ties
 
 
 def _diagnose(name, values):
@@ -271,9 +295,9 @@ def _diagnose(name, values):
         raise ImportError(f'The {name} of topics needs arviz-stats: pip install "skmanifold[arviz]".') from error
     if values.shape[1] < (LEAST_FOR_ESS if name == "ess" else LEAST_FOR_RHAT) or (name == "rhat" and len(values) < 2):
         return np.full(values.shape[2:], np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move
+    with np.errstate(divide="ignore", invalid="ignore"):  # constant quantities divide by zero
         out = np.asarray(getattr(array_stats, name)(values, chain_axis=0, draw_axis=1))
-    if name == "ess":  # arviz-stats takes a chain that stands still for independent draws
-        still = (values == values[:, :1]).all(axis=1).any(axis=0)
-        out = np.where(still, np.nan, out)
+    if name == "ess":  # arviz-stats treats a constant chain as independent draws
+        is_constant = (values == values[:, :1]).all(axis=1).any(axis=0)
+        out = np.where(is_constant, np.nan, out)
     return out

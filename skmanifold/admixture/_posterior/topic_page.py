@@ -1,4 +1,4 @@
-"""Topics as lists of words, and on the page that pyLDAvis makes."""
+"""Topics as lists of words, and export to pyLDAvis."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ class TopicPage:
     components_: Any
 
     def _has_words(self) -> bool:
-        """Whether rows are counts of words; raises an AttributeError, saying why, if they are not."""
+        """Return True if rows are counts of words; otherwise raise an AttributeError with the reason."""
         return True
 
     @available_if(_shows_words)
     def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
         """The most probable words of each topic.
 
-        Only where rows are counts of words.
+        Available only if rows are counts of words.
 
         Parameters
         ----------
         n_words : int, default=10
-            Most words of a topic.
+            Largest number of words per topic.
         feature_names : array-like of shape (n_features,), default=None
-            Names of the columns, such as ``vectorizer.get_feature_names_out()`` or ``corpus.vocabulary``; None is
-            ``feature_names_in_``, or their numbers.
+            Names of the columns, such as ``vectorizer.get_feature_names_out()`` or ``corpus.vocabulary``. None uses
+            ``feature_names_in_`` if it exists, else the column indices.
 
         Returns
         -------
         topics : list of lists of (name, probability)
-            For each topic its words and their entries of ``components_``, the most probable first; equally probable
-            ones in the order of the columns.
+            Words of each topic with their entries of ``components_``, in decreasing order of probability. Equally
+            probable words are in the order of the columns.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ValueError
-            If `n_words` is below 1, or there are not as many names as columns.
+            If `n_words` is less than 1, or the number of names differs from the number of columns.
         """
         check_is_fitted(self)
         entries = self.components_
@@ -65,40 +67,42 @@ class TopicPage:
         max_features: int | None = 10_000,
         **options: Any,
     ) -> Any:
-        """The topics as pyLDAvis takes them, for its page of topics.
+        """Prepare the topics for a pyLDAvis visualisation.
 
-        Topic t of the page is row t - 1 of ``components_``. Proportions are those of `transform`. Only where rows are
-        counts of words.
+        Topic t of the page is row t - 1 of ``components_``. Proportions are those of `transform`. Available only if
+        rows are counts of words.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents: the sizes of topics are shares of their tokens. Documents without tokens are
-            left out.
+            Counts of words in documents. The sizes of topics are their shares of these tokens. Documents without tokens
+            are ignored.
         feature_names : array-like of shape (n_features,), default=None
-            The words; None is ``feature_names_in_``, or x0, x1, ... where there are none.
+            The words. None uses ``feature_names_in_`` if it exists, else x0, x1, ...
         max_features : int or None, default=10_000
-            The most words that are shown, those with most tokens in X; None is all.
+            Largest number of words to show: those with most tokens in X. None shows all.
         **options
-            Of ``pyLDAvis.prepare``. By default ``n_jobs=1``, ``sort_topics=False`` and ``mds`` is a classical scaling
-            of Jensen-Shannon divergences that is the same on every machine. With 50 topics it takes ten seconds or so,
-            with ``lambda_step=0.05`` a third.
+            Further arguments of ``pyLDAvis.prepare``. The defaults are ``n_jobs=1``, ``sort_topics=False`` and, for
+            ``mds``, a classical scaling of Jensen-Shannon divergences that is the same on every machine. With 50 topics
+            the call takes about ten seconds, with ``lambda_step=0.05`` a third of that.
 
         Returns
         -------
         prepared : pyLDAvis.PreparedData
-            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network;
-            where there is none, add ``d3_url=pyLDAvis.urls.D3_LOCAL, ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL,
-            ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``, for a page that is read on this machine.
+            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network.
+            For a page that is read without network on the same machine, add ``d3_url=pyLDAvis.urls.D3_LOCAL,
+            ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL, ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ImportError
-            Where pyLDAvis is not installed (``pip install "skmanifold[pyldavis]"``).
+            If pyLDAvis is not installed (``pip install "skmanifold[pyldavis]"``).
         ValueError
-            If X has no tokens, or names do not fit its columns.
+            If X has no tokens, or the number of names differs from the number of columns.
         """
-        from .pyldavis import to_pyldavis  # brings in more of scipy than a fit needs
+        from .pyldavis import to_pyldavis  # imported here because it loads parts of scipy that a fit does not need
 
         check_is_fitted(self)
         return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)

@@ -1,4 +1,4 @@
-"""How sure the topics are: what the posterior draws of an estimator say."""
+"""Posterior uncertainty of topics: credible intervals, diagnostics and export of an estimator's draws."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .topic_draws import (
 class TopicUncertainty:
     """Methods of an estimator with posterior draws of topics; not public.
 
-    When fitted it has what is declared here.
+    The estimator has the attributes declared here when it is fitted.
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
@@ -36,22 +36,35 @@ class TopicUncertainty:
 
     @property
     def _draws_topics(self) -> bool:
-        """Whether the topics are drawn, or they are estimates."""
+        """Whether the sampler draws topics (True) or estimates them."""
         return draws_parameters(self.sampler_)
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
-        """Draws, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        """Posterior draws.
+
+        Returns
+        -------
+        posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
+            Draws of each variable; see the attributes of the class.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        AttributeError
+            If the estimator was fitted by `partial_fit` with a sampler that does not draw the topics.
+        """
         check_is_fitted(self)
         if hasattr(self, "_posterior"):
             return self._posterior
         if self._stream is None:
             name = type(self.sampler_).__name__
-            raise AttributeError(f"{name} makes no draws of a stream: posterior_ comes from fit.")
+            raise AttributeError(f"{name} makes no draws in partial_fit: posterior_ is available after fit.")
         return self._stream.posterior()
 
     def _predictive_draws(self, n: int) -> list[np.ndarray]:
-        """At most n of the best chain's draws of the topics, evenly spaced; none where none are made or kept."""
+        """At most n of the best chain's draws of the topics, evenly spaced; empty if no draws were kept."""
         draws: Any = []
         if self._draws_topics and hasattr(self, "_posterior"):
             draws = self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
@@ -60,28 +73,29 @@ class TopicUncertainty:
         return [draws[i] for i in evenly_spaced(len(draws), n)]
 
     def _labelled_draws(self, n: int) -> list[np.ndarray]:
-        """Those of them whose topics are those of ``components_``."""
+        """The predictive draws whose topics correspond to those of ``components_``."""
         return self._predictive_draws(n)
 
     def credible_intervals(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed credible intervals of the topics' entries, in the order of ``components_``.
 
-        Each interval is of one entry at a time, given the model and within one mode of the posterior: another
-        chain may find other topics (see `topic_diagnostics`). Where the number of topics is inferred, the draws are
-        those with as many topics as ``components_``.
+        Each interval is for a single entry, given the model and within one mode of the posterior. Another chain may
+        find other topics (see `topic_diagnostics`). If the number of topics is inferred, only draws with as many topics
+        as ``components_`` are used.
 
-        The ends are quantiles at j / (n + 1) of the n draws of the best chain, sorted. The interval from the least draw
-        to the greatest has level (n - 1) / (n + 1), and more cannot be reached: 90% takes 19 draws, 95% takes 39. From
-        fewer draws the intervals are these, a warning says which level they reach, and `TopicDisplay` shows it.
+        The k-th smallest of the n draws of the best chain is the quantile at k / (n + 1). So the range of the draws is
+        an interval of level (n - 1) / (n + 1), which is the highest possible level: 90% needs 19 draws, 95% needs 39.
+        With fewer draws the intervals are the range, a warning states their level, and `TopicDisplay` shows it.
 
-        Draws of one chain resemble each other, and so many draws are worth fewer independent ones. From 50 draws on,
-        and where arviz-stats is installed, a warning says so where half of the topics or more have too few effective
-        draws, by the median over a topic's ten most probable words; `topic_diagnostics` has the worst of each topic.
+        Draws of a chain are autocorrelated, so that their effective number is smaller. With at least 50 draws, and if
+        arviz-stats is installed, a warning is given if half of the topics or more have too few effective draws. The
+        effective number of a topic is here the median over its ten most probable words; `topic_diagnostics` has the
+        minimum.
 
         Parameters
         ----------
         level : float, default=0.9
-            Posterior probability of each interval.
+            Posterior probability of each interval, between 0 and 1.
 
         Returns
         -------
@@ -90,10 +104,12 @@ class TopicUncertainty:
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
         ValueError
-            If no draws of the topics were kept, as they would take more than `max_draws_bytes`.
+            If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
 
         Warns
         -----
@@ -106,66 +122,74 @@ class TopicUncertainty:
         return intervals
 
     def _reached_level(self, level: float) -> float:
-        """The level that `credible_intervals` reach with so many draws, `level` or less."""
+        """Level that `credible_intervals` attain with the available draws; at most `level`."""
         return reached_level(level, len(self._interval_draws()))
 
     def _interval_draws(self) -> np.ndarray:
-        """Draws of the best chain that intervals are made of, (n_draws, n_components, n_features)."""
+        """Draws of the best chain for the intervals, (n_draws, n_components, n_features)."""
         return self._draws_of_topics()[self.best_chain_]
 
     def topic_diagnostics(self, threshold: float = STABLE_SIMILARITY) -> TopicDiagnostics:
         """R-hat, effective sample size and stability of each topic, in the order of ``components_``.
 
-        Topics of other chains are matched to the best chain's first (`scipy.optimize.linear_sum_assignment` on the
-        cosines of mean topics).
+        First the topics of the other chains are matched to those of the best chain, by the cosines of mean topics
+        (:func:`scipy.optimize.linear_sum_assignment`).
 
         Parameters
         ----------
         threshold : float, default=0.8
-            Least cosine, in every other chain, of a topic that is called stable.
+            Smallest cosine with the matched topic of every other chain for which a topic is called stable.
 
         Returns
         -------
         diagnostics : TopicDiagnostics
-            With ``rhat``, ``ess``, ``similarity`` and ``is_stable``, each of shape (n_components,). NaN where there are
-            too few draws or chains to tell.
+            NamedTuple with ``rhat``, ``ess``, ``similarity`` and ``is_stable``, each of shape (n_components,). Values
+            that need more draws or chains are NaN.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
+        ValueError
+            If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
         ImportError
-            Where arviz-stats is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-stats is not installed (``pip install "skmanifold[arviz]"``).
         """
         draws = self._draws_of_topics()
         match = match_chains(draws, self.best_chain_)
         return diagnose_topics(draws, self.posterior_["topic_weights"], match, threshold=threshold)
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ's tree of data, every chain's topics in the order of ``components_``.
+        """Export the posterior draws to ArviZ, with every chain's topics in the order of ``components_``.
 
         Returns
         -------
         xarray.DataTree
             Group ``posterior`` has ``components`` (axes ``chain``, ``draw``, ``topic`` and ``word``),
-            ``topic_weights`` and priors that were learned; ``sample_stats`` has the log density. Where
-            `max_draws_bytes` left fewer draws of the topics than of the rest, they are in a group
-            ``posterior_thinned``, whose ``draw`` says which ones they are.
+            ``topic_weights`` and learned priors. Group ``sample_stats`` has the log density. If `max_draws_bytes`
+            allows fewer draws of the topics than of the rest, these are in a group ``posterior_thinned``, whose
+            coordinate ``draw`` has their indices.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
+        ValueError
+            If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
-        kept = self._component_draws if hasattr(self, "_posterior") else None  # a stream keeps whole draws alone
+        kept = self._component_draws if hasattr(self, "_posterior") else None  # all draws of a stream have topics
         axes, names = self._draw_axes()
         return to_arviz(self.posterior_, match.permutations, names, component_draws=kept, axes=axes)
 
     def _draw_axes(self) -> tuple[dict[str, list[str]], Any]:
-        """Axes of the draws with topics, and names of the topics' entries, if there are any."""
+        """Axes of the variables with topics, and the names of the topics' entries or None."""
         return TOPIC_AXES, getattr(self, "feature_names_in_", None)
 
     def _draws_of_topics(self) -> np.ndarray:
@@ -173,16 +197,16 @@ class TopicUncertainty:
         if not self._draws_topics:
             drawing = [repr(name) for name, kind in self._samplers.items() if draws_parameters(kind())]
             raise AttributeError(
-                f"{type(self.sampler_).__name__} estimates the topics and does not draw them: there is no uncertainty "
-                f"to tell. Use a sampler such as {' or '.join(drawing[:2])}."
+                f"{type(self.sampler_).__name__} estimates the topics and does not draw them, so there is no posterior "
+                f"uncertainty. Use a sampler such as {' or '.join(drawing[:2])}."
             )
         draws = self.posterior_.get("components")
         if draws is None or draws.shape[1] == 0:
-            raise ValueError("No draws of the topics were kept: raise max_draws_bytes, or lower burn_in or thin.")
+            raise ValueError("No draws of the topics were kept: increase max_draws_bytes, or decrease burn_in or thin.")
         return draws
 
 
 def evenly_spaced(n_draws: int, n: int) -> list[int]:
-    """Which of `n_draws` draws to take for at most n of them, the last one among them."""
+    """Indices of at most n evenly spaced draws of `n_draws`, including the last one."""
     n = min(n, n_draws)
     return [n_draws - 1 - i * n_draws // n for i in reversed(range(n))]

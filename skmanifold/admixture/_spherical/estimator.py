@@ -1,4 +1,4 @@
-"""The spherical admixture model with pluggable samplers."""
+"""Spherical admixture model with a choice of samplers."""
 
 from __future__ import annotations
 
@@ -29,112 +29,119 @@ from .setup import Setup
 
 @holds_topics
 class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
-    r"""Spherical admixture model: topics of documents that are directions, such as tf-idf, with words for and against.
+    r"""Spherical admixture model: topics with positive and negative word weights, for directional data such as tf-idf.
 
-    A document is a unit vector :math:`v_d` about the direction of a mixture of its topics :math:`\beta_k`, which are
-    unit vectors themselves, of both signs:
+    A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics :math:`\beta_k`.
+    Topics are unit vectors too, and their entries have either sign:
 
     .. math:: \mu \sim \mathrm{vMF}(m, \kappa_0), \quad \beta_k \sim \mathrm{vMF}(\mu, \sigma), \quad
         \theta_d \sim \mathrm{Dir}(\alpha), \quad
         v_d \sim \mathrm{vMF}\left(\frac{\beta \theta_d}{|\beta \theta_d|}, \kappa_1\right)
 
-    ([1]_, [2]_). So the absence of a word tells of a topic as well as its presence. Rows of either sign are welcome.
+    ([1]_, [2]_). So both the presence and the absence of a word can be evidence for a topic. Rows may have entries of
+    either sign.
 
     Parameters
     ----------
     n_components : int, default=10
-        Number of topics K; at most as many as there are documents.
+        Number of topics K; at most the number of documents.
     sampler : str or BaseSampler instance, default="gsgnht"
-        How the topics are found.
+        Sampling algorithm for the topics.
 
-        - ``"gsgnht"`` (:class:`~skmanifold.samplers.GSGNHT`): by minibatches along geodesics, with a friction that
-          adapts to the minibatches' noise.
+        - ``"gsgnht"`` (:class:`~skmanifold.samplers.GSGNHT`): minibatches, geodesics and a friction that adapts to the
+          minibatch noise.
         - ``"sggmc"`` (:class:`~skmanifold.samplers.SGGMC`): the same with a fixed friction.
-        - ``"gmc"`` (:class:`~skmanifold.samplers.GMC`): a Metropolis test on all documents, with the mean over
-          `n_doc_samples` draws of proportions in place of the log posterior, as [2]_ has it: approximate.
-        - ``"gmc_gibbs"`` (:class:`~skmanifold.samplers.BlockwiseGMC`): proportions given topics, then topics given
-          proportions: exact, on all documents.
-        - ``"vb"`` (:class:`~skmanifold.samplers.MeanField`): mean field ([1]_), all documents: an estimate, no draws.
-        - ``"svb"`` (:class:`~skmanifold.samplers.StochasticMeanField`): the same by minibatches.
+        - ``"gmc"`` (:class:`~skmanifold.samplers.GMC`): Metropolis test on all documents. The log posterior is
+          approximated by the mean over `n_doc_samples` draws of the proportions, as in [2]_.
+        - ``"gmc_gibbs"`` (:class:`~skmanifold.samplers.BlockwiseGMC`): exact block Gibbs sampling of proportions given
+          topics and topics given proportions, on all documents.
+        - ``"vb"`` (:class:`~skmanifold.samplers.MeanField`): mean-field variational inference ([1]_) on all documents;
+          an estimate without posterior draws.
+        - ``"svb"`` (:class:`~skmanifold.samplers.StochasticMeanField`): the same with minibatches.
     doc_topic_prior : float or array-like of shape (n_components,), default=None
-        Dirichlet parameters :math:`\alpha` of the proportions. None is 1/2: a uniform law of their square roots on
-        the sphere.
+        Dirichlet parameters :math:`\alpha` of the proportions. None is 1/2, for which the square roots of the
+        proportions are uniform on the sphere.
     document_concentration, topic_concentration, mean_concentration : float or "auto", default="auto"
-        :math:`\kappa_1`, :math:`\sigma` and :math:`\kappa_0`. Their natural scale is the number of features. "auto"
-        learns them during burn-in, after its first quarter, by stochastic EM: each solves
-        :math:`A_V(\kappa) = (n \bar r + 1/2) / (n + 1)`, where :math:`\bar r` is the mean cosine, with the directions
-        about which they scatter, of n documents, of K topics and of one mean as drawn, and the 1/2 is a conjugate
-        prior of the weight of one.
+        :math:`\kappa_1`, :math:`\sigma` and :math:`\kappa_0`. Useful values are of the order of the number of features.
+        "auto" learns them after the first quarter of burn-in, by stochastic EM: each solves
+        :math:`A_V(\kappa) = (n \bar r + 1/2) / (n + 1)`. Here :math:`\bar r` is the mean cosine of n documents with
+        their mixtures, of n = K topics with the mean, or of n = 1 mean with :math:`m`. The terms 1/2 and 1 are a
+        conjugate prior worth one observation.
     mean_direction : array-like of shape (n_features,), default=None
-        m, of any length; None is the direction of the documents' mean.
+        Prior mean direction :math:`m`, scaled to unit length. None is the direction of the documents' mean.
     topic_scale : float, array-like of shape (n_components,) or "auto", default="auto"
-        A constant step size for each topic: topic k moves on a sphere of radius :math:`R_k`, where a step of size h
-        turns it by :math:`h / R_k`. "auto" learns radii during burn-in on which curvature plus minibatch noise are
-        about one, so that a sampler's step size is in those units whatever the data; 1 is the sphere of [2]_.
+        Constant metric of each topic: topic k moves on a sphere of radius :math:`R_k`, where a step of size h rotates
+        it by :math:`h / R_k`. "auto" learns radii during burn-in for which curvature plus minibatch noise is about one,
+        so that the same step size works for all data. 1 is the sphere of [2]_.
     batch_size : int, default=50
-        "gsgnht", "sggmc" and "svb" only: documents of a minibatch in `fit`, drawn anew for each step. None is all.
+        "gsgnht", "sggmc" and "svb" only: number of documents in a minibatch of `fit`; a new one is drawn for each step.
+        None uses all documents.
     n_doc_samples : int, default=5
-        Transitions of the chain of a document's proportions at each visit, whose mean is used; the chain goes on from
-        where it was left.
+        Number of Markov chain transitions of a document's proportions each time the document is used. Gradients are
+        averaged over them. The chain continues from its last state.
     max_iter : int, default=200
-        Passes over the data, burn-in included.
+        Number of passes over the data, burn-in included.
     burn_in : int, default=None
-        Passes thrown away, during which step sizes and concentrations are learned; None is half of them.
+        Number of initial passes to discard. During them step sizes and concentrations are learned. None is half of
+        `max_iter`.
     thin : int, default=2
-        After burn-in every `thin`-th pass is kept in ``posterior_``; of a stream, every `thin`-th minibatch.
+        After burn-in every `thin`-th pass is kept in ``posterior_``; in `partial_fit`, every `thin`-th minibatch.
     n_chains : int, default=1
-        Independent chains. ``components_`` comes from the one with the highest mean log density; the others tell
-        whether it reproduces.
+        Number of independent chains. ``components_`` comes from the chain with the highest mean log density. The other
+        chains show whether the result is reproducible.
     n_predictive_draws : int, default=20
-        Draws of the topics, evenly spaced, over which `score_samples` averages.
+        Number of evenly spaced draws of the topics over which `score_samples` averages.
     n_importance_draws : int, default=50
-        Draws of each document's proportions in `transform` and `score_samples`, for each draw of the topics.
+        Number of importance draws of each document's proportions in `transform` and `score_samples`, for each draw of
+        the topics.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of documents in the whole stream.
     learning_decay : float, default=0.7
-        `partial_fit` only: minibatch t moves what is learned by ``(learning_offset + t) ** -learning_decay``.
+        `partial_fit` only: the weight of minibatch t in learned quantities is
+        ``(learning_offset + t) ** -learning_decay``.
     learning_offset : float, default=10.0
-        `partial_fit` only: larger values make the first minibatches count less.
+        `partial_fit` only: larger values reduce the weight of the first minibatches.
     max_draws_bytes : int, default=2**28
-        Memory that draws of the topics may take in ``posterior_``; where they would need more, fewer are kept, evenly
+        Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
     random_state : int, RandomState instance or None, default=None
-        Seed. The result is the same, bit for bit, for every `n_jobs`.
+        Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all cores. Chains take them first.
+        Number of threads; None is 1, -1 uses all cores. They are given to chains first.
     verbose : int, default=0
         Print the log density every `verbose` passes.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Mean directions of the topics' draws in the best chain: unit rows. Words of large positive entries speak for
-        a topic, those of negative ones against it; see `topic_words`.
+        Topics: mean directions of the draws of the best chain, with rows of unit length. Large positive entries are
+        words that a topic contains, large negative entries are words that it excludes; see `topic_words`.
     resultant_lengths_ : ndarray of shape (n_components,)
-        Lengths of the means that ``components_`` are the directions of: 1 where a topic is known exactly.
+        Lengths of the mean topics before scaling to unit length; a length near 1 means little posterior uncertainty.
     document_concentration_, topic_concentration_, mean_concentration_ : float
-        As given or learned.
+        The given or learned concentrations.
     mean_direction_ : ndarray of shape (n_features,)
-        m.
+        Prior mean direction :math:`m`, a unit vector.
     doc_topic_prior_ : ndarray of shape (n_components,)
         :math:`\alpha`.
     topic_scale_ : ndarray of shape (n_components,)
         Radii :math:`R_k`.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"components"`` as many as `max_draws_bytes` allows; ``"topic_weights"``, the documents'
-        mean proportions; ``"log_likelihood"`` of the documents given topics and proportions, relative to the uniform
-        law; and ``"temperature"``, the mean of :math:`|v|^2 / (K (V - 1))` over a pass, which is 1 where steps are
-        sound (NaN for samplers without a velocity of their own). "vb" and "svb" have estimates in their place.
+        Draws after burn-in. ``"components"``: topics, as many draws as `max_draws_bytes` allows. ``"topic_weights"``:
+        mean proportions of the documents. ``"log_likelihood"``: log likelihood of the documents given topics and
+        proportions, relative to the uniform distribution. ``"temperature"``: the mean of :math:`|v|^2 / (K (V - 1))`
+        over a pass, which is 1 for accurate step sizes (NaN for samplers without persistent velocity). For "vb" and
+        "svb" these are estimates: ``"components"``, ``"topic_weights"`` and the ``"objective"``.
     best_chain_ : int
-        The chain that ``components_`` comes from, the first axis of ``posterior_``.
+        Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood (for "vb" and "svb" the objective) of every pass. Not set by `partial_fit`.
+        Log likelihood after each pass (for "vb" and "svb" the objective). Not set by `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that ran.
+        The sampler that was used.
     n_iter_ : int
-        Passes over the data; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+        Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
-        Minibatches seen by `partial_fit` since the last `fit`.
+        Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -143,16 +150,16 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     See Also
     --------
     StochasticLDA : Topics of counts.
-    VonMisesFisherMixture : Each row belongs to one direction.
+    VonMisesFisherMixture : Clusters of directions; each row belongs to one cluster.
 
     Notes
     -----
-    Rows of X count by their direction alone, dense or sparse. A row of zeros has none: it is left out of `fit`,
-    `transform` gives it the prior's mean, `score_samples` gives NaN, and `score` leaves it out.
+    Only the direction of each row of X is used; X may be dense or sparse. Rows of zeros have no direction: `fit` and
+    `score` ignore them, `transform` returns the prior mean for them, and `score_samples` returns NaN.
 
-    Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or where a Dirichlet parameter is
-    below 1/2 in logarithms of gammas; the cost does not depend on V. Topics move by the mean gradient over these draws
-    (:class:`~skmanifold.samplers.GSGNHT` has the equations).
+    Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or in logarithms of gamma
+    variates if a Dirichlet parameter is below 1/2. The cost of a transition does not depend on V. The gradient of the
+    topics is the mean over these draws (:class:`~skmanifold.samplers.GSGNHT` has the equations).
 
     References
     ----------
@@ -262,12 +269,12 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Find the topics of documents.
+        """Fit the model to documents.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign, such as tf-idf.
+            Documents, such as tf-idf; rows of any length, with entries of any sign.
         y : None
             Ignored.
 
@@ -278,34 +285,37 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         Raises
         ------
         ValueError
-            If X has values that are not finite, fewer rows with a direction than there are topics, or less than two
-            columns; or a prior, direction or scale has the wrong shape or sign.
+            If X has values that are not finite, fewer nonzero rows than topics, or less than two columns; or if a
+            prior, direction or scale has the wrong shape or sign.
         IncompatibleError
-            If the sampler asks what this model cannot answer.
+            If the sampler needs a method that the model does not have.
 
         Warns
         -----
         ConvergenceWarning
-            If the mean kinetic temperature is off 1 by more than a fifth: steps are too long for the draws to be right.
+            If the mean kinetic temperature differs from 1 by more than a fifth, because the step size is too large for
+            accurate draws.
         """
         return self._fit(X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Learn from one more minibatch of documents, which stands for `total_samples`.
+        """Update the model with one minibatch of documents, which represents `total_samples` documents.
 
-        Samplers of draws make one step, after the new documents' proportions have been warmed up. Concentrations that
-        are "auto" follow running means over minibatches from the twentieth on. Both they and radii that are "auto" are
-        set anew after each of the first hundred minibatches, then after 128, 256, ... of them. ``components_`` are then
-        the mean directions of draws in the second half of the stream. After `fit`, all goes on from where it stopped.
+        Samplers that draw the topics make one step, after a warm-up of the new documents' proportions. Concentrations
+        that are "auto" follow running means over minibatches, from the twentieth on. They and radii that are "auto" are
+        updated after each of the first hundred minibatches, then after 128, 256, ... minibatches. ``components_`` are
+        the mean directions of the draws in the second half of the stream. After `fit`, chains continue from their last
+        state.
 
-        There only if the sampler takes minibatches.
+        Available only if the sampler supports minibatches.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign. The first minibatch of all needs as many as there are topics.
+            Rows of any length, with entries of any sign. The first minibatch needs at least as many nonzero rows as
+            there are topics.
         y : None
             Ignored.
 
@@ -316,8 +326,10 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         Raises
         ------
         ValueError
-            If X has values that are not finite or no row with a direction, or its width or `n_components` or the
-            sampler is not what it was when fitting began.
+            If X has values that are not finite or no nonzero row; or if the number of features, `n_components` or the
+            sampler changed since fitting began.
+        IncompatibleError
+            If the sampler needs a method that the model does not have.
         """
         return self._partial_fit(X)
 

@@ -1,4 +1,4 @@
-"""What spherical topics tell about documents: proportions, predictions and held-out scores."""
+"""Inference for documents given fitted spherical topics: proportions, predictions and held-out scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from ...utils._validation import check_array
 class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with fitted spherical topics; not public.
 
-    It has `n_jobs`, `n_predictive_draws` and `n_importance_draws`, and when fitted what is declared here.
+    The estimator has `n_jobs`, `n_predictive_draws` and `n_importance_draws`, and the other attributes declared here
+    when it is fitted.
     """
 
     n_jobs: int | None
@@ -37,7 +38,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     best_chain_: int
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
     _labelled_draws: Callable[[int], list[np.ndarray]]
-    _key: np.uint64  # of all streams, frozen when fitting begins
+    _key: np.uint64  # root of all random streams, fixed when fitting begins
     _posterior: dict[str, np.ndarray]  # of a fit
     _stream: Any  # SphericalStream or FactorStream
 
@@ -46,20 +47,29 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return len(self.doc_topic_prior_)
 
     def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
-        """Posterior means of documents' topic proportions, by importance sampling from streams keyed by their content.
+        """Infer the topic proportions of documents, as posterior means by importance sampling.
+
+        The random numbers for a document depend only on its content and on the seed of `fit`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign.
+            Documents; rows of any length, with entries of any sign.
         average_draws : bool, default=False
-            Average over the topics' draws that `score` uses, instead of taking ``components_``. The time is as many
-            times as long.
+            If True and the sampler draws the topics, average the proportions over the `n_predictive_draws` draws that
+            `score` uses. This takes `n_predictive_draws` times as long. If False, use ``components_``.
 
         Returns
         -------
         doc_topic : ndarray of shape (n_samples, n_components)
-            Proportions; rows sum to 1. Rows of zeros have the prior's mean.
+            Proportions; rows sum to 1. For rows of zeros they are the prior mean.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are not finite, or another number of features than in `fit`.
         """
         check_is_fitted(self)
         rows = validate_directions(self, X, reset=False)
@@ -71,17 +81,24 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return proportions / len(topics)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The dominant topic of each document.
+        """Predict the topic with the largest proportion in each document.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign.
+            Documents; rows of any length, with entries of any sign.
 
         Returns
         -------
         topics : ndarray of shape (n_samples,)
             Indices into ``components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are not finite, or another number of features than in `fit`.
         """
         return self.transform(X).argmax(axis=1)
 
@@ -91,43 +108,57 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_components)
-            Topic proportions, at least one of a row positive.
+            Topic proportions; each row needs a positive entry.
 
         Returns
         -------
         directions : ndarray of shape (n_samples, n_features)
-            Unit rows along ``X @ components_``.
+            Rows of ``X @ components_``, scaled to unit length.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X does not have as many columns as there are topics, or has values that are not finite.
         """
         check_is_fitted(self)
         proportions = check_array(X, dtype=np.float64, input_name="X")
         if proportions.shape[1] != self._n_features_out:
             raise ValueError(
-                f"X has {proportions.shape[1]} columns, one a topic, but there are {self._n_features_out}."
+                f"X has {proportions.shape[1]} columns, one per topic, but there are {self._n_features_out} topics."
             )
         mixtures = proportions @ self.components_
         return mixtures / np.linalg.norm(mixtures, axis=1, keepdims=True)
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
-        """Log densities of documents relative to the uniform law on the sphere, their proportions integrated out.
+        """Log densities of documents relative to the uniform distribution on the sphere.
 
-        By importance sampling from a law fitted to each document
-        (:func:`skmanifold.metrics.spherical_document_likelihood`); the density is the mean over `n_predictive_draws`
+        Proportions are integrated out by importance sampling from a distribution that is fitted to each document
+        (:func:`skmanifold.metrics.spherical_document_likelihood`). The density is averaged over `n_predictive_draws`
         draws of the topics.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign.
+            Documents; rows of any length, with entries of any sign.
 
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            In nats; 0 is to know nothing. NaN for rows of zeros. Add ``log_vmf_normalizer(n_features, 0)`` for the
-            density with respect to the sphere's surface area.
+            In nats. The uniform distribution has 0. NaN for rows of zeros. Add ``log_vmf_normalizer(n_features, 0)``
+            for the density with respect to the surface area of the sphere.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has values that are not finite, or another number of features than in `fit`.
         """
         check_is_fitted(self)
         rows = validate_directions(self, X, reset=False)
-        topics = self._predictive_draws(self.n_predictive_draws) or [self.components_]  # where there are no draws
+        topics = self._predictive_draws(self.n_predictive_draws) or [self.components_]  # if there are no draws
         log_density, directed = np.full(rows.n_rows, np.nan), rows.directed
         logs = np.array([of_draw.log_density[directed] for of_draw in self._integrate(rows, topics)])
         means = np.logaddexp.reduce(logs, axis=0) - math.log(len(topics))
@@ -135,12 +166,12 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return log_density
 
     def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean of `score_samples` over rows with a direction: higher is better.
+        """Mean of `score_samples` over the rows that are not zero; higher is better.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign.
+            Documents; rows of any length, with entries of any sign.
         y : None
             Ignored.
 
@@ -151,8 +182,10 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ValueError
-            If all rows are zeros.
+            If all rows are zeros, or X cannot be scored (see `score_samples`).
         """
         log_density = self.score_samples(X)
         known = log_density[~np.isnan(log_density)]
@@ -161,37 +194,53 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return float(np.mean(known))
 
     def perplexity(self, X: MatrixLike) -> float:
-        """Held-out perplexity per degree of freedom, relative to the uniform law: lower is better. Not a bound.
+        """Held-out perplexity per degree of freedom, relative to the uniform distribution; lower is better.
+
+        This is a direct estimate and not a bound.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length and sign.
+            Documents; rows of any length, with entries of any sign.
 
         Returns
         -------
         perplexity : float
-            ``exp(-score(X) / (n_features - 1))``; 1 is to know nothing.
+            ``exp(-score(X) / (n_features - 1))``. The uniform distribution has 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
         """
         with np.errstate(over="ignore"):
             return float(np.exp(-self.score(X) / (self.components_.shape[1] - 1)))
 
     def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[TopicWords]:
-        """The words that speak for each topic, and those that speak against it.
+        """Words with the largest positive and negative weights in each topic.
 
         Parameters
         ----------
         n_words : int, default=10
-            Most words of either sign.
+            Largest number of words of each sign.
         feature_names : array-like of shape (n_features,), default=None
-            Names of the columns, such as ``vectorizer.get_feature_names_out()``; None is ``feature_names_in_``, or
-            their numbers.
+            Names of the columns, such as ``vectorizer.get_feature_names_out()``. None uses ``feature_names_in_`` if it
+            exists, else the column indices.
 
         Returns
         -------
         topics : list of TopicWords
-            For each topic ``positive`` and ``negative``: lists of (name, entry of ``components_``), the largest in
-            absolute value first.
+            Attributes ``positive`` and ``negative`` of each topic: lists of (name, entry of ``components_``), in
+            decreasing order of the absolute value.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_words` is less than 1, or the number of names differs from the number of columns.
         """
         check_is_fitted(self)
         names = column_names(self, self.components_.shape[1], feature_names)
@@ -202,7 +251,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return topics
 
     def _integrate(self, rows: Directions, topics: list[np.ndarray]) -> Iterator[Any]:
-        """Log densities and mean proportions of documents, for one set of topics after the other."""
+        """Log densities and mean proportions of documents, for each of several draws of the topics."""
         key = subkey(self._key, Purpose.INFERENCE)
         with Workers(self.n_jobs) as workers:
             for i, drawn in enumerate(topics):

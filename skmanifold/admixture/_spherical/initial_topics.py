@@ -1,4 +1,4 @@
-"""Where a spherical admixture begins: the centres of clusters of documents, and concentrations that go with them."""
+"""Initial topics of a spherical admixture: the centres of clusters of documents."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _N_ITERATIONS = 10
 _ROWS_OF_TOPIC = 200
 
 
-class Start(NamedTuple):
-    """Clusters of documents."""
+class InitialTopics(NamedTuple):
+    """Centres of clusters of documents and their concentration."""
 
     topics: np.ndarray  # (K, V), unit rows
-    concentration: float  # of documents about the nearest topic
+    concentration: float  # concentration of the documents about their cluster's centre
 
 
-def start_topics(rows: Directions, n_components: int, key: np.uint64) -> Start:
-    """Centres of hard clusters of at most 200 documents for each."""
+def initialize_topics(rows: Directions, n_components: int, key: np.uint64) -> InitialTopics:
+    """Cluster a random sample of at most 200 documents per topic by hard von Mises-Fisher EM."""
     directed = rows.directed
     chosen = np.empty((1, min(len(directed), _ROWS_OF_TOPIC * n_components)), np.int64)
     sample_rows(np.array([key], np.uint64), Purpose.START, len(directed), chosen)
@@ -34,7 +34,7 @@ def start_topics(rows: Directions, n_components: int, key: np.uint64) -> Start:
         assignment="hard",
         concentration="shared",
         max_iter=_N_ITERATIONS,
-        tol=0.0,  # a start need not converge
+        tol=0.0,  # always all iterations: initial topics need not converge
         random_state=int(key >> np.uint64(32)),
     ).fit(whole[directed[np.sort(chosen[0])]])
-    return Start(mixture.mean_directions_, float(mixture.concentrations_[0]))
+    return InitialTopics(mixture.mean_directions_, float(mixture.concentrations_[0]))

@@ -1,4 +1,4 @@
-"""The posterior of a spherical admixture's topics: what documents say, and what the prior does."""
+"""Posterior of the topics of a spherical admixture: the likelihood terms of documents, the prior, the gradient."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ...topics.spherical_kernels import (
 from ...utils._conditions import Real
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .initial_topics import start_topics
+from .initial_topics import initialize_topics
 
-_DOCUMENTS, _TASKS = 32, 32  # in a task, at least; at most
-_WORDS = 8192  # in a task
+_DOCUMENTS, _TASKS = 32, 32  # least documents of a task; largest number of tasks
+_WORDS = 8192  # words of a task
 
 
-MOST_CONCENTRATED = 1e18  # what directions that are all but equal suggest, of a million features
+MOST_CONCENTRATED = 1e18  # the estimate for nearly equal directions with a million features
 
 
 @holds(
@@ -42,39 +42,39 @@ MOST_CONCENTRATED = 1e18  # what directions that are all but equal suggest, of a
     mean=Real(low=0, high=MOST_CONCENTRATED),
 )
 class Concentrations(NamedTuple):
-    """Of documents about the mixture of their topics, of topics about their mean, of that about its prior direction."""
+    """The three concentrations of the model."""
 
-    document: float
-    topic: float
-    mean: float
+    document: float  # of documents about the mixture of their topics
+    topic: float  # of topics about their mean direction
+    mean: float  # of the mean direction about its prior direction
 
 
 class ProportionChains(NamedTuple):
-    """Where the chains of all documents' proportions stand."""
+    """States of the Markov chains of all documents' proportions."""
 
-    points: np.ndarray  # (n_rows, K): x with theta = x^2, or y with theta ~ exp(y) where a Dirichlet parameter is small
-    log_steps: np.ndarray  # (n_rows,): of their transitions
-    reference: np.ndarray  # (n_rows, K): proportions at an anchor; without rows where there are no anchors
+    points: np.ndarray  # (n_rows, K): x with theta = x^2, or y with theta ~ exp(y) if a Dirichlet parameter is small
+    log_steps: np.ndarray  # (n_rows,): logarithms of the step sizes
+    reference: np.ndarray  # (n_rows, K): proportions at an anchor; (0, K) for samplers without anchors
 
 
 class DocumentTerms(NamedTuple):
-    """What some documents say to the topics."""
+    """Terms of some documents in the gradient of the log likelihood; `proportion_kernels` has the formula."""
 
-    pull: np.ndarray  # (n, K)
-    drag: np.ndarray  # (K, K)
-    cosine: np.ndarray  # (n,)
+    weights: np.ndarray  # (n, K): weight of each document in each topic
+    coupling: np.ndarray  # (K, K): sum over the documents of the coupling between topics
+    cosine: np.ndarray  # (n,): mean cosine between document and mixture of topics
 
 
 class Prior(NamedTuple):
-    """The prior of the topics with their mean integrated out, at one point."""
+    """Prior of the topics with their mean integrated out, at one point."""
 
-    gradient: np.ndarray  # (V,): of its log, the same for every topic
-    length: float  # of kappa_0 m + sigma sum_k beta_k
-    spread: np.ndarray  # cosines: mean over topics of beta_k'E(mu), and E(mu)'m
+    gradient: np.ndarray  # (V,): gradient of the log prior, the same for every topic
+    length: float  # length of kappa_0 m + sigma sum_k beta_k
+    spread: np.ndarray  # two cosines: the mean over topics of beta_k'E(mu), and E(mu)'m
 
     @property
     def log_density(self) -> float:
-        """But for a constant."""
+        """Log prior density up to a constant."""
         return -float(log_vmf_normalizer(len(self.gradient), self.length))
 
 
@@ -85,21 +85,26 @@ class SphericalModel:
         \theta_d \sim \mathrm{Dir}(\alpha), \quad v_d \sim \mathrm{vMF}(\beta \theta_d / |\beta \theta_d|, \kappa).
 
     :math:`\mu` is integrated out. The position of topic k is :math:`R_k \beta_k`, on a sphere of radius :math:`R_k`:
-    the radii are a constant metric, under which one step size suits all topics (and all data).
+    the radii are a constant metric, under which the same step size works for all topics and all data.
 
     Parameters
     ----------
     rows : Directions
+        Documents as unit vectors.
     alpha : ndarray of shape (K,)
+        Dirichlet parameters of the proportions.
     mean_direction : ndarray of shape (V,)
-        m.
+        Prior direction :math:`m`, a unit vector.
     concentrations : Concentrations
+        :math:`\kappa`, :math:`\sigma` and :math:`\kappa_0`.
     radii : ndarray of shape (K,)
+        Radii :math:`R_k`.
     noise : ndarray of shape (K,)
-        Variance of the minibatches' gradient in unit topics, its mean over a topic's coordinates.
+        Variance of the minibatch gradient with respect to unit topics: the mean over a topic's coordinates.
     workers : Workers
+        Threads for the kernels.
     total_samples : int
-        Documents that the posterior is about.
+        Number of documents in the posterior. If it exceeds the number of rows, each row stands for several documents.
     """
 
     def __init__(
@@ -114,7 +119,7 @@ class SphericalModel:
         total_samples: int,
     ):
         self.rows = rows
-        self.directed = rows.directed  # zero rows say nothing
+        self.directed = rows.directed  # rows of zeros carry no information
         self.alpha = alpha
         self.mean_direction = mean_direction
         self.concentrations = concentrations
@@ -136,39 +141,39 @@ class SphericalModel:
         return len(self.alpha)
 
     def tuned(self, concentrations: Concentrations, radii: np.ndarray, noise: np.ndarray) -> SphericalModel:
-        """The same with other concentrations, radii and noise."""
+        """A copy with other concentrations, radii and noise."""
         other = copy.copy(self)
         other.concentrations = concentrations
         other._set_metric(radii, noise)
         return other
 
     def noise_covariance(self) -> np.ndarray:
-        """Variances of the minibatches' gradient in the position, (K V,): the more, the more a word is in documents."""
+        """Variances of the coordinates of the minibatch gradient at the position, (K V,); larger for frequent words."""
         return np.multiply.outer(self.noise / self.radii**2, self._word_power).ravel()
 
-    def start(self, key: np.uint64) -> np.ndarray:
-        """Topics to begin with: centres of clusters, (K, V)."""
-        return start_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics
+    def initial_topics(self, key: np.uint64) -> np.ndarray:
+        """Initial topics: centres of clusters of documents, (K, V)."""
+        return initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics
 
     def topics(self, position: np.ndarray) -> np.ndarray:
-        """Unit vectors (K, V) of one chain's position."""
+        """Topics as unit vectors, (K, V), of one chain's position."""
         return position / self.radii[:, None]
 
-    def place(self, topics: np.ndarray) -> np.ndarray:
-        """The position of topics (K, V)."""
+    def to_position(self, topics: np.ndarray) -> np.ndarray:
+        """Position of the given unit topics, (K, V): topic k scaled to radius k."""
         return topics * self.radii[:, None]
 
-    def stiffness(self, drag: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Curvature of the log posterior in unit topics plus the noise, for each radius; `drag` is a document's.
+    def curvature_plus_noise(self, coupling: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Curvature of the log posterior with respect to unit topics, plus the gradient's variance, for each radius.
 
-        The likelihood's curvature is bounded by its drag: scaled by its own row sums, that matrix has no eigenvalue
-        above one.
+        `coupling` is the mean over documents. It bounds the curvature of the likelihood: divided by its row sums, the
+        matrix has no eigenvalue above one.
         """
         kappa, sigma, _ = self.concentrations
-        return kappa * self.total_samples * drag.sum(axis=1) + sigma + noise
+        return kappa * self.total_samples * coupling.sum(axis=1) + sigma + noise
 
     def init_chains(self, n_references: int) -> ProportionChains:
-        """Chains of all documents at equal proportions."""
+        """Initial chains of all documents, at equal proportions."""
         n_rows, K = self.rows.n_rows, self.n_components
         start = 1.0 / math.sqrt(K) if self.on_sphere else 0.0
         scale = math.sqrt(1.0 + self.concentrations.document)
@@ -178,39 +183,42 @@ class SphericalModel:
 
     @property
     def on_sphere(self) -> bool:
-        """Whether proportions move on a sphere, where their prior has no singularity."""
+        """Whether proportions move on the sphere of their square roots; only if the prior has no singularity there."""
         return bool(self.alpha.min() >= 0.5)
 
     # Parts of the log posterior
 
     def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Unit topics with words as rows, (V, K), and beta'beta."""
+        """Unit topics with words as rows, (V, K), and their Gram matrix beta'beta, (K, K)."""
         K, V = position.shape
         word_topic, tasks = np.empty((V, K)), split_range(V, _WORDS)
         gram = np.empty((len(tasks), K, K))
 
-        def turn_words(task: int, start: int, stop: int) -> None:
+        def transpose_words(task: int, start: int, stop: int) -> None:
             fill_word_major(position, self.radii, start, stop, word_topic)
             multiply_columns(start, stop, word_topic, gram[task])
 
-        self.workers.run(turn_words, [(task, *words) for task, words in enumerate(tasks)])
+        self.workers.run(transpose_words, [(task, *words) for task, words in enumerate(tasks)])
         return word_topic, whole_gram(gram)
 
-    def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, hear) -> DocumentTerms:
-        """What documents say; ``hear(start, stop, products, pull, drag, cosine)`` fills in a task's documents'."""
+    def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, fill_terms) -> DocumentTerms:
+        """Likelihood terms of documents `rows`.
+
+        ``fill_terms(start, stop, products, weights, coupling, cosine)`` writes those of documents ``start:stop``.
+        """
         K, tasks = self.n_components, split_range(len(rows), max(_DOCUMENTS, -(-len(rows) // _TASKS)))
-        products, pull, cosine = np.empty((len(rows), K)), np.empty((len(rows), K)), np.empty(len(rows))
-        drag = np.empty((len(tasks), K, K))
+        products, weights, cosine = np.empty((len(rows), K)), np.empty((len(rows), K)), np.empty(len(rows))
+        coupling = np.empty((len(tasks), K, K))
 
-        def hear_task(task: int, start: int, stop: int) -> None:
+        def run_task(task: int, start: int, stop: int) -> None:
             gather_products(*self.rows[:3], rows, start, stop, word_topic, products)
-            hear(start, stop, products, pull, drag[task], cosine)
+            fill_terms(start, stop, products, weights, coupling[task], cosine)
 
-        self.workers.run(hear_task, [(task, *some) for task, some in enumerate(tasks)])
-        return DocumentTerms(pull, drag.sum(axis=0), cosine)
+        self.workers.run(run_task, [(task, *some) for task, some in enumerate(tasks)])
+        return DocumentTerms(weights, coupling.sum(axis=0), cosine)
 
     def prior(self, word_topic: np.ndarray) -> Prior:
-        """The topics' prior; `word_topic` is (V, K)."""
+        """Prior of the topics at `word_topic`, (V, K)."""
         _, sigma, kappa_0 = self.concentrations
         gradient = np.empty(len(word_topic))
         length, *spread = collapsed_mean_prior(word_topic, self.mean_direction, kappa_0, sigma, gradient)
@@ -224,26 +232,26 @@ class SphericalModel:
         prior: Prior,
         out: np.ndarray,
     ) -> None:
-        """Gradient in the position, (K, V), of the log posterior as documents `rows` let estimate it."""
+        """Write the gradient of the log posterior at the position, (K, V), as estimated from documents `rows`."""
         scale = self.concentrations.document * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
-        self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.drag, gradient) for words in tasks])
-        add_pulls(*self.rows[:3], rows, terms.pull, scale, gradient)
+        self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.coupling, gradient) for words in tasks])
+        add_pulls(*self.rows[:3], rows, terms.weights, scale, gradient)
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
 
-    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Gradients of each document's log likelihood in the position, (n, K, V), as means over draws of proportions.
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Gradients of each document's log likelihood at the position, (n, K, V): means over draws of proportions.
 
-        `draws` is (n, n_draws, K), and `turned` what `turn` returned. Sums are not left to BLAS, which rounds
-        differently with other numbers of threads.
+        `draws` is (n, n_draws, K), and `word_major` the result of `to_word_major`. Sums do not use BLAS, whose rounding
+        depends on the number of threads.
         """
-        word_topic, gram = turned
+        word_topic, gram = word_major
         documents = self._dense(rows)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
-        drag = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, shares)
-        across = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", drag, word_topic)
-        return across * (self.concentrations.document / (draws.shape[1] * self.radii[:, None]))
+        coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, shares)
+        gradients = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
+        return gradients * (self.concentrations.document / (draws.shape[1] * self.radii[:, None]))
 
     def _dense(self, rows: np.ndarray) -> np.ndarray:
         indptr, indices, data, V = self.rows
@@ -251,7 +259,7 @@ class SphericalModel:
 
 
 def _relative_variance(rows: Directions) -> np.ndarray:
-    """Variances of the features over documents, with a mean of 1: minibatches are noisy where documents differ."""
+    """Variances of the features over documents, scaled to a mean of 1; they determine the noise of minibatches."""
     n, V = max(len(rows.directed), 1), rows.n_features
     mean = np.bincount(rows.indices, rows.data, minlength=V) / n
     variance = np.bincount(rows.indices, rows.data**2, minlength=V) / n - mean * mean

@@ -15,7 +15,7 @@ from ...utils._conditions import Array, Real, Whole
 from ...utils._declared import Held, holds
 from .model import DocumentTerms, ProportionChains, SphericalModel
 from .proportion_kernels import mean_proportions
-from .targets import ConditionalSAM, MinibatchSAM, Tally, move_chains
+from .targets import ConditionalSAM, MinibatchSAM, PassSums, move_chains
 
 _MEMORY = 0.2  # weight of the last pass in running means
 _GAIN = 0.2  # of the logarithm of the radii, per unit of acceptance probability
@@ -92,13 +92,13 @@ class _SphericalPasses(BaseSampler):
     def _initial(self, model: SphericalModel, key: np.uint64) -> tuple[Any, TopicStatistics]:
         anchored = self.sampler.is_anchored
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
-        return chains, TopicStatistics(model.start(key), no_scales(model.n_components), np.nan, 0)
+        return chains, TopicStatistics(model.initial_topics(key), no_scales(model.n_components), np.nan, 0)
 
-    def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, tally: Tally, **last) -> Any:
-        scales = blend(before.scales, tally, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
+    def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, sums: PassSums, **last) -> Any:
+        scales = blend(before.scales, sums, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
         topics = model.topics(state.position[0])
         statistics = TopicStatistics(topics, scales, last.get("temperature", np.nan), before.n_passes + 1)
-        return state._replace(statistics=statistics, log_density=model.total_samples * log_density_of(model, tally))
+        return state._replace(statistics=statistics, log_density=model.total_samples * log_density_of(model, sums))
 
     def parameters(self, model: SphericalModel, state: Any) -> np.ndarray:
         """The topics as drawn."""
@@ -112,7 +112,7 @@ class SphericalMinibatchPasses(_SphericalPasses):
         """Topics at the centres of clusters, at a random speed."""
         chains, statistics = self._initial(model, key)
         target = MinibatchSAM(model, chains, key, self.batch_size, self.n_draws, True)
-        moving = self.sampler.init(target, np.array([key], np.uint64), model.place(statistics.topics)[None])
+        moving = self.sampler.init(target, np.array([key], np.uint64), model.to_position(statistics.topics)[None])
         return PassState(moving, statistics=statistics, latents=chains)
 
     def step(self, model: SphericalModel, state: PassState) -> PassState:
@@ -128,7 +128,7 @@ class SphericalMinibatchPasses(_SphericalPasses):
             moving = self.sampler.step(target, moving)
             temperature += self.sampler.stats(target, moving).get("temperature", np.array([np.nan]))[0]
         return self._finish(
-            model, state._replace(moving=moving), before, target.tally, temperature=temperature / n_moves
+            model, state._replace(moving=moving), before, target.sums, temperature=temperature / n_moves
         )
 
 
@@ -140,7 +140,7 @@ class BlockwisePasses(_SphericalPasses):
     def init(self, model: SphericalModel, key: np.uint64) -> State:
         """Topics at the centres of clusters."""
         chains, statistics = self._initial(model, key)
-        state = State(model.place(statistics.topics)[None], np.array([key], np.uint64))
+        state = State(model.to_position(statistics.topics)[None], np.array([key], np.uint64))
         return state._replace(latents=chains, statistics=statistics)
 
     def step(self, model: SphericalModel, state: State) -> State:
@@ -156,9 +156,9 @@ class BlockwisePasses(_SphericalPasses):
         adapts = before.n_passes < self.n_adapting
         terms = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
         keys = np.array([subkey(state.key[0], Purpose.TOPICS, before.n_passes)], np.uint64)  # `key` is for documents
-        position, tally, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
+        position, sums, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
         state = state._replace(position=position, n_steps=state.n_steps + 1)
-        return self._finish(model, state, before, tally, rate=rate), draws
+        return self._finish(model, state, before, sums, rate=rate), draws
 
     def _move_topics(
         self,
@@ -168,7 +168,7 @@ class BlockwisePasses(_SphericalPasses):
         draws: np.ndarray,
         terms: DocumentTerms,
         word_topic: np.ndarray,
-    ) -> tuple[np.ndarray, Tally, float | None]:
+    ) -> tuple[np.ndarray, PassSums, float | None]:
         """Where a transition leads given proportions, what the pass told about scales, and the acceptance rate if any.
 
         `terms` and `word_topic` are of the topics before it.
@@ -176,7 +176,7 @@ class BlockwisePasses(_SphericalPasses):
         target = ConditionalSAM(model, draws[:, -1:] if self.sampler.conditions_on_last_draw else draws)
         moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
-        return moving.position, target.tally, float(moving.accepted[0])
+        return moving.position, target.sums, float(moving.accepted[0])
 
 
 def no_scales(n_components: int) -> Scales:
@@ -184,25 +184,25 @@ def no_scales(n_components: int) -> Scales:
     return Scales(0.0, np.zeros(n_components), np.zeros((n_components, n_components)), np.zeros(2), 0.0)
 
 
-def blend(before: Scales, tally: Tally, weight: float, rate: float | None = None) -> Scales:
+def blend(before: Scales, sums: PassSums, weight: float, rate: float | None = None) -> Scales:
     """Running means that give what is new this weight, and a stretch that follows an acceptance rate, if any."""
 
     def mixed(old: Any, total: Any, n: int) -> Any:
         return old + weight * (total / n - old)
 
     return Scales(
-        mixed(before.cosine, tally.cosine, tally.n_documents),
-        mixed(before.squared_pull, tally.squared_pull, tally.n_documents),
-        mixed(before.drag, tally.drag, tally.n_documents),
-        mixed(before.spread, tally.spread, tally.n_steps),
+        mixed(before.cosine, sums.cosine, sums.n_documents),
+        mixed(before.squared_pull, sums.squared_weights, sums.n_documents),
+        mixed(before.drag, sums.coupling, sums.n_documents),
+        mixed(before.spread, sums.spread, sums.n_steps),
         before.stretch if rate is None else before.stretch + _GAIN * (_TARGET - rate),
     )
 
 
-def log_density_of(model: SphericalModel, tally: Tally) -> float:
+def log_density_of(model: SphericalModel, sums: PassSums) -> float:
     """Mean log p(document | topics, its proportions), relative to the uniform law."""
     kappa, V = model.concentrations.document, model.rows.n_features
-    return float(log_vmf_normalizer(V, kappa) - log_vmf_normalizer(V, 0.0) + kappa * tally.cosine / tally.n_documents)
+    return float(log_vmf_normalizer(V, kappa) - log_vmf_normalizer(V, 0.0) + kappa * sums.cosine / sums.n_documents)
 
 
 def proportions_of(model: SphericalModel, chains: ProportionChains) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a spherical admixture is fitted to: documents, priors and concentrations, checked before any work."""
+"""Validated input of a fit of a spherical admixture: documents, priors, concentrations and the initial metric."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._conditions import FLAG, Array, Tuple
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .adaptation import first_tuned, learn_concentration
-from .initial_topics import Start, start_topics
+from .adaptation import initially_tuned, learn_concentration
+from .initial_topics import InitialTopics, initialize_topics
 from .model import Concentrations, SphericalModel
 
-PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # whose squares are numbers
+PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
 RADII = Array("float64", ("n_components",), above=0, high=1e100)
 NOISE = Array("float64", ("n_components",), low=0, high=1e100)
 
@@ -33,16 +33,16 @@ NOISE = Array("float64", ("n_components",), low=0, high=1e100)
     scaled=FLAG,
 )
 class Setup(NamedTuple):
-    """Documents and settings."""
+    """Documents, priors and initial values."""
 
-    rows: Any  # Directions; None in what is kept between minibatches
+    rows: Any  # Directions; None in the setup that is kept between minibatches
     alpha: np.ndarray  # (K,)
     mean_direction: np.ndarray  # (V,), a unit vector
-    concentrations: Concentrations  # to begin with
-    learned: tuple[bool, ...]  # which of them are learned
-    radii: np.ndarray  # (K,), to begin with
-    noise: np.ndarray  # (K,), to begin with
-    scaled: bool  # whether they are learned
+    concentrations: Concentrations  # initial values
+    learned: tuple[bool, ...]  # which concentrations are learned
+    radii: np.ndarray  # (K,), initial values
+    noise: np.ndarray  # (K,), initial values
+    scaled: bool  # whether the radii are learned
 
     @property
     def n_coordinates(self) -> int:
@@ -51,15 +51,15 @@ class Setup(NamedTuple):
 
     @property
     def draw_bytes(self) -> int:
-        """Memory of a draw of the topics."""
+        """Memory of one draw of the topics, in bytes."""
         return 8 * len(self.alpha) * self.rows.n_features
 
     def without_rows(self) -> Setup:
-        """What is kept when the documents are gone."""
+        """A copy without the documents."""
         return self._replace(rows=None)
 
     def model(self, workers: Workers, total_samples: int | None = None) -> SphericalModel:
-        """The posterior of the topics, about the documents at hand or as many as there are in all."""
+        """The posterior of the topics, for these documents, or for a total number that they stand for."""
         total = len(self.rows.directed) if total_samples is None else total_samples
         return SphericalModel(
             self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise, workers, total
@@ -78,8 +78,8 @@ def check_enough(rows: Directions, n_components: int) -> None:
         )
 
 
-def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Setup, Start]:
-    """Everything from scratch but noise and radii that suit the documents, and the clusters to find these by."""
+def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Setup, InitialTopics]:
+    """Check the parameters; return the setup without noise and learned radii, and the initial clusters."""
     K = estimator.n_components
     check_enough(rows, K)
     alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
@@ -88,8 +88,8 @@ def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Se
     given = estimator.document_concentration, estimator.topic_concentration, estimator.mean_concentration
     learned = tuple(isinstance(value, str) for value in given)
     radii = _checked_radii(estimator.topic_scale, K)
-    start = start_topics(rows, K, subkey(key, Purpose.START))
-    concentrations = _begin(given, rows.n_features, start, mean_direction)
+    start = initialize_topics(rows, K, subkey(key, Purpose.START))
+    concentrations = _initial_concentrations(given, rows.n_features, start, mean_direction)
     setup = Setup(
         rows,
         alpha,
@@ -106,25 +106,25 @@ def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Se
 def set_up(
     estimator: Any, rows: Directions, key: np.uint64, batch_size: int | None, total_samples: int | None = None
 ) -> Setup:
-    """Everything from scratch, for minibatches of a size (None: all), out of as many as there are in all."""
+    """Check the parameters and compute the initial noise and radii for minibatches of this size (None: all rows)."""
     setup, start = without_metric(estimator, rows, key)
     with Workers(estimator.n_jobs) as workers:
         model = setup.model(workers, total_samples)
-        model = first_tuned(model, start.topics, subkey(key, Purpose.METRIC), setup.scaled, batch_size)
+        model = initially_tuned(model, start.topics, subkey(key, Purpose.METRIC), setup.scaled, batch_size)
     return setup._replace(radii=model.radii, noise=model.noise)
 
 
 def _unit_mean(given: Any, rows: Directions) -> np.ndarray:
-    """The given direction, or that of the documents' mean, (V,)."""
+    """The given mean direction, or the direction of the documents' mean, as a unit vector, (V,)."""
     if given is None:
         mean = np.bincount(rows.indices, rows.data, minlength=rows.n_features)
-        wrong = "The documents cancel out, so that their mean has no direction: give a mean_direction."
+        wrong = "The mean of the documents is zero and has no direction: set mean_direction."
     else:
         mean = np.array(given, dtype=np.float64)
         wrong = "mean_direction must not be zero."
         if mean.shape != (rows.n_features,) or not np.isfinite(mean).all():
             raise ValueError(
-                f"mean_direction must be {rows.n_features} finite numbers, one a feature; got shape {mean.shape}."
+                f"mean_direction must be {rows.n_features} finite numbers, one per feature; got shape {mean.shape}."
             )
     largest = np.abs(mean).max()
     if not largest > 0:
@@ -144,8 +144,8 @@ def _checked_radii(given: Any, n_components: int) -> np.ndarray | None:
     return np.array(np.broadcast_to(radii, n_components))
 
 
-def _begin(given: tuple, V: int, start: Start, mean_direction: np.ndarray) -> Concentrations:
-    """Those that are given; in place of the others, what clusters of documents suggest."""
+def _initial_concentrations(given: tuple, V: int, start: InitialTopics, mean_direction: np.ndarray) -> Concentrations:
+    """The given concentrations, and estimates from the initial clusters for those that are learned."""
     spread = float(np.mean(start.topics @ mean_direction))
     topic = learn_concentration(V, spread, len(start.topics))
     guesses = start.concentration, topic, learn_concentration(V, 1.0, 1)

@@ -14,7 +14,7 @@ from ...samplers._states import PassState, detached
 from ...utils._conditions import Array, Keyed, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .adaptation import follow, learn_concentrations, retuned
+from .adaptation import learn_concentrations, rescale_state, retuned
 from .model import Concentrations, SphericalModel
 from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
 from .setup import NOISE, RADII
@@ -142,7 +142,7 @@ def _advance(
     target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)
     state = sampler.step(target, state)
     t = before.n_passes + 1
-    scales = blend(before.scales, target.tally, settings.rate if before.n_passes else 1.0)
+    scales = blend(before.scales, target.sums, settings.rate if before.n_passes else 1.0)
     temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
     statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
     after = model
@@ -151,8 +151,8 @@ def _advance(
         if t >= STREAM_WAIT:
             concentrations = learn_concentrations(model, scales.cosines, settings.learned)
         after = retuned(model, scales, concentrations, settings.scaled, len(model.directed))
-        follow(state, model, after)
+        rescale_state(state, model, after)
     log_step = float(np.mean(proportions.log_steps[model.directed]))
     weights = proportions_of(model, proportions)
     chain = StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step)
-    return chain, log_density_of(model, target.tally), weights
+    return chain, log_density_of(model, target.sums), weights

@@ -1,4 +1,4 @@
-"""The topics of a spherical admixture as samplers see them: through minibatches, or given all proportions."""
+"""Target densities of the topics of a spherical admixture: estimated by minibatches, or given all proportions."""
 
 from __future__ import annotations
 
@@ -7,56 +7,58 @@ import numpy as np
 from ...models._minibatch import MinibatchTarget
 from ...random._keys import subkey
 from .model import DocumentTerms, Prior, ProportionChains, SphericalModel
-from .proportion_kernels import hear_proportions, move_proportions
+from .proportion_kernels import fill_terms_given_proportions, move_proportions
 
-_N_STEPS = 5  # of a transition of proportions
+_N_STEPS = 5  # integrator steps of a transition of proportions
 NO_DRAWS = np.empty((0, 0, 0))
 
 
-class Tally:
-    """What a pass over the documents told about scales: sums, read by `_spherical_adapt`."""
+class PassSums:
+    """Sums over a pass, from which `adaptation` learns radii and concentrations."""
 
     def __init__(self, n_components: int):
         self.n_steps = 0
         self.n_documents = 0
         self.cosine = 0.0  # sum over documents
-        self.squared_pull = np.zeros(n_components)  # sum over documents
-        self.drag = np.zeros((n_components, n_components))  # sum over documents of the absolute values
+        self.squared_weights = np.zeros(n_components)  # sum over documents
+        self.coupling = np.zeros((n_components, n_components))  # sum over documents of the absolute values
         self.spread = np.zeros(2)  # sum over steps
 
     def add(self, terms: DocumentTerms, prior: Prior) -> None:
-        """Count one step."""
+        """Add the terms of one step."""
         self.n_steps += 1
         self.n_documents += len(terms.cosine)
         self.cosine += terms.cosine.sum()
-        self.squared_pull += (terms.pull * terms.pull).sum(axis=0)
-        self.drag += np.abs(terms.drag)
+        self.squared_weights += (terms.weights * terms.weights).sum(axis=0)
+        self.coupling += np.abs(terms.coupling)
         self.spread += prior.spread
 
 
 class MinibatchSAM(MinibatchTarget):
-    r"""Posterior of the topics with proportions integrated out by sampling, bound to the chains of these.
+    r"""Posterior of the topics, with the documents' proportions integrated out by sampling.
 
-    The gradient is an average over draws of the proportions of a minibatch's documents, each from a chain of its own
-    that goes on where it stopped when the document came last:
+    Each document has a Markov chain of its proportions. The gradient is an average over draws from the chains of the
+    minibatch's documents. A chain continues from its last state when its document is drawn again:
 
     .. math:: \nabla_{\beta_k} \log p \approx \sigma A_V(|\bar m|) \bar m / |\bar m|
         + \kappa \frac{D}{S} \sum_d \overline{\theta_{dk} (I - \bar v_d \bar v_d') v_d / |\beta \theta_d|}, \quad
         \bar m = \kappa_0 m + \sigma \sum_k \beta_k
 
-    (eq. 10 of [1]_, its gradient written out). Chains move in place when asked: they belong to the sampler's state.
+    (eq. 10 of [1]_ with its gradient evaluated). Chains are updated in place; they belong to the sampler's state.
 
     Parameters
     ----------
     model : SphericalModel
     chains : ProportionChains
+        Chains of all documents.
     key : uint64
-        Of anchors, which stand for no minibatch.
+        Key of the draws at anchors, which use all documents.
     batch_size : int or None
+        Documents of a minibatch; None uses all.
     n_draws : int
-        Transitions of a chain at each visit.
+        Transitions of a chain each time its document is used.
     adapts : bool
-        Whether the transitions' step sizes are being tuned.
+        Whether to adapt the step sizes of the chains.
 
     References
     ----------
@@ -80,18 +82,18 @@ class MinibatchSAM(MinibatchTarget):
         self.n_draws = n_draws
         self.adapts = adapts
         self.manifold = model.manifold
-        self.tally = Tally(model.n_components)
+        self.sums = PassSums(model.n_components)
 
     @property
     def noise_covariance(self) -> np.ndarray | None:
-        """Variances of the gradient's coordinates; None for all documents."""
+        """Variances of the gradient's coordinates; None if the gradient uses all documents."""
         return self.model.noise_covariance() if self.model.noise.any() else None
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Estimate the gradient at the chain's position; without keys, an anchor's: exact for the proportions it keeps.
+        """Estimate the gradient at the chain's position from the minibatch of the keys.
 
-        An anchor's proportions are means over draws. They need not be draws: what `grad_difference` adds is right for
-        any.
+        Without keys, compute the gradient at an anchor, from all documents, and store the proportions that it uses.
+        These are means over draws: `grad_difference` is unbiased for any fixed proportions.
         """
         if keys is not None:
             self._estimate(self._rows(keys), position, keys[0], out)
@@ -102,37 +104,37 @@ class MinibatchSAM(MinibatchTarget):
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
         self._move(rows, self.key, word_topic, gram, draws)
         self.chains.reference[rows] = draws.mean(axis=1)
-        self._fill(rows, self._refer(rows, word_topic, gram), word_topic, out)
+        self._fill(rows, self._reference_terms(rows, word_topic, gram), word_topic, out)
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its documents that estimate its covariance.
+        """Gradient of a minibatch, and the deviations of its documents' gradients, which estimate its covariance.
 
-        What draws of proportions add to the noise of the gradient is in them.
+        They include the variance that the draws of proportions add.
         """
-        rows, turned = self._rows(keys), self.model.to_word_major(position[0])
+        rows, word_major = self._rows(keys), self.model.to_word_major(position[0])
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
-        self._fill(rows, self._move(rows, keys[0], *turned, draws), turned[0], out)
-        gradients = self.model.document_gradients(rows, draws, turned)
+        self._fill(rows, self._move(rows, keys[0], *word_major, draws), word_major[0], out)
+        gradients = self.model.document_gradients(rows, draws, word_major)
         return self._centre(gradients[None], self.model.total_samples)
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
-        """Estimate by how much the gradient at `position` exceeds that at the last `anchor`, from one minibatch."""
+        """Estimate the gradient at `position` minus the gradient at the last `anchor`, from one minibatch."""
         rows = self._rows(keys)
         self._estimate(rows, position, keys[0], out)
         word_topic, gram = self.model.to_word_major(anchor[0])
         at_anchor = np.empty_like(out[0])
-        terms = self._refer(rows, word_topic, gram)
+        terms = self._reference_terms(rows, word_topic, gram)
         self.model.fill_gradient(rows, terms, word_topic, self.model.prior(word_topic), at_anchor)
         out[0] -= at_anchor
 
     def _estimate(self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
-        """The gradient as documents `rows` let estimate it, whose chains go on."""
+        """Estimate the gradient from documents `rows` and advance their chains."""
         word_topic, gram = self.model.to_word_major(position[0])
         self._fill(rows, self._move(rows, key, word_topic, gram, NO_DRAWS), word_topic, out)
 
     def _fill(self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, out: np.ndarray) -> None:
         prior = self.model.prior(word_topic)
-        self.tally.add(terms, prior)
+        self.sums.add(terms, prior)
         self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
 
     def _rows(self, keys: np.ndarray) -> np.ndarray:
@@ -142,21 +144,21 @@ class MinibatchSAM(MinibatchTarget):
     def _move(self, rows: np.ndarray, key: np.uint64, word_topic, gram, draws: np.ndarray) -> DocumentTerms:
         return move_chains(self.model, self.chains, rows, key, word_topic, gram, self.n_draws, self.adapts, draws)
 
-    def _refer(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> DocumentTerms:
-        return hear_draws(self.model, self.chains.reference[rows][:, None], rows, word_topic, gram)
+    def _reference_terms(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> DocumentTerms:
+        return terms_given_proportions(self.model, self.chains.reference[rows][:, None], rows, word_topic, gram)
 
 
 class ConditionalSAM:
-    """Log posterior of the topics given proportions of all documents; where there are several, their mean.
+    """Log posterior of the topics given draws of the proportions of all documents, as the mean over the draws.
 
-    Exact given one draw. The mean over several draws from p(theta | topics, documents) stands for the topics' own log
-    posterior in the neighbourhood of these topics ([1]_, appendix B, eq. 1), with the same draws at both ends of a
-    move.
+    With one draw it is exact. The mean over several draws from p(theta | topics, documents) approximates the marginal
+    log posterior near these topics ([1]_, appendix B, eq. 1). A Metropolis test uses the same draws for both states.
 
     Parameters
     ----------
     model : SphericalModel
     draws : ndarray of shape (n_directed_rows, n_draws, K)
+        Proportions of the documents that are not zero.
 
     References
     ----------
@@ -169,27 +171,27 @@ class ConditionalSAM:
         self.model = model
         self.draws = draws
         self.manifold = model.manifold
-        self.tally = Tally(model.n_components)
+        self.sums = PassSums(model.n_components)
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at the chain's position; there is no minibatch."""
-        rows, word_topic, terms, prior = self._hear(position)
-        self.tally.add(terms, prior)
+        """Gradient at the chain's position, from all documents."""
+        rows, word_topic, terms, prior = self._terms_at(position)
+        self.sums.add(terms, prior)
         self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density, but for a constant, at the chain's position: shape (1,)."""
-        _, _, terms, prior = self._hear(position)
+        """Log density up to a constant at the chain's position, shape (1,)."""
+        _, _, terms, prior = self._terms_at(position)
         scale = self.model.concentrations.document * self.model.total_samples / len(terms.cosine)
         return np.array([scale * terms.cosine.sum() + prior.log_density])
 
-    def _hear(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
+    def _terms_at(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
         rows = self.model.directed
         word_topic, gram = self.model.to_word_major(position[0])
         return (
             rows,
             word_topic,
-            hear_draws(self.model, self.draws, rows, word_topic, gram),
+            terms_given_proportions(self.model, self.draws, rows, word_topic, gram),
             self.model.prior(word_topic),
         )
 
@@ -205,11 +207,14 @@ def move_chains(
     adapts: bool,
     draws: np.ndarray,
 ) -> DocumentTerms:
-    """Advance the chains of documents `rows`; `draws`, (n, n_draws, K), are kept if it has room."""
+    """Advance the chains of documents `rows` and return their likelihood terms.
+
+    The draws are written to `draws`, (n, n_draws, K), unless its second axis has length 0.
+    """
     kappa = model.concentrations.document
     exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
 
-    def move(start, stop, products, pull, drag, cosine):
+    def move(start, stop, products, weights, coupling, cosine):
         move_proportions(
             rows,
             start,
@@ -225,8 +230,8 @@ def move_chains(
             adapts,
             chains.points,
             chains.log_steps,
-            pull,
-            drag,
+            weights,
+            coupling,
             cosine,
             draws,
         )
@@ -234,13 +239,13 @@ def move_chains(
     return model.accumulate_terms(rows, word_topic, move)
 
 
-def hear_draws(
+def terms_given_proportions(
     model: SphericalModel, draws: np.ndarray, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray
 ) -> DocumentTerms:
-    """What documents `rows` say with given proportions, (n, n_draws, K)."""
+    """Likelihood terms of documents `rows` with given draws of proportions, (n, n_draws, K)."""
     draws = np.ascontiguousarray(draws)
 
-    def hear(start, stop, products, pull, drag, cosine):
-        hear_proportions(draws, start, stop, products, gram, pull, drag, cosine)
+    def fill_terms(start, stop, products, weights, coupling, cosine):
+        fill_terms_given_proportions(draws, start, stop, products, gram, weights, coupling, cosine)
 
-    return model.accumulate_terms(rows, word_topic, hear)
+    return model.accumulate_terms(rows, word_topic, fill_terms)

@@ -1,4 +1,4 @@
-"""Mean-field factors of the spherical admixture model, and what moves them: what a sampler asks of the data."""
+"""Mean-field variational inference for the spherical admixture model: the factors, the objective and its updates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...utils._conditions import Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .._lda.cvb0_kernels import _index_words
-from .initial_topics import start_topics
+from .initial_topics import initialize_topics
 from .model import MOST_CONCENTRATED, Concentrations
 from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics, sum_rows
 
@@ -27,15 +27,15 @@ _CELLS_OF_TASK = 1 << 19
 _WORK_OF_TASK = 1 << 22
 _N_SWEEPS = 20
 _SWEEP_TOL = 1e-4
-_FIRST_WEIGHT = 10.0  # of what the documents' projections say, for each topic
-_NOISE = 0.05  # of a topic's length to begin with, so that no two are the same
+_FIRST_WEIGHT = 10.0  # pseudo-tokens per topic in a document's initial factor, distributed by its projections
+_NOISE = 0.05  # noise of the initial topics relative to their length, so that no two are equal
 
 
 def _factors_agree(factors: SphereFactors, sizes: Sizes) -> str | None:
     lengths = np.sqrt(np.square(factors.topics).sum(axis=0))
     length = np.sqrt(np.square(factors.mean).sum())
     same = np.allclose(lengths, factors.concentrations, rtol=1e-6) and np.isclose(length, factors.mean_concentration)
-    return None if same else "has concentrations that are not the lengths of its factors"
+    return None if same else "has concentrations that differ from the lengths of its factors"
 
 
 @holds(
@@ -46,7 +46,7 @@ def _factors_agree(factors: SphereFactors, sizes: Sizes) -> str | None:
     mean_concentration=Real(low=0, high=MOST_CONCENTRATED),
 )
 class SphereFactors(NamedTuple):
-    """Von Mises-Fisher factors of the topics and their mean, by natural parameters: concentration times direction."""
+    """Von Mises-Fisher factors of the topics and their mean, as natural parameters (concentration times direction)."""
 
     topics: np.ndarray  # (V, K)
     concentrations: np.ndarray  # (K,): lengths of the columns of `topics`
@@ -54,11 +54,11 @@ class SphereFactors(NamedTuple):
     mean_concentration: float  # length of `mean`
 
     def gains(self) -> np.ndarray:
-        """What the columns of `topics` are multiplied with to give the topics' expectations."""
+        """Factors that turn the columns of `topics` into the topics' expectations, (K,)."""
         return _gains(len(self.topics), self.concentrations)
 
     def directions(self) -> np.ndarray:
-        """Mean directions of the topics, unit rows, (K, V)."""
+        """Mean directions of the topics, unit rows of shape (K, V)."""
         lengths = np.where(self.concentrations > 0.0, self.concentrations, 1.0)
         return np.ascontiguousarray((self.topics / lengths).T)
 
@@ -68,9 +68,9 @@ class SphereFactors(NamedTuple):
 
 
 class RowFactors(NamedTuple):
-    """Dirichlet factors of documents, and the documents as the topics of the moment see them."""
+    """Dirichlet factors of documents, and the statistics of documents and current topics that they depend on."""
 
-    shapes: np.ndarray  # (n, K): the factors' parameters
+    shapes: np.ndarray  # (n, K): parameters of the factors
     projections: np.ndarray  # (n, K): E[beta_k]'v
     overlaps: np.ndarray  # (K, K): E[beta_j'beta_k]
 
@@ -79,32 +79,32 @@ class RowFactors(NamedTuple):
         return RowFactors(self.shapes[chosen], self.projections[chosen], self.overlaps)
 
     def put(self, chosen: np.ndarray, some: RowFactors) -> RowFactors:
-        """The same but for the factors of some documents, in place."""
+        """Replace the factors of some documents, in place."""
         self.shapes[chosen] = some.shapes
         return self
 
 
-class Pull(NamedTuple):
-    """What documents add to the gradient in the topics' expectations: ``weights`` less coupling times topics."""
+class DocumentSums(NamedTuple):
+    """Sums over documents in the gradient with respect to the topics' expectations, and in the objective."""
 
     weighted: np.ndarray  # (V, K): sum of documents times their weights
-    coupling: np.ndarray  # (K, K), with a diagonal of zeros
-    objective: float  # what the documents add to the objective
+    coupling: np.ndarray  # (K, K), with a zero diagonal; the gradient has minus coupling times topics
+    objective: float  # terms of the documents in the objective
 
 
 @holds(document=Real(), topic=Real(), mean=Real())
 class Alignment(NamedTuple):
-    """Means of cosines, for a maximum-likelihood step in the concentrations: each is the Bessel ratio of the new."""
+    """Mean cosines for the updates of the concentrations: each is the Bessel ratio of the new concentration."""
 
-    document: float  # of documents and their expected directions: for the documents' concentration
-    topic: float  # of the topics' expectations and the mean's: for the topics' concentration
-    mean: float  # of the mean's expectation and the given direction: for the mean's concentration
+    document: float  # between documents and their expected directions
+    topic: float  # between the expectations of topics and of the mean
+    mean: float  # between the expectation of the mean and the given mean direction
 
 
 class MeanFieldSAM:
-    r"""Directions of documents as the spherical admixture sees them, by factors that are independent.
+    r"""Mean-field approximation of the posterior of a spherical admixture.
 
-    The model ([1]_), with unit vectors :math:`v_d` of either sign:
+    The model ([1]_), with unit vectors :math:`v_d` whose entries have either sign:
 
     .. math::
         \mu \sim \mathrm{vMF}(m, \kappa_0), \quad \beta_k \sim \mathrm{vMF}(\mu, \sigma), \quad
@@ -125,28 +125,29 @@ class MeanFieldSAM:
         \rho_d = \frac{\mathrm{E}[\beta \theta_d]' v_d}{\sqrt{\mathrm{E} |\beta \theta_d|^2}}
         = \sqrt{1 + 1 / s_d} \, \frac{a_d'b_d}{\sqrt{a_d'B a_d + s_d}} .
 
-    Here :math:`\rho_d` stands in for the expectation of the cosine, which has no closed form: a ratio of means for the
-    mean of a ratio ([1]_). So L approximates a lower bound of the evidence and is none itself.
+    The expectation of the cosine has no closed form. :math:`\rho_d` replaces the mean of a ratio by a ratio of means
+    ([1]_). So L approximates a lower bound of the evidence but is not a bound itself.
 
-    Documents climb L in the logarithms of :math:`a_d` by Newton's method, each by itself, in time free of V. Topics:
-    the gradient of L but for the entropies, with respect to :math:`e_k`, is
+    Each document's factor maximises L by Newton's method in the logarithms of :math:`a_d`; the cost does not depend on
+    V. For topics, the gradient of L without the entropies with respect to :math:`e_k` is
 
     .. math::
         F_k = \kappa \sum_d \frac{\sqrt{1 + 1 / s_d} \, a_{dk}}{\sqrt{q_d}}
         \Big[ v_d - \frac{a_d'b_d}{q_d} \sum_{j \ne k} a_{dj} e_j \Big] + \sigma \, \mathrm{E} \mu,
         \qquad q_d = a_d'B a_d + s_d,
 
-    and that of the entropy is :math:`-\eta_k`. Therefore :math:`\eta_k = F_k` at every stationary point, direction and
-    concentration at once, and :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k` is a natural-gradient step of
-    length :math:`\rho`. Of the documents it needs two sums, one of V by K and one of K by K (`Pull`), which are kept
-    while one topic after the other moves: each sees those before it moved, without which topics that share documents
-    would overshoot. Last comes the mean, :math:`\kappa_0 m + \sigma \sum_k e_k`, which is the best for given topics.
+    and the gradient of the entropy is :math:`-\eta_k`. Therefore :math:`\eta_k = F_k` at every stationary point, and
+    :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k` is a natural-gradient step of length :math:`\rho`. It needs
+    two sums over the documents, of shapes (V, K) and (K, K) (`DocumentSums`). With these fixed, topics are updated one
+    after the other, each with the new values of the topics before it; otherwise topics that share documents would
+    overshoot. The mean is updated last, to its optimum for given topics, :math:`\kappa_0 m + \sigma \sum_k e_k`.
 
-    Documents without entries say nothing and have no factor.
+    Documents without entries carry no information and have no factor.
 
     Parameters
     ----------
     directions : Directions
+        Documents as unit vectors.
     doc_topic_prior : ndarray of shape (n_components,)
         :math:`\alpha`.
     mean_direction : ndarray of shape (n_features,)
@@ -154,15 +155,16 @@ class MeanFieldSAM:
     document_concentration, topic_concentration, mean_concentration : float
         :math:`\kappa`, :math:`\sigma` and :math:`\kappa_0`.
     workers : Workers
+        Threads for the kernels.
     batch_size : int or None
-        Documents of a minibatch; None is all.
+        Number of documents in a minibatch; None uses all.
     total_samples : int or None
-        Documents that the factors of the topics are about; None is those at hand.
+        Number of documents in the objective; None is the number of these documents.
 
     Attributes
     ----------
     rows : ndarray of int64
-        The documents that have a direction; their factors stand in this order.
+        Indices of the documents that are not zero; the factors are in this order.
 
     References
     ----------
@@ -197,26 +199,26 @@ class MeanFieldSAM:
 
     @property
     def n_samples(self) -> int:
-        """Number of documents that have a direction."""
+        """Number of documents that are not zero."""
         return len(self.rows)
 
     @property
     def scale(self) -> float:
-        """Documents that each one at hand stands for."""
+        """Number of documents that each of these represents."""
         return self.total_samples / max(self.n_samples, 1)
 
     @property
     def alpha(self) -> np.ndarray:
-        """The documents' prior."""
+        """Dirichlet parameters of the proportions."""
         return self.doc_topic_prior
 
     @property
     def concentrations(self) -> Concentrations:
-        """All three."""
+        """The three concentrations."""
         return Concentrations(self.document_concentration, self.topic_concentration, self.mean_concentration)
 
     def tuned(self, concentrations: Concentrations) -> MeanFieldSAM:
-        """The same with other concentrations."""
+        """A copy with other concentrations."""
         other = copy.copy(self)
         other.__dict__.pop("_log_peak", None)
         other.document_concentration, other.topic_concentration, other.mean_concentration = concentrations
@@ -225,9 +227,9 @@ class MeanFieldSAM:
     # MeanFieldModel
 
     def init_factors(self, key: np.uint64) -> tuple[SphereFactors, RowFactors]:
-        """Topics that lean from the mean to clusters of documents, and documents' factors to climb from."""
+        """Initial factors: topics between the mean direction and the centres of clusters, and factors of documents."""
         n_components = len(self.doc_topic_prior)
-        start = start_topics(self.directions, n_components, key)
+        start = initialize_topics(self.directions, n_components, key)
         share = bessel_ratio(len(self.mean_direction), start.concentration) / n_components
         topics = (self.document_concentration * self.total_samples * share) * start.topics.T
         topics += (self.topic_concentration * self.mean_direction)[:, np.newaxis]
@@ -235,57 +237,57 @@ class MeanFieldSAM:
         fill_normal(fold_in_each(subkey(key, Purpose.NOISE), np.arange(n_components)), Purpose.NOISE, noise)
         topics += noise.T * (_NOISE / np.sqrt(len(topics)) * _lengths(topics))
         mean = self.mean_concentration * self.mean_direction
-        factors = self._with_mean(SphereFactors(topics, _lengths(topics), mean, self.mean_concentration))
+        factors = self._update_mean(SphereFactors(topics, _lengths(topics), mean, self.mean_concentration))
         return factors, self.init_rows(factors)
 
     def init_rows(self, factors: SphereFactors) -> RowFactors:
-        """Factors of documents that are seen for the first time."""
-        projections, overlaps = self._see(factors)
+        """Initial factors of documents, given the topics."""
+        projections, overlaps = self._project_and_overlap(factors)
         n_components = len(self.doc_topic_prior)
-        likely = np.maximum(projections, 1e-3 / n_components)
-        shares = likely / np.add.reduce(likely, axis=1)[:, np.newaxis]
+        positive = np.maximum(projections, 1e-3 / n_components)
+        shares = positive / np.add.reduce(positive, axis=1)[:, np.newaxis]
         return RowFactors(self.doc_topic_prior + _FIRST_WEIGHT * n_components * shares, projections, overlaps)
 
     def refresh_rows(self, factors: SphereFactors, rows: RowFactors) -> RowFactors:
-        """The same factors of documents before other topics."""
-        return RowFactors(rows.shapes, *self._see(factors))
+        """The same factors of documents, with projections and overlaps of other topics."""
+        return RowFactors(rows.shapes, *self._project_and_overlap(factors))
 
-    def fit_rows(self, rows: RowFactors, n_steps: int, tol: float) -> tuple[RowFactors, Pull]:
-        """Climb the documents' factors, at most `n_steps` steps, and sum what they ask of the topics."""
+    def fit_rows(self, rows: RowFactors, n_steps: int, tol: float) -> tuple[RowFactors, DocumentSums]:
+        """Maximise the documents' factors by at most `n_steps` steps, and sum their terms in the topics' gradient."""
         n_components = rows.shapes.shape[1]
         shapes, weights = rows.shapes.copy(), np.empty_like(rows.shapes)
-        pieces = split_range(self.n_samples, _ROWS_OF_TASK)
-        couplings = np.empty((len(pieces), n_components, n_components))
+        ranges = split_range(self.n_samples, _ROWS_OF_TASK)
+        couplings = np.empty((len(ranges), n_components, n_components))
         shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.document_concentration, n_steps, tol
         parts = self.workers.run(
             fit_rows,
-            [(*piece, *shared, shapes, weights, coupling) for piece, coupling in zip(pieces, couplings, strict=True)],
+            [(*part, *shared, shapes, weights, coupling) for part, coupling in zip(ranges, couplings, strict=True)],
         )
         objective = sum(parts) + self.n_samples * self._log_peak
-        pull = Pull(self._sum_rows(weights), np.add.reduce(couplings, axis=0), objective)
-        return rows._replace(shapes=shapes), pull
+        sums = DocumentSums(self._sum_rows(weights), np.add.reduce(couplings, axis=0), objective)
+        return rows._replace(shapes=shapes), sums
 
-    def move_topics(self, factors: SphereFactors, pull: Pull, rate: float, scale: float) -> SphereFactors:
-        """Natural-gradient step of length `rate`, one topic after the other, `scale` times the documents' pull."""
+    def move_topics(self, factors: SphereFactors, sums: DocumentSums, rate: float, scale: float) -> SphereFactors:
+        """Natural-gradient step of length `rate` for each topic in turn; the documents' sums have weight `scale`."""
         n_features, n_components = factors.topics.shape
-        basis = np.concatenate((factors.topics, pull.weighted, factors.expected_mean()[:, np.newaxis]), axis=1)
+        basis = np.concatenate((factors.topics, sums.weighted, factors.expected_mean()[:, np.newaxis]), axis=1)
         strengths = rate * scale * self.document_concentration, rate * self.topic_concentration
         coefficients = np.empty((n_components, basis.shape[1]))
         products = self._multiply_columns(basis)
-        solve_topics(products, pull.coupling, *strengths, rate, n_features, _N_SWEEPS, _SWEEP_TOL, coefficients)
+        solve_topics(products, sums.coupling, *strengths, rate, n_features, _N_SWEEPS, _SWEEP_TOL, coefficients)
         topics = np.empty_like(factors.topics)
-        pieces = self._pieces(n_features, basis.shape[1] * n_components)
+        ranges = self._ranges(n_features, basis.shape[1] * n_components)
         shared = basis, np.ascontiguousarray(coefficients.T), topics
-        squares = self.workers.run(combine_columns, [(*piece, *shared) for piece in pieces])
+        squares = self.workers.run(combine_columns, [(*part, *shared) for part in ranges])
         concentrations = np.sqrt(np.add.reduce(squares, axis=0))
-        return self._with_mean(factors._replace(topics=topics, concentrations=concentrations))
+        return self._update_mean(factors._replace(topics=topics, concentrations=concentrations))
 
     def objective(self, factors: SphereFactors, rows: RowFactors, scale: float) -> float:
-        """The objective L of the factors, `rows` being as seen at these topics, and their part `scale` times."""
+        """The objective L of the factors; `rows` must be refreshed for these topics, and have weight `scale`."""
         return scale * self._score(rows)[0] + self.topic_objective(factors)
 
     def topic_objective(self, factors: SphereFactors) -> float:
-        """What the factors of the topics and of their mean add to the objective."""
+        """Terms of the topics' factors and their mean's factor in the objective."""
         n_features, n_components = factors.topics.shape
         topic, mean = self._mean_cosines(factors)
         value = n_components * log_density_at_mode(n_features, self.topic_concentration)
@@ -293,22 +295,22 @@ class MeanFieldSAM:
         value += log_density_at_mode(n_features, self.mean_concentration)
         value += self.mean_concentration * (mean - 1.0)
         concentrations = np.append(factors.concentrations, factors.mean_concentration)
-        lost = concentrations * (1.0 - bessel_ratio(n_features, concentrations))
-        return float(value + np.sum(lost - log_density_at_mode(n_features, concentrations)))
+        entropies = concentrations * (1.0 - bessel_ratio(n_features, concentrations))
+        return float(value + np.sum(entropies - log_density_at_mode(n_features, concentrations)))
 
     def alignment(self, factors: SphereFactors, rows: RowFactors) -> Alignment:
-        """How well documents, topics and mean agree: what updates of the three concentrations need."""
+        """Mean cosines for the updates of the three concentrations."""
         return Alignment(self._score(rows)[1] / self.n_samples, *self._mean_cosines(factors))
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every document once, in minibatches at random; documents by their places in `rows`."""
+        """Split all documents at random into minibatches; documents are indices into `rows`."""
         if self.batch_size is None or self.batch_size >= self.n_samples:
             return [np.arange(self.n_samples)]
         order = np.argsort(fold_in_each(key, np.arange(self.n_samples)), kind="stable")
         return [np.sort(order[start:stop]) for start, stop in split_range(self.n_samples, self.batch_size)]
 
     def batch(self, chosen: np.ndarray) -> MeanFieldSAM:
-        """The same model of some of the documents."""
+        """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
         starts, lengths = self._indptr[chosen], np.diff(self._indptr)[chosen]
@@ -334,7 +336,7 @@ class MeanFieldSAM:
 
     @cached_property
     def _by_word(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The documents from their words: where each word's begin, their places, their entries."""
+        """CSC form of the documents: start of each word's entries, their documents as indices into `rows`, values."""
         indptr = np.empty(self.directions.n_features + 1, np.int64)
         entries = np.empty(self._indptr[-1], np.int64)
         _index_words(self.directions.indices, indptr, entries)
@@ -342,43 +344,43 @@ class MeanFieldSAM:
         return indptr, rows[entries], self.directions.data[entries]
 
     def _mean_cosines(self, factors: SphereFactors) -> tuple[float, float]:
-        """Of the topics' expectations and the mean's, on average, and of that and the given direction."""
+        """Mean cosine of the expectations of topics and mean, and cosine of the mean's and the given direction."""
         mean = factors.expected_mean()
-        # einsum, since the sums of a matrix product depend on the machine's threads
+        # einsum, because the rounding of a matrix product depends on the number of threads
         toward_topics = factors.gains() * np.einsum("v,vk->k", mean, factors.topics)
         return float(np.mean(toward_topics)), float(np.einsum("v,v", mean, self.mean_direction))
 
-    def _with_mean(self, factors: SphereFactors) -> SphereFactors:
+    def _update_mean(self, factors: SphereFactors) -> SphereFactors:
         """The best factor of the mean, given those of the topics."""
         toward = np.einsum("vk,k->v", factors.topics, factors.gains())
         mean = self.mean_concentration * self.mean_direction + self.topic_concentration * toward
         return factors._replace(mean=mean, mean_concentration=float(np.sqrt(np.einsum("v,v", mean, mean))))
 
-    def _see(self, factors: SphereFactors) -> tuple[np.ndarray, np.ndarray]:
-        """The documents' projections on the topics' expectations, and these topics' overlaps."""
+    def _project_and_overlap(self, factors: SphereFactors) -> tuple[np.ndarray, np.ndarray]:
+        """Inner products of documents and topics' expectations, (n, K), and those of two topics, (K, K)."""
         gains, topics = factors.gains(), factors.topics
         overlaps = self._multiply_columns(topics) * np.outer(gains, gains)
         np.fill_diagonal(overlaps, 1.0)
         return self._project(topics, gains), overlaps
 
     def _multiply_columns(self, columns: np.ndarray) -> np.ndarray:
-        """Inner products of the columns."""
+        """Gram matrix of the columns."""
         n_rows, n_columns = columns.shape
-        pieces = self._pieces(n_rows, n_columns**2)
-        partials = np.empty((len(pieces), n_columns, n_columns))
-        tasks = [(*piece, columns, partial) for piece, partial in zip(pieces, partials, strict=True)]
+        ranges = self._ranges(n_rows, n_columns**2)
+        partials = np.empty((len(ranges), n_columns, n_columns))
+        tasks = [(*part, columns, partial) for part, partial in zip(ranges, partials, strict=True)]
         self.workers.run(multiply_columns, tasks)
         return whole_gram(partials)
 
     @staticmethod
-    def _pieces(n_rows: int, work: int) -> list[tuple[int, int]]:
+    def _ranges(n_rows: int, work: int) -> list[tuple[int, int]]:
         return split_range(n_rows, max(_WORK_OF_TASK // work, 1))
 
     def _project(self, topics: np.ndarray, gains: np.ndarray) -> np.ndarray:
         out = np.empty((self.n_samples, topics.shape[1]))
         tasks = split_by_task(self._indptr[:-1] * topics.shape[1] // _CELLS_OF_TASK)
         shared = topics, out
-        self.workers.run(gather_products, [(*self.directions[:3], self.rows, *piece, *shared) for piece in tasks])
+        self.workers.run(gather_products, [(*self.directions[:3], self.rows, *part, *shared) for part in tasks])
         return out * gains
 
     def _sum_rows(self, weights: np.ndarray) -> np.ndarray:
@@ -387,13 +389,13 @@ class MeanFieldSAM:
         out = np.empty((len(indptr) - 1, weights.shape[1]))
         work = (indptr[:-1] + np.arange(len(out))) * weights.shape[1]
         tasks = split_by_task(work // _CELLS_OF_TASK)
-        self.workers.run(sum_rows, [(*piece, *self._by_word, weights, out) for piece in tasks])
+        self.workers.run(sum_rows, [(*part, *self._by_word, weights, out) for part in tasks])
         return out
 
     def _score(self, rows: RowFactors) -> tuple[float, float]:
-        """What the documents add to the objective, and the sum of their expected cosines."""
+        """Terms of the documents in the objective, and the sum of their expected cosines."""
         shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.document_concentration, rows.shapes
-        tasks = [(*piece, *shared) for piece in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
+        tasks = [(*part, *shared) for part in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
         parts = self.workers.run(score_rows, tasks)
         return sum(part[0] for part in parts) + self.n_samples * self._log_peak, sum(part[1] for part in parts)
 

@@ -1,9 +1,10 @@
-"""Kernels of mean-field inference for the spherical admixture: documents, topics and where they begin.
+"""Kernels of mean-field inference for the spherical admixture: updates of documents and of topics.
 
-Topics stand words-major, so that a document's words gather rows: ``topics[v, k]`` is the natural parameter of topic k,
-its concentration times its direction. Its expectation is ``gains[k] * topics[:, k]``. A document's factor is a
-Dirichlet with parameters ``shapes[row]``. `_spherical_mean_field` has the formulas. Every output has one owner, and
-sums are over fixed blocks or in the order of the documents: the same bytes however the ranges are handed to threads.
+Topics are word-major, so that the words of a document are rows: ``topics[v, k]`` is an entry of the natural parameter
+of topic k, its concentration times its direction. Its expectation is ``gains[k] * topics[:, k]``. A document's factor
+is a Dirichlet distribution with parameters ``shapes[row]``. `variational` has the formulas. Each output is written by
+one task, and sums are over fixed blocks or in the order of the documents, so that the result does not depend on how
+ranges are distributed over threads.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ...numerics.reductions import dot
 from ...utils._njit import njit
 from .._lda.dirichlet_mle_kernels import _log_gamma
 
-_MAX_MOVE = 3.0  # of the logarithm of a shape in one step
+_MAX_MOVE = 3.0  # largest change of the logarithm of a shape in one step
 _N_HALVINGS = 30
-_SUFFICIENT = 1e-4  # share of the rise that the slope promises
+_SUFFICIENT = 1e-4  # Armijo's constant: least increase relative to the slope times the step
 _LEAST_SHAPE = 1e-8
 _LARGEST_SHAPE = 1e10
 
@@ -31,11 +32,10 @@ _LARGEST_SHAPE = 1e10
 def fit_rows(
     start, stop, projections, overlaps, prior, concentration, n_steps, tol, out_shapes, out_weights, out_coupling
 ):
-    """Climb the factors of the documents from `start` to `stop`; returns what they add to the objective.
+    """Maximise the factors of the documents from `start` to `stop`; return their terms in the objective.
 
-    That is the sum of concentration * (cosine - 1) - KL. Left behind are what the topics' gradient is made of: the
-    weight of each document in each topic, and the sum of these documents' couplings between pairs of topics, with a
-    diagonal of zeros.
+    These are the sum of concentration * (cosine - 1) - KL. Also write the terms of the topics' gradient: the weight of
+    each document in each topic, and the sum of the documents' couplings between pairs of topics, with a zero diagonal.
     """
     n_components = len(prior)
     prior_total, prior_constant = _dirichlet_constant(prior)
@@ -45,8 +45,10 @@ def fit_rows(
     value = 0.0
     for row in range(start, stop):
         b, shapes = projections[row], out_shapes[row]
-        climbed = _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, shapes, scratch, curvature)
-        value += climbed + prior_constant
+        maximum = _maximize_row(
+            b, overlaps, prior, prior_total, concentration, n_steps, tol, shapes, scratch, curvature
+        )
+        value += maximum + prior_constant
         total, along, square = _row_moments(shapes, b, overlaps, scratch[0])
         scale = math.sqrt(1.0 + 1.0 / total) / math.sqrt(square)
         for k in range(n_components):
@@ -63,7 +65,7 @@ def fit_rows(
 
 @njit(cache=True, nogil=True)
 def score_rows(start, stop, projections, overlaps, prior, concentration, shapes):
-    """What the documents from `start` to `stop` add to the objective, and the sum of their cosines."""
+    """Terms in the objective of the documents from `start` to `stop`, and the sum of their cosines."""
     prior_total, prior_constant = _dirichlet_constant(prior)
     scratch = np.empty((3, len(prior)))
     value, cosines = 0.0, 0.0
@@ -86,7 +88,7 @@ def score_rows(start, stop, projections, overlaps, prior, concentration, shapes)
 
 @njit(cache=True, nogil=True)
 def _dirichlet_constant(prior):
-    """Sum of the prior's parameters, and the part of -KL that is the prior's alone."""
+    """Sum of the prior's parameters, and the part of -KL that depends only on the prior."""
     total = prior.sum()
     constant = _log_gamma(total)[0]
     for k in range(len(prior)):
@@ -96,7 +98,7 @@ def _dirichlet_constant(prior):
 
 @njit(cache=True, nogil=True)
 def _row_moments(shapes, b, overlaps, out_slope):
-    """Sum of the shapes a, a'b, and a'Ba + sum a, whose slope is left behind."""
+    """Return sum a, a'b and a'Ba + sum a for the shapes a, and write the gradient of the last."""
     total, along, square = 0.0, 0.0, 0.0
     for k in range(len(shapes)):
         mixed = dot(overlaps[k], shapes)
@@ -107,34 +109,34 @@ def _row_moments(shapes, b, overlaps, out_slope):
     return total, along, square + total
 
 
-# With numpy's error model a division by zero need not raise, which would keep the loops from becoming vector code.
+# numpy's error model does not raise on a division by zero; a check for it would prevent vectorisation of the loops.
 @njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate_row(shapes, b, overlaps, prior, prior_total, concentration, out_gradient, out_slope, out_trigamma):
-    """A document's part of the objective less the prior's constant, its cosine, and the gradient in the shapes."""
+    """A document's term in the objective without the prior's constant, its cosine, and the gradient in the shapes."""
     total, along, square = _row_moments(shapes, b, overlaps, out_slope)
     widening = math.sqrt(1.0 + 1.0 / total)
     root = 1.0 / math.sqrt(square)
     cosine = widening * along * root
-    of_total = _log_gamma(total)
-    excess = total - prior_total
-    value = concentration * (cosine - 1.0) - of_total[0] + excess * of_total[1]
-    shared = excess * of_total[2] - 0.5 * concentration * cosine / (total * (total + 1.0))
+    total_gammas = _log_gamma(total)
+    total_excess = total - prior_total
+    value = concentration * (cosine - 1.0) - total_gammas[0] + total_excess * total_gammas[1]
+    shared = total_excess * total_gammas[2] - 0.5 * concentration * cosine / (total * (total + 1.0))
     of_b = concentration * widening * root
     of_slope = -0.5 * concentration * cosine * root * root
     for k in range(len(shapes)):
         log_gamma, digamma, trigamma = _log_gamma(shapes[k])
-        beyond = shapes[k] - prior[k]
-        value += log_gamma - beyond * digamma
+        excess = shapes[k] - prior[k]
+        value += log_gamma - excess * digamma
         out_trigamma[k] = trigamma
-        out_gradient[k] = shared + of_b * b[k] + of_slope * out_slope[k] - beyond * trigamma
+        out_gradient[k] = shared + of_b * b[k] + of_slope * out_slope[k] - excess * trigamma
     return value, cosine, total, along, square
 
 
 @njit(cache=True, nogil=True)
-def _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out_shapes, scratch, curvature):
-    """Newton's method in the logarithms of a document's shapes, none of whose steps lowers the objective.
+def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out_shapes, scratch, curvature):
+    """Newton's method with line search in the logarithms of a document's shapes.
 
-    Returns the value, less the prior's constant. It ends when a step promises less than `tol`.
+    Returns the objective without the prior's constant. It stops when the predicted increase of a step is below `tol`.
     """
     n_components = len(prior)
     gradient, slope, trigamma, step, trial = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
@@ -166,7 +168,7 @@ def _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out
             if accepted:
                 break
             length *= 0.5
-        if not accepted:  # by rounding: this is the top
+        if not accepted:  # the maximum up to rounding
             break
         out_shapes[:] = trial
         value, total, along, square = new_value, new_total, new_along, new_square
@@ -178,7 +180,7 @@ def _climb_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out
 
 @njit(cache=True, nogil=True)
 def _tetragamma(x):
-    """Second derivative of the digamma function at x > 0, by Stirling's series from 10 on."""
+    """Second derivative of the digamma function at x > 0, by Stirling's series for x >= 10."""
     value = 0.0
     while x < 10.0:
         value -= 2.0 / (x * x * x)
@@ -193,7 +195,7 @@ def _tetragamma(x):
 def _fill_curvature(
     shapes, b, overlaps, prior, prior_total, concentration, total, along, square, gradient, slope, trigamma, out
 ):
-    """Minus the second derivatives in the logarithms of the shapes: the lower triangle."""
+    """Write minus the second derivatives in the logarithms of the shapes: the lower triangle."""
     widening = math.sqrt(1.0 + 1.0 / total)
     first = -0.5 / (total * total * widening)
     second = 1.0 / (total**3 * widening) - 0.25 / (total**4 * widening**3)
@@ -211,23 +213,22 @@ def _fill_curvature(
         with_b = of_b + of_both * slope[j]
         with_slope = of_slope + of_both * b[j] + of_slopes * slope[j]
         for k in range(j + 1):
-            bend = none + with_b * b[k] + with_slope * slope[k] + of_overlap * overlaps[j, k]
-            out[j, k] = -shapes[j] * shapes[k] * bend
-        own = shapes[j] * (trigamma[j] + (shapes[j] - prior[j]) * _tetragamma(shapes[j]))
-        out[j, j] += shapes[j] * (own - gradient[j])
+            second_derivative = none + with_b * b[k] + with_slope * slope[k] + of_overlap * overlaps[j, k]
+            out[j, k] = -shapes[j] * shapes[k] * second_derivative
+        diagonal = shapes[j] * (trigamma[j] + (shapes[j] - prior[j]) * _tetragamma(shapes[j]))
+        out[j, j] += shapes[j] * (diagonal - gradient[j])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_damped(matrix, factor, out):
-    """Solve with a symmetric matrix's lower triangle, plus as much of the unit matrix as makes it positive definite."""
+    """Solve a linear system with a symmetric matrix (lower triangle), damped until it is positive definite."""
     n = len(out)
     largest = 0.0
     for j in range(n):
         largest = max(largest, abs(matrix[j, j]))
     damping = 0.0
-    while damping < np.inf and not _factorize(
-        matrix, damping, 1e-10 * largest + 1e-12, factor
-    ):  # else it has no numbers
+    # An infinite damping means that the matrix has NaN.
+    while damping < np.inf and not _factorize(matrix, damping, 1e-10 * largest + 1e-12, factor):
         damping = max(10.0 * damping, 1e-3 * largest, 1e-6)
     for j in range(n - 1, -1, -1):
         out[j] /= factor[j, j]
@@ -241,9 +242,9 @@ def _solve_damped(matrix, factor, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factorize(matrix, damping, least, out):
-    """Write L with L'L = matrix + damping, a lower triangle; False if a pivot is not above `least`.
+    """Write the lower triangle L with L'L = matrix + damping * I; return False if a pivot is not above `least`.
 
-    The last row is eliminated first: then all inner loops begin at 0, and become vector code.
+    The last row is eliminated first, so that all inner loops begin at 0 and are vectorised.
     """
     n = len(matrix)
     for j in range(n):
@@ -269,7 +270,7 @@ def _factorize(matrix, damping, least, out):
 
 @njit(cache=True, nogil=True)
 def sum_rows(start, stop, word_indptr, word_rows, word_data, weights, out):
-    """Sum of documents times their weights, for the words from `start` to `stop`, in the order of the documents."""
+    """Write the sum of documents times their weights for words `start` to `stop`, in the order of the documents."""
     n_components = weights.shape[1]
     for word in range(start, stop):
         cells = out[word]
@@ -283,11 +284,11 @@ def sum_rows(start, stop, word_indptr, word_rows, word_data, weights, out):
 
 @njit(cache=True, nogil=True)
 def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweeps, tol, out):
-    """Topics that solve eta_k = (1 - rate) old_k + strength * (pull_k - coupled topics) + mean_strength * mean.
+    """Solve eta_k = (1 - rate) old_k + strength * (weighted_k - coupled topics) + mean_strength * mean for all topics.
 
-    All of it happens among the 2 K + 1 vectors old, pull and mean, of which only the inner `products` are read: row k
-    of `out` is topic k, written in them. One topic is solved for after the other, which raises the objective with the
-    documents' curvature frozen, until none of them changes by more than `tol` of its length.
+    All vectors are linear combinations of the 2 K + 1 vectors old, weighted and mean, whose Gram matrix is `products`:
+    row k of `out` has the coefficients of topic k. Topics are solved for one after the other (Gauss-Seidel), until none
+    changes by more than `tol` relative to its length. Each solution increases the objective for fixed document sums.
     """
     n_topics = len(coupling)
     gains = np.empty(n_topics)
@@ -329,7 +330,7 @@ def _square(products, coefficients):
 
 @njit(cache=True, nogil=True)
 def _gain(dim, concentration):
-    """A_V(x) / x; its limit at 0 is 1 / V."""
+    """A_V(x) / x, with its limit 1 / V at 0."""
     if concentration == 0.0:
         return 1.0 / dim
     return compute_ratio(0.5 * dim - 1.0, concentration) / concentration
@@ -337,9 +338,6 @@ def _gain(dim, concentration):
 
 @njit(cache=True, nogil=True)
 def fill_gains(dim, concentrations, out):
-    """What natural parameters of these lengths are multiplied with to give expectations."""
+    """Write the factors that turn natural parameters of these lengths into expectations."""
     for k in range(len(out)):
         out[k] = _gain(dim, concentrations[k])
-
-
-# The beginning

@@ -218,12 +218,12 @@ def test_methods_that_mean_nothing_are_not_there():
     assert not hasattr(model, "intensity_rate_")
     with pytest.raises(AttributeError) as refusal:
         model.perplexity(X)
-    assert "gives tokens densities, which have no perplexity: see score" in str(refusal.value.__cause__)
+    assert "gives tokens densities, which have no perplexity: use score" in str(refusal.value.__cause__)
     other = make("bernoulli").fit(small_rows("bernoulli"))
     assert 1 < other.perplexity(small_rows("bernoulli")) < 2.2
     with pytest.raises(AttributeError, match=r"Components of Bernoulli\(\) have no covariances"):
         _ = other.covariances_
-    with pytest.raises(ValueError, match="X has 2 columns, one a component, but there are 3"):
+    with pytest.raises(ValueError, match="X has 2 columns, one per component, but there are 3 components"):
         other.inverse_transform([[0.5, 0.5]])
     with pytest.raises(ValueError, match="two tokens"):
         other.score([[1.0, *[np.nan] * 6]])
@@ -237,6 +237,6 @@ def test_tables_beyond_memory_are_refused():
     X = sp.csr_array((np.ones(1), (np.zeros(1, int), np.array([5]))), shape=(1, 60_000))
     model = ExponentialFamilyAdmixture(65_535, emission=Bernoulli(), max_iter=2)
     with pytest.raises(
-        ValueError, match=r"densities of 120000 tokens given each of 65535 components would take 58\.6 GiB"
+        ValueError, match=r"densities of 120000 tokens given each of 65535 components would need 58\.6 GiB"
     ):
         model.fit(X)

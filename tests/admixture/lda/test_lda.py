@@ -188,7 +188,7 @@ def test_components_refuses_beyond_its_memory_limit_and_nothing_else_needs_it(mo
     monkeypatch.setattr(inference, "_MAX_DENSE_BYTES", 4 * 4 * 40)
     assert lda.components_.shape == (4, 40)
     monkeypatch.setattr(inference, "_MAX_DENSE_BYTES", 4 * 4 * 40 - 1)
-    with pytest.raises(AttributeError, match=r"components_ would take .* GiB, more than .*: use topic_word_counts_"):
+    with pytest.raises(AttributeError, match=r"components_ would need .* GiB, more than .*: use topic_word_counts_"):
         lda.components_  # noqa: B018
     assert not hasattr(lda, "components_")
     got = lda.transform(small_corpus()), lda.inverse_transform(np.eye(4)), lda.score(small_corpus())

@@ -112,7 +112,7 @@ def test_draws_scatter_about_components_as_dirichlet_draws_given_the_counts(samp
 def test_samplers_by_minibatches_keep_no_counts(sampler):
     lda = drawn(sampler)
     assert not hasattr(lda, "topic_word_counts_")
-    with pytest.raises(AttributeError, match=r"draws the topics and keeps no counts: see components_\.$"):
+    with pytest.raises(AttributeError, match=r"draws the topics and keeps no counts: use components_\.$"):
         lda.topic_word_counts_  # noqa: B018
 
 
@@ -237,7 +237,7 @@ def test_arviz_has_the_names_of_the_words():
 def test_there_is_no_uncertainty_of_a_sampler_that_does_not_draw(method, sampler, name):
     lda = make_lda(sampler, max_iter=4, thin=1).fit(small_corpus())
     sentence = (
-        f"^{name} estimates the topics and does not draw them: there is no uncertainty to tell. "
+        f"^{name} estimates the topics and does not draw them, so there is no posterior uncertainty. "
         r"Use a sampler such as 'gibbs' or 'collapsed_gibbs'\.$"
     )
     with pytest.raises(AttributeError, match=sentence):
@@ -250,7 +250,7 @@ def test_there_is_no_uncertainty_of_a_sampler_that_does_not_draw(method, sampler
 def test_without_draws_of_the_topics_there_is_one_clear_sentence(method, sampler, options):
     lda = make_lda(sampler, **{"max_iter": 4, "thin": 1, **options}).fit(small_corpus())
     with pytest.raises(
-        ValueError, match=r"^No draws of the topics were kept: raise max_draws_bytes, or lower [^.]*\.$"
+        ValueError, match=r"^No draws of the topics were kept: increase max_draws_bytes, or decrease [^.]*\.$"
     ):
         getattr(lda, method)()
     estimate = document_completion(lda.components_, small_corpus(), lda.doc_topic_prior_, random_state=seed_of(lda))

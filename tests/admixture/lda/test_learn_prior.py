@@ -405,7 +405,7 @@ def test_word_counts_are_whole_numbers_of_any_width():
     expected = learn_topic_word_prior(0.5, counts, 60, TO_THE_TOP)
     wide = counts._replace(counts=counts.counts.astype(np.int64))
     assert learn_topic_word_prior(0.5, wide, 60, TO_THE_TOP) == expected
-    with pytest.raises(TypeError, match="whole counts"):
+    with pytest.raises(TypeError, match="integer counts"):
         learn_topic_word_prior(0.5, mean_counts(counts, 2), 60)
 
 

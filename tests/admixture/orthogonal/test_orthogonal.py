@@ -189,14 +189,14 @@ def test_a_limit_and_a_penalty_hold_the_number_down():
 
 
 def test_a_number_above_the_limit_is_refused():
-    with pytest.raises(ValueError, match=r"^n_components=3 is more than max_components=2: give one of them"):
+    with pytest.raises(ValueError, match=r"^n_components=3 exceeds max_components=2: set only one of them"):
         make(n_components=3, max_components=2).fit(small())
     assert make(n_components=3, max_components=3).fit(small()).n_components_ == 3
 
 
 def test_minibatches_do_not_infer_the_number():
     for sampler in ("gsgnht", SGGMC()):
-        with pytest.raises(ValueError, match=r"^n_components=None needs sampler='gibbs': \w+ moves topics, but not"):
+        with pytest.raises(ValueError, match=r"^n_components=None needs sampler='gibbs': \w+ cannot change the number"):
             make(sampler, None).fit(small())
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from skmanifold.admixture._orthogonal import reversible_jump
-from skmanifold.admixture._orthogonal.reversible_jump import _DirectionLaw, _MergerLaw, propose_size
+from skmanifold.admixture._orthogonal.reversible_jump import _DirectionProposal, _MergerProposal, propose_size
 from skmanifold.admixture._orthogonal.reversible_jump_kernels import birth_death_factors
 from skmanifold.distributions._matrix_von_mises_fisher import gibbs_sweep
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
@@ -131,7 +131,7 @@ def test_shares_next_to_nothing_and_to_all_are_read_as_they_are():
 def test_the_law_of_directions_is_drawn_from_as_its_density_says(n_topics):
     rng = np.random.default_rng(0)
     frame, rest = np.split(draw_frame(4, 4, rng).T, [n_topics], axis=1)
-    law = _DirectionLaw(frame, rest[:, 0], np.array([6.0, 2.0, 0.5, 0.0]))
+    law = _DirectionProposal(frame, rest[:, 0], np.array([6.0, 2.0, 0.5, 0.0]))
     draws = np.array([law.draw(rng) for _ in range(4000)])
     np.testing.assert_allclose(draws @ frame, 0.0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(draws, axis=1), 1.0)
@@ -144,11 +144,11 @@ def test_the_law_of_directions_is_drawn_from_as_its_density_says(n_topics):
 
 def test_pairs_and_angles_of_mergers_are_drawn_as_their_chances_say():
     theta = np.random.default_rng(1).dirichlet([0.5, 0.5, 0.5, 3.0], 30)
-    law = _MergerLaw(theta, 20.0)
+    law = _MergerProposal(theta, 20.0)
     rows = []
     for i in range(8000):
         pair, angle = law.draw(subkey(KEY, i))
-        weight = np.exp(-law.log_chance(pair, angle))
+        weight = np.exp(-law.log_density(pair, angle))
         rows.append([weight, weight * angle, weight * (tuple(pair) == (0, 3)), weight * (tuple(pair) == (2, 1))])
     # reweighted to uniform pairs and angles
     assert_agrees(summarize(rows), [1.0, np.pi / 4, 1 / 12, 1 / 12])
@@ -208,7 +208,7 @@ def drift_of_the_joint_chain(setting, wrong_prior=None):
             topics, theta = move_at_fixed_size(X, topics, theta, alpha, kappa, 0.4, subkey(key, 0), rng)
             key = next(child for child in (subkey(key, 1 + i) for i in range(100)) if kind_of(child)[1] in turns)
             move = propose_size(dense_directions(X), directed, topics, theta, alpha, kappa, log_prior, key, ONE)
-            assert (move.is_birth, move.turns) == kind_of(key)
+            assert (move.is_birth, move.rotates) == kind_of(key)
             topics, theta = move.topics, move.proportions
             if move.accepted:
                 kinds.add(kind_of(key))
@@ -231,12 +231,12 @@ def test_the_joint_law_is_left_as_it_is_for_long(alpha):
 
 
 def test_without_the_density_of_directions_the_joint_law_changes(monkeypatch):
-    monkeypatch.setattr(_DirectionLaw, "log_density", lambda self, topic: 0.0)
+    monkeypatch.setattr(_DirectionProposal, "log_density", lambda self, topic: 0.0)
     assert_disagrees(drift_of_the_joint_chain(BIRTHS), 0.0)
 
 
 def test_without_the_chances_of_a_merger_the_joint_law_changes(monkeypatch):
-    monkeypatch.setattr(_MergerLaw, "log_chance", lambda self, pair, angle: 0.0)
+    monkeypatch.setattr(_MergerProposal, "log_density", lambda self, pair, angle: 0.0)
     assert_disagrees(drift_of_the_joint_chain(MERGERS), 0.0)
 
 
@@ -371,7 +371,7 @@ def test_numbers_without_prior_mass_and_above_the_dimension_are_never_reached():
         move = propose_size(rows, directed, topics, theta, 0.5, 0.1, log_prior, subkey(KEY, step), ONE)
         assert move.accepted or (move.topics is topics and move.proportions is theta)
         topics, theta = move.topics, move.proportions
-        seen.add((len(topics), move.is_birth, move.turns, np.isfinite(move.log_ratio)))
+        seen.add((len(topics), move.is_birth, move.rotates, np.isfinite(move.log_ratio)))
     assert {n for n, *_ in seen} == {2, 3}
     assert {(n, is_birth) for n, is_birth, _, moved in seen if not moved} == {(2, False), (3, True)}
 

@@ -50,11 +50,11 @@ def slow_log_density(X, topics, draws):
 
 
 def log_density_of(target, topics):
-    return target.log_density(target.model.place(topics)[None])[0]
+    return target.log_density(target.model.to_position(topics)[None])[0]
 
 
 def gradient_of(target, topics, keys=None):
-    position = target.model.place(topics)[None]
+    position = target.model.to_position(topics)[None]
     out = np.full_like(position, np.nan)
     target.grad_log_density(position, keys, out)
     return out
@@ -62,7 +62,7 @@ def gradient_of(target, topics, keys=None):
 
 def tangent(model, topics, gradient):
     gradient = gradient.copy()
-    model.manifold.project(model.place(topics)[None], gradient)
+    model.manifold.project(model.to_position(topics)[None], gradient)
     return gradient[0]
 
 
@@ -70,7 +70,7 @@ def tangent_basis(model, topics):
     """Orthonormal directions along the manifold at a position."""
     size = model.manifold.size
     axes = np.eye(size).reshape(size, *model.manifold.shape)
-    model.manifold.project(np.repeat(model.place(topics)[None], size, axis=0), axes)
+    model.manifold.project(np.repeat(model.to_position(topics)[None], size, axis=0), axes)
     values, vectors = np.linalg.eigh(axes.reshape(size, size))
     return vectors[:, values > 0.5].T.reshape(-1, *model.manifold.shape)
 
@@ -83,7 +83,7 @@ def slopes_by_differences(target, topics):
         for h in (4e-3, 2e-3):
             values = []
             for sign in (1, -1):
-                x, v = model.place(topics)[None], sign * direction[None]
+                x, v = model.to_position(topics)[None], sign * direction[None]
                 model.manifold.flow(x, v, h)
                 values.append(log_density_of(target, model.topics(x[0])))
             estimates.append((values[0] - values[1]) / (2 * h))
@@ -106,7 +106,7 @@ def test_the_log_density_is_that_of_the_documents_and_linear_in_the_topics(n_dra
     slow = np.array([slow_log_density(X, of, draws) for of in topics])
     np.testing.assert_allclose(fast - fast[0], slow - slow[0], rtol=1e-9, atol=1e-9 * np.ptp(slow))
     parameter = target.linear_parameter()
-    linear = np.array([np.sum(parameter * model.place(of)) for of in topics])
+    linear = np.array([np.sum(parameter * model.to_position(of)) for of in topics])
     np.testing.assert_allclose(linear - linear[0], slow - slow[0], rtol=1e-9, atol=1e-9 * np.ptp(slow))
 
 
@@ -163,7 +163,7 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     full = gradient_of(target, topics, STEP_KEYS)
     draws = np.empty((5, 3, K))
     chains = model.init_chains(0)
-    turned = model.to_word_major(model.place(topics))
+    turned = model.to_word_major(model.to_position(topics))
     move_chains(model, chains, model.directed, STEP_KEYS[0], *turned, 3, False, draws)
     np.testing.assert_allclose(gradient_of(ConditionalFrames(model, draws), topics), full, rtol=1e-11)
     each = []
@@ -178,7 +178,7 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
 def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
     model, topics = make_model(make_rows(7)), make_topics()
     target = GivenRows(model, model.init_chains(0), KEY, 2, 3, False)
-    position = model.place(topics)[None]
+    position = model.to_position(topics)[None]
     gradients, estimates, out = [], [], np.empty_like(position)
     for pair in combinations(model.directed, 2):
         target.rows = np.array(pair)
@@ -192,9 +192,9 @@ def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
 
 def test_the_gram_matrix_that_is_known_is_that_of_the_topics():
     model, topics = make_model(make_rows(7)), make_topics()
-    word_topic, gram = model.to_word_major(model.place(topics))
+    word_topic, gram = model.to_word_major(model.to_position(topics))
     np.testing.assert_allclose(word_topic.T @ word_topic, gram, atol=1e-14)
-    np.testing.assert_allclose(model.topics(model.place(topics)), topics, rtol=1e-15)
+    np.testing.assert_allclose(model.topics(model.to_position(topics)), topics, rtol=1e-15)
 
 
 def test_the_nearest_frame_is_that_of_a_positive_stretch():
@@ -220,7 +220,7 @@ def test_gradients_do_not_depend_on_threads():
     np.testing.assert_array_equal(gradients[1], gradients[3])
 
 
-def test_the_declared_noise_and_stiffness_are_those_of_unit_topics():
+def test_the_declared_noise_and_curvature_are_those_of_unit_topics():
     """Radii are units: at the radius that is learned, curvature plus noise is at most one."""
     model = make_model(make_rows(40)).tuned(
         make_model(make_rows(40)).concentrations, np.array([5.0]), np.arange(1.0, 4)
@@ -229,9 +229,9 @@ def test_the_declared_noise_and_stiffness_are_those_of_unit_topics():
     np.testing.assert_allclose(covariance.mean(axis=0), np.arange(1.0, 4) / 25, rtol=1e-12)
     topics = make_topics()
     target = ConditionalFrames(model, make_draws(model, 20, seed=3))
-    _, _, terms, _ = target._hear(model.place(topics)[None])
-    drag = np.abs(terms.drag) / len(model.directed)
-    stiffness = model.stiffness(drag, model.noise)
-    assert stiffness.shape == (1,)
-    largest = np.linalg.eigvalsh(KAPPA * len(model.directed) * drag).max()
-    assert stiffness[0] == pytest.approx(largest + V + 3.0)
+    _, _, terms, _ = target._terms_at(model.to_position(topics)[None])
+    coupling = np.abs(terms.coupling) / len(model.directed)
+    curvature = model.curvature_plus_noise(coupling, model.noise)
+    assert curvature.shape == (1,)
+    largest = np.linalg.eigvalsh(KAPPA * len(model.directed) * coupling).max()
+    assert curvature[0] == pytest.approx(largest + V + 3.0)

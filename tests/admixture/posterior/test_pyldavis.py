@@ -70,14 +70,14 @@ def test_words_are_named_by_the_columns_unless_told_otherwise():
     other = [word.upper() for word in WORDS]
     assert set(lda.to_pyldavis(frame, feature_names=other, **FEW).topic_info.Term) == set(other)
     assert "x29" in set(topics_of().to_pyldavis(corpus(), **FEW).topic_info.Term)
-    with pytest.raises(ValueError, match=r"feature_names must be 30 words, one a column; got shape \(29,\)"):
+    with pytest.raises(ValueError, match=r"feature_names must be 30 words, one per column; got shape \(29,\)"):
         lda.to_pyldavis(frame, feature_names=WORDS[1:])
 
 
 def test_documents_without_tokens_are_left_out():
     padded = sp.vstack([np.zeros((3, 30)), corpus(), np.zeros((2, 30))], format="csr")
     assert topics_of().to_pyldavis(padded, **FEW).to_json() == topics_of().to_pyldavis(corpus(), **FEW).to_json()
-    with pytest.raises(ValueError, match="X has no tokens of words that are shown"):
+    with pytest.raises(ValueError, match="X has no tokens of the words that are shown"):
         topics_of().to_pyldavis(padded[:3])
 
 
@@ -133,7 +133,7 @@ def test_probabilities_of_zero_leave_a_page_that_can_be_read():
     prepared = to_pyldavis(Model(), np.array([[1.0, 2.0, 0.0]]), **FEW)
     json.loads(prepared.to_json(), parse_constant=pytest.fail)
     Model.components_ = Model.components_ * 2
-    with pytest.raises(ValueError, match="needs topics that are probabilities of words"):
+    with pytest.raises(ValueError, match="needs topics that are probabilities"):
         to_pyldavis(Model(), np.array([[1.0, 2.0, 0.0]]))
 
 

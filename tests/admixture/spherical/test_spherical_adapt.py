@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
-from skmanifold.admixture._spherical.adaptation import adapter, first_tuned, learn_concentration
+from skmanifold.admixture._spherical.adaptation import adapter, initially_tuned, learn_concentration
 from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.targets import MinibatchSAM
@@ -29,7 +29,7 @@ def moved_to_learned_radii(sampler, batch_size, concentrations, n_passes, n_feat
     mean, _, documents = generate(n_features, 5, 100, concentrations, 0.5, 1)
     model = make_model(documents, np.full(5, 0.5), concentrations, 10.0, mean)
     passes = SphericalMinibatchPasses(sampler, batch_size, 5, n_passes)
-    model = first_tuned(model, passes.init(model, KEY).statistics.topics, KEY, scaled=True, batch_size=batch_size)
+    model = initially_tuned(model, passes.init(model, KEY).statistics.topics, KEY, scaled=True, batch_size=batch_size)
     adapt = adapter((False, False, False), scaled=True, burn_in=n_passes, batch_size=batch_size)
     state, temperature = passes.init(model, KEY), 0.0
     for t in range(2 * n_passes):
@@ -66,7 +66,7 @@ def test_the_noise_that_is_declared_is_that_of_minibatches():
     concentrations, K, V = Concentrations(200.0, 100.0, 100.0), 4, 60
     mean, topics, documents = generate(V, K, 300, concentrations, 0.5, 4)
     model = make_model(documents, np.full(K, 0.5), concentrations, 1.0, mean)
-    model = first_tuned(model, topics, KEY, scaled=False, batch_size=10)
+    model = initially_tuned(model, topics, KEY, scaled=False, batch_size=10)
     target = MinibatchSAM(model, model.init_chains(0), KEY, 10, 1, True)
     position, out, gradients = topics[None].copy(), np.empty((1, K, V)), []
     for t in range(400):

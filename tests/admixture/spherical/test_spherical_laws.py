@@ -22,7 +22,7 @@ class WithoutProjection(SphericalModel):
     """The gradient of a document's cosine without the part along its mean."""
 
     def fill_gradient(self, rows, terms, *rest):
-        super().fill_gradient(rows, terms._replace(drag=np.zeros_like(terms.drag)), *rest)
+        super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
 
 
 class WithoutNormalizer(SphericalModel):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, polygamma, psi
 
-from skmanifold.admixture._spherical.variational import MeanFieldSAM, Pull, RowFactors, SphereFactors
+from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
 from skmanifold.models import MeanFieldModel
@@ -241,7 +241,7 @@ class Overshooting:
             return np.ones((1, 1))
 
     def fit_rows(self, rows, n_steps, tol):
-        return rows, Pull(None, None, 0.0)
+        return rows, DocumentSums(None, None, 0.0)
 
     def move_topics(self, factors, pull, rate, scale):
         return self.Factors(factors.x + rate * 10.0 * (1.0 - factors.x))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from skmanifold.admixture._spherical.model import Concentrations, ProportionChains, SphericalModel
-from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, hear_draws, move_chains
+from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains, terms_given_proportions
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.sparse.directions import as_directions
@@ -334,7 +334,7 @@ def test_the_same_key_is_the_same_minibatch():
     position, out = (topics * RADII[:, None])[None], np.empty((1, K, V))
     target.grad_difference(position, position, STEP_KEYS, out)
     word_topic, gram = model.to_word_major(position[0])
-    terms = hear_draws(model, target.chains.reference[chosen][:, None], chosen, word_topic, gram)
+    terms = terms_given_proportions(model, target.chains.reference[chosen][:, None], chosen, word_topic, gram)
     at_anchor = np.empty((K, V))
     model.fill_gradient(chosen, terms, word_topic, model.prior(word_topic), at_anchor)
     np.testing.assert_allclose(out[0] + at_anchor, first, rtol=1e-11, atol=1e-11 * np.abs(first).max())
