@@ -1,4 +1,4 @@
-"""Users' labels of rows, of which there is a known number."""
+"""Validation of labels of rows that users pass."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 def read_labels(labels: Any, n_rows: int, n_labels: int, name: str) -> np.ndarray:
     """Labels from 0 to `n_labels` - 1 as int64, (n_rows,).
 
-    Whole numbers may have any numeric type, as those of a column of a data frame with gaps once had. Messages call the
-    labels `name`.
+    Integers may have any numeric type, because a data frame column with missing values has a float type. Error messages
+    begin with `name`.
     """
     given = np.asarray(labels)
     wanted = f"{name} {n_rows} whole numbers from 0 to {n_labels - 1}, one for each row"

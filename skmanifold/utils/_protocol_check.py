@@ -1,4 +1,4 @@
-"""Whether a thing has what a protocol names."""
+"""Check whether an object implements a protocol."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def offers(thing: Any, protocol: Any) -> bool:
-    """Whether a model or a manifold has all that a protocol names.
+    """Whether a model, manifold or sampler has all methods and attributes of a protocol.
 
-    ``isinstance`` would do but for methods that depend on what was given (``available_if``): from Python 3.12 on it
-    takes them to be there always. An attribute that is False is not offered.
+    Unlike ``isinstance``, it respects methods that are only available under a condition (``available_if``), which
+    ``isinstance`` always counts as present from Python 3.12 on. An attribute that is False counts as missing.
     """
     bases = [base for base in protocol.__mro__ if base.__module__ not in ("builtins", "typing")]
     names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ()))}

@@ -458,7 +458,7 @@ def test_noisy_target_refuses():
     value_only = Density(Euclidean(1), log_density=lambda x: 0.0)
     with pytest.raises(TypeError, match="NoisyGradient needs a target with grad_log_density"):
         NoisyGradient(value_only, 1.0)
-    with pytest.raises(ValueError, match="declares no noise of its own"):
+    with pytest.raises(ValueError, match="needs a target without noise_covariance"):
         NoisyGradient(NoisyGradient(circle(), 1.0), 1.0)
     with pytest.raises(ValueError, match="covariance must be given"):
         NoisyGradient(circle(), None)
