@@ -39,7 +39,20 @@ def missing_geometry(sampler: BaseSampler | type[BaseSampler], model: Any) -> li
 
 
 def is_compatible(sampler: BaseSampler | type[BaseSampler], model: Any) -> bool:
-    """Whether `model` and its manifold offer all that `sampler` requires."""
+    """Whether a model and its manifold have all methods that a sampler requires.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        A sampler, or a class of samplers.
+    model : object
+        A model or target.
+
+    Returns
+    -------
+    bool
+        Whether the sampler can run on the model.
+    """
     return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
 
 

@@ -16,18 +16,60 @@ class LatentModel(Protocol):
     """
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
-        """Latents drawn before anything is known; returns them and their statistics."""
+        """Draw initial latents, without parameters.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The latent variables.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def sample_latents(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
-        """Draw every latent given `position`; returns latents, statistics and the log likelihood at `position`.
+        """Draw all latents given the parameters.
 
-        May write into the arrays of `latents`.
+        The arrays of `latents` may be overwritten.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        latents : object
+            Latent variables of the previous pass. Their arrays may be overwritten.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The new latent variables.
+        statistics : object
+            Sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`.
         """
         ...
 
     def mode(self, statistics: Any) -> Any:
-        """The parameters that the statistics and the prior make most probable."""
+        """The posterior mode of the parameters given the statistics, under the prior.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
@@ -36,11 +78,43 @@ class StreamModel(LatentModel, Protocol):
     """A latent model whose rows are one minibatch of a stream: statistics of unequal weight can be mixed."""
 
     def impute_rows(self, position: Any, n_sweeps: int, key: np.uint64) -> Any:
-        """Draw the latents of rows never seen before, `n_sweeps` times given the same position; the last statistics."""
+        """Draw the latents of new rows, in `n_sweeps` sweeps with the same parameters.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics of the last sweep.
+        """
         ...
 
     def blend(self, old: Any, new: Any, rate: float, scale: float) -> Any:
-        """Return ``(1 - rate) * old + rate * scale * new``."""
+        """Return ``(1 - rate) * old + rate * scale * new``.
+
+        Parameters
+        ----------
+        old : object
+            Statistics so far.
+        new : object
+            Statistics of a minibatch.
+        rate : float
+            Weight of the new statistics, from 0 to 1.
+        scale : float
+            Number of rows that each row of the minibatch represents.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
 
@@ -51,19 +125,69 @@ class ExpectationModel(Protocol):
     n_rows: int
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
-        """Latents drawn before anything is known; returns them and their statistics."""
+        """Draw initial latents, without parameters.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The latent variables.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def expect_latents(self, position: Any) -> tuple[Any, float]:
-        """The expected statistics given data and `position`, and the log likelihood at `position`."""
+        """The expected statistics given the data and the parameters (E step).
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+
+        Returns
+        -------
+        statistics : object
+            Expected sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`.
+        """
         ...
 
     def mode(self, statistics: Any) -> Any:
-        """The parameters that the statistics and the prior make most probable."""
+        """The posterior mode of the parameters given the statistics, under the prior (M step).
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
     def log_joint(self, statistics: Any, position: Any) -> float:
-        """What `mode` maximises: the expected log joint density of data, latents and parameters, up to a constant."""
+        """The objective that `mode` maximises: the expected log joint density, up to a constant.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        position : object
+            Parameters, in the form that the kernels of the model use.
+
+        Returns
+        -------
+        float
+            Expected log joint density of data, latents and parameters, in nats.
+        """
         ...
 
 
@@ -72,7 +196,20 @@ class RoundingModel(LatentModel, Protocol):
     """A latent model whose statistics are counts that approximate counters can hold."""
 
     def approximate(self, statistics: Any, key: np.uint64) -> Any:
-        """The same statistics, counts rounded at random to what such counters tell, their totals exact."""
+        """The statistics with counts rounded at random to the values of approximate counters; their totals stay exact.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        statistics : object
+            The rounded statistics.
+        """
         ...
 
 
@@ -81,19 +218,67 @@ class CollapsedModel(Protocol):
     """A model whose parameters can be integrated out, leaving one discrete assignment a token."""
 
     def init_assignments(self, key: np.uint64) -> Any:
-        """Assignments drawn uniformly, with their counts."""
+        """Draw initial assignments uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        assignments : object
+            The assignments with their counts.
+        """
         ...
 
     def sweep_assignments(self, assignments: Any, key: np.uint64) -> float:
-        """Redraw each assignment in turn given all others, in place; returns log p(data, assignments)."""
+        """Redraw each assignment in turn given all others, in place.
+
+        Parameters
+        ----------
+        assignments : object
+            The assignments with their counts; modified in place.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        float
+            log p(data, assignments) after the sweep, in nats.
+        """
         ...
 
     def collapsed_statistics(self, assignments: Any) -> Any:
-        """The sufficient statistics of the assignments."""
+        """The sufficient statistics of the assignments.
+
+        Parameters
+        ----------
+        assignments : object
+            The assignments with their counts.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
-        """The parameters from their posterior given the statistics."""
+        """Draw the parameters from their posterior given the statistics.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
@@ -105,18 +290,62 @@ class PartiallyCollapsedModel(Protocol):
     """
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
-        """Assignments drawn uniformly; returns them and their statistics."""
+        """Draw initial assignments uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The assignments.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def sample_rows(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
-        """Redraw each row's assignments in turn given `position`; returns them, statistics and log likelihood.
+        """Redraw the assignments of each row in turn given the parameters.
 
-        May write into the arrays of `latents`.
+        The arrays of `latents` may be overwritten.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        latents : object
+            Assignments of the previous pass.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The new assignments.
+        statistics : object
+            Sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`, in nats.
         """
         ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
-        """The parameters from their posterior given the statistics."""
+        """Draw the parameters from their posterior given the statistics.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
@@ -125,15 +354,50 @@ class CollapsedVariationalModel(Protocol):
     """A model with a zero-order collapsed variational update of one distribution a token."""
 
     def init_responsibilities(self, key: np.uint64) -> Any:
-        """Responsibilities near uniform, with their expected counts."""
+        """Initial responsibilities, close to uniform, with their expected counts.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        responsibilities : object
+            The responsibilities.
+        """
         ...
 
     def update_responsibilities(self, responsibilities: Any) -> tuple[Any, float]:
-        """One pass over all tokens; returns the new responsibilities and the log likelihood of the old."""
+        """Update the responsibilities in one pass over all tokens.
+
+        Parameters
+        ----------
+        responsibilities : object
+            Responsibilities of the previous pass.
+
+        Returns
+        -------
+        responsibilities : object
+            The new responsibilities.
+        log_likelihood : float
+            Log likelihood of the data at the previous responsibilities, in nats.
+        """
         ...
 
     def expected_statistics(self, responsibilities: Any) -> Any:
-        """The expected sufficient statistics."""
+        """The expected sufficient statistics.
+
+        Parameters
+        ----------
+        responsibilities : object
+            The responsibilities.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
 
@@ -149,10 +413,19 @@ class HasGradient(Protocol):
     noise_covariance: Any
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write the gradient of the log density at each chain's position to `out`, shaped like `position`.
+        """Write the gradient of the log density at the position of each chain to `out`.
 
-        `position` is ``(n_chains, *manifold.shape)``. With `keys`, one for each chain, it may be an unbiased estimate:
-        a function of chain, position and key alone, so that the same key means the same minibatch. None means all data.
+        With `keys` it may be an unbiased estimate. The estimate is a function of chain, position and key only, so
+        that the same key selects the same minibatch.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
         """
         ...
 
@@ -162,9 +435,22 @@ class HasGradientDeviations(HasGradient, Protocol):
     """A density whose gradient is a sum over samples, so that a minibatch tells how noisy its own gradient is."""
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Estimate the gradient as `grad_log_density` does, and return deviations, ``(n_chains, n, *manifold.shape)``.
+        """Write an estimate of the gradient to `out`, and return the deviations of its samples.
 
-        The sum over i of ``deviation_i deviation_i'`` is an unbiased estimate of the covariance of the estimate.
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which determines its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum over i of ``deviation_i deviation_i'`` is an
+            unbiased estimate of the covariance of the gradient estimate.
         """
         ...
 
@@ -174,9 +460,21 @@ class HasGradientDifference(HasGradient, Protocol):
     """A density whose gradients at two positions can be compared on one minibatch, better than by asking for each."""
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
-        """Write an unbiased estimate of the gradient at `position` less that at `anchor` to `out`.
+        """Write an unbiased estimate of the gradient at `position` minus the gradient at `anchor` to `out`.
 
-        The latter is what `grad_log_density` wrote when it was last asked without keys: it may itself be an estimate.
+        The gradient at `anchor` is that of the last call of `grad_log_density` without keys, which may be an
+        estimate.
+
+        Parameters
+        ----------
+        anchor : ndarray of shape (n_chains, ...)
+            Anchor of each chain.
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which determines its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the difference of the gradients.
         """
         ...
 
@@ -188,7 +486,18 @@ class HasLogDensity(Protocol):
     manifold: Any
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density of each chain's position, ``(n_chains,)``, with respect to the manifold's base measure."""
+        """Log density at the position of each chain, with respect to the base measure of the manifold.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant, in nats.
+        """
         ...
 
 
@@ -199,7 +508,13 @@ class HasLinearLogDensity(Protocol):
     manifold: Any
 
     def linear_parameter(self) -> np.ndarray:
-        """The matrix F, of the manifold's shape."""
+        """The matrix F of the log density tr(F'X).
+
+        Returns
+        -------
+        ndarray
+            The matrix F, of the shape of the manifold.
+        """
         ...
 
 
@@ -214,7 +529,17 @@ class HasCounts(Protocol):
     manifold: Any
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write prior + (N / n) * counts of a minibatch to `out`, shaped like `position`; never negative."""
+        """Write prior + (N / n) * counts of a minibatch to `out`; no entry is negative.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the expected counts.
+        """
         ...
 
 
@@ -230,24 +555,82 @@ class HasRowCounts(Protocol):
     workers: Any
 
     def choose_batch(self, key: np.uint64) -> Any:
-        """A minibatch; its ``words`` are the rows that it reads, ascending."""
+        """Choose a minibatch.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batch : object
+            The minibatch. Its ``words`` are the rows that it reads, ascending.
+        """
         ...
 
     def count_batch(self, batch: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64) -> Any:
-        """Statistics of the minibatch given its rows' logarithms, ``(len(batch.words), n_columns)``, and columns' sums.
+        """Draw the counts of a minibatch given the rows that it reads.
 
-        Sparse counts over ``batch.words``, of which ``batch.scale`` times as many stand for the whole data.
+        Parameters
+        ----------
+        batch : object
+            The minibatch, from `choose_batch`.
+        log_weights : ndarray of shape (len(batch.words), n_columns)
+            Logarithms of the rows of the minibatch.
+        log_totals : ndarray of shape (n_columns,)
+            Logarithms of the sums of the columns.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Sparse counts over ``batch.words``; they represent the whole data after multiplication by
+            ``batch.scale``.
         """
         ...
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
-        """Assignments of all data drawn uniformly; returns them and their statistics."""
+        """Draw assignments of all data uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The assignments.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def recount_batch(
         self, batch: Any, latents: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64
     ) -> Any:
-        """Redraw a minibatch's part of `latents`, in place; returns by how much its statistics change."""
+        """Redraw the assignments of a minibatch, in place.
+
+        Parameters
+        ----------
+        batch : object
+            The minibatch, from `choose_batch`.
+        latents : object
+            Assignments of all data; those of the minibatch are overwritten.
+        log_weights : ndarray of shape (len(batch.words), n_columns)
+            Logarithms of the rows of the minibatch.
+        log_totals : ndarray of shape (n_columns,)
+            Logarithms of the sums of the columns.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        changes : object
+            Changes of the counts of the minibatch.
+        """
         ...
 
 
@@ -259,7 +642,17 @@ class HasLogNormalMean(Protocol):
     log_variance: Any  # number, or array of the manifold's shape
 
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write an unbiased estimate of the mean of the logarithms to `out`, shaped like `position`."""
+        """Write an unbiased estimate of the mean of the logarithms to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the mean of the logarithms.
+        """
         ...
 
 
@@ -279,27 +672,98 @@ class StickBreakingModel(Protocol):
         ...
 
     def init_concentration(self) -> float:
-        """The concentration to begin with."""
+        """The initial concentration.
+
+        Returns
+        -------
+        float
+            The concentration, positive.
+        """
         ...
 
     def init_labels(self, key: np.uint64) -> np.ndarray:
-        """Labels to begin with."""
+        """The initial labels.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        """
         ...
 
     def count(self, labels: np.ndarray) -> Any:
-        """The statistics of the labels."""
+        """The statistics of the labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+
+        Returns
+        -------
+        counts : object
+            The statistics, with the attribute ``sizes``: the number of rows of each label.
+        """
         ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every row once, in minibatches."""
+        """Divide all rows at random into minibatches.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Indices of the rows of each minibatch.
+        """
         ...
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
-        """The least of the slices of `rows`, each uniform below the weight of its label."""
+        """The smallest slice of the given rows; each slice is uniform between 0 and the weight of the label.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        weights : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        float
+            The smallest slice.
+        """
         ...
 
     def draw_components(self, counts: Any, components: np.ndarray, key: np.uint64) -> Any:
-        """The components of these labels from their posterior given the statistics, as the kernels read them."""
+        """Draw components from their posterior given the statistics.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        components : ndarray of int
+            Labels of the components.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        components : object
+            The components, in the form that the kernels use.
+        """
         ...
 
     def sample_labels(
@@ -313,21 +777,95 @@ class StickBreakingModel(Protocol):
         weight_of: np.ndarray,
         key: np.uint64,
     ) -> Any:
-        """Redraw the labels of `rows`, in place, among the components above their slices; returns the statistics."""
+        """Redraw the labels of the given rows, in place, among the components whose weights exceed their slices.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        drawn : object
+            Components from `draw_components`.
+        weights : ndarray of shape (n_components,)
+            Weights of these components, in descending order.
+        components : ndarray of shape (n_components,)
+            Labels of these components.
+        weight_of : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
         ...
 
     def split_merge(
         self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
     ) -> Any:
-        """Metropolis-Hastings moves of the partition, in place; returns the statistics."""
+        """Metropolis-Hastings moves that split or merge clusters, in place.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        n_moves : int
+            Number of moves.
+        n_scans : int
+            Number of restricted Gibbs scans that prepare a proposed split.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
         ...
 
     def log_joint(self, counts: Any, concentration: float) -> float:
-        """Log p(data, partition | concentration)."""
+        """Log p(data, partition | concentration).
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+
+        Returns
+        -------
+        float
+            Log joint probability, in nats.
+        """
         ...
 
     def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:
-        """Weights and components from their posterior given the partition."""
+        """Draw weights and components from their posterior given the partition.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        parameters : object
+            Weights and components.
+        """
         ...
 
 
@@ -347,39 +885,158 @@ class MeanFieldModel(Protocol):
         ...
 
     def init_factors(self, key: np.uint64) -> tuple[Any, Any]:
-        """Global factors to begin with, and the rows'."""
+        """Initial global factors and factors of the rows.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def init_rows(self, factors: Any) -> Any:
-        """The factors of rows never seen before, at these global factors."""
+        """Initial factors of new rows, given the global factors.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+
+        Returns
+        -------
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def refresh_rows(self, factors: Any, rows: Any) -> Any:
-        """The rows' same factors at other global factors."""
+        """The same factors of rows, with the quantities that depend on the global factors computed again.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+
+        Returns
+        -------
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def fit_rows(self, rows: Any, n_steps: int, tol: float) -> tuple[Any, Any]:
-        """Climb the rows' factors; returns them, and what they ask of the global factors."""
+        """Maximise the objective over the factors of the rows.
+
+        Parameters
+        ----------
+        rows : object
+            Factors of the rows.
+        n_steps : int
+            Maximum number of steps for each row.
+        tol : float
+            Minimum expected increase of the objective for another step, in nats.
+
+        Returns
+        -------
+        rows : object
+            The new factors of the rows.
+        pull : object
+            Statistics of the rows for the update of the global factors, with the attribute ``objective``.
+        """
         ...
 
     def move_topics(self, factors: Any, pull: Any, rate: float, scale: float) -> Any:
-        """Natural-gradient step of length `rate`: 1 replaces the global factors, 0 leaves them."""
+        """Step of the global factors along the natural gradient.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        pull : object
+            Statistics of the rows, from `fit_rows`.
+        rate : float
+            Length of the step: 1 replaces the global factors, 0 leaves them unchanged.
+        scale : float
+            Number of rows that each row represents.
+
+        Returns
+        -------
+        factors : object
+            The new global factors.
+        """
         ...
 
     def objective(self, factors: Any, rows: Any, scale: float) -> float:
-        """What is maximised, the rows' part `scale` times."""
+        """The objective that is maximised.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+        scale : float
+            Factor of the part of the objective that depends on the rows.
+
+        Returns
+        -------
+        float
+            The objective, in nats.
+        """
         ...
 
     def topic_objective(self, factors: Any) -> float:
-        """The part of the objective that is the global factors' own."""
+        """The part of the objective that depends on the global factors only.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+
+        Returns
+        -------
+        float
+            This part of the objective, in nats.
+        """
         ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every row once, in minibatches at random."""
+        """Divide all rows at random into minibatches.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Indices of the rows of each minibatch.
+        """
         ...
 
     def batch(self, chosen: np.ndarray) -> MeanFieldModel:
-        """The model of these rows alone."""
+        """The model of some rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Indices of the rows.
+
+        Returns
+        -------
+        model : MeanFieldModel
+            The model of these rows.
+        """
         ...
 
 
@@ -398,11 +1055,45 @@ class SubspaceMixtureModel(Protocol):
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
         ...
 
     def draw_subspaces(self, subspaces: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
-        """Transitions of all parameters given labels."""
+        """Gibbs transitions of all parameters given the labels.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        subspaces : object
+            The new parameters.
+        """
         ...
 
 
@@ -427,17 +1118,75 @@ class SubspaceWalkModel(Protocol):
         ...
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
-        """Counts, means and scatters of each component's rows; `origins`, (K, m), are points near them."""
+        """Counts, means and scatter matrices of the rows of each component.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        origins : ndarray of shape (n_components, n_features)
+            Points close to the rows of each component, which are subtracted for accuracy.
+
+        Returns
+        -------
+        moments : object
+            Named tuple with ``counts``, ``means`` and ``scatters``.
+        """
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
         ...
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Precisions of the noise, (K,), given sums over rows of squares, those along subspaces times their ratios."""
+        """Draw the precisions of the noise.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        squares : ndarray of shape (n_components,)
+            Sums over rows of squares; squares along the subspace are multiplied by their ratios.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        noise : ndarray of shape (n_components,)
+            Precisions.
+        """
         ...
 
     def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Weights given counts, (K,)."""
+        """Draw the weights given the counts.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_components,)
+            Weights, which sum to 1.
+        """
         ...

@@ -29,11 +29,23 @@ class State(NamedTuple):
     memory: Any = None  # what the estimator of the gradient carries from step to step
 
     def counted(self) -> State:
-        """Return the same after one more step: in half the time of ``_replace``, which small arrays feel."""
+        """Return the state with one more step; this is faster than ``_replace``.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         return State(*self[:2], self.n_steps + 1, *self[3:])
 
     def detached(self) -> State:
-        """Return the same with arrays of its own for what moves: steps may reuse those of the state they are given."""
+        """Return the state with copies of the arrays that steps may overwrite.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         moves = (self.position, self.momentum, self.thermostat)
         position, momentum, thermostat = (copy.copy(array) for array in moves)
         return self._replace(position=position, momentum=momentum, thermostat=thermostat)
@@ -55,21 +67,82 @@ class BaseSampler(PlainNumbers, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {}
 
     def init(self, model: Any, key: np.uint64) -> State:
-        """The state before the first step."""
+        """The state before the first step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
 
     def step(self, model: Any, state: State) -> State:
-        """The state after one more pass over the data."""
+        """The state after one more pass over the data.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
 
     def parameters(self, model: Any, state: State) -> Any:
-        """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
+        """The parameters of the model in this state: a draw if ``draws_parameters`` is true, else the mode.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.mode(state.statistics)
 
     def has_converged(self, state: State) -> bool:
-        """Whether further steps are of no use; a fit ends when all its chains say so."""
+        """Whether further steps would not change the result; a fit ends when all chains have converged.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+
+        Returns
+        -------
+        bool
+            Whether the chain has converged.
+        """
         return False
 
     def average_window(self, n_kept_passes: int) -> int:
-        """Over how many of the last passes the statistics are averaged to give the estimate."""
+        """The number of last passes over which the estimate averages the statistics.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return n_kept_passes

@@ -34,7 +34,20 @@ class _ExactSampler(ManifoldSampler):
         self.step_size = step_size
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
-        """The logarithm of the position, ``log_position``, which does not underflow."""
+        """The logarithm of the position, ``log_position``, which does not underflow.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         if not isinstance(model.manifold, Simplex):
             return {"log_position": state.latents}
         log_position = np.empty_like(state.latents)
@@ -97,7 +110,29 @@ class SCIR(_ExactSampler):
         self.control_variate = control_variate
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> State:
-        """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
+        """The state before the first step; see `ManifoldSampler`.
+
+        For targets with counts by rows the initial position is a draw from the prior.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+        key : ndarray of shape (n_chains,), uint64
+            One key for each chain.
+        position : ndarray of shape (n_chains, ...), optional
+            Initial position.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+
+        Raises
+        ------
+        IncompatibleError
+            If `control_variate` is set and the target has no counts by rows.
+        """
         if offers(model, HasRowCounts) and position is None:
             self._validate_params()
             return begin_rows(self, model, np.atleast_1d(np.asarray(key, dtype=np.uint64)))
@@ -119,7 +154,20 @@ class SCIR(_ExactSampler):
         return State(position, step_keys(keys), latents=log_theta)
 
     def step(self, model: Any, state: State) -> State:
-        """One transition of every coordinate, or of every row that is read."""
+        """One exact transition of every coordinate, or of every row that the minibatch reads.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         if state.memory is not None:
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
@@ -135,7 +183,23 @@ class SCIR(_ExactSampler):
         return state.counted()
 
     def recipe(self, model: HasCounts) -> Recipe:
-        """D, Q and H of the process on a positive orthant, for `check_recipe`."""
+        """D, Q and H of the process on a positive orthant, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a positive orthant.
+        """
         if not isinstance(model.manifold, PositiveOrthant):
             raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
         size = model.manifold.size
@@ -173,7 +237,20 @@ class GeometricBrownian(_ExactSampler):
         return State(position, step_keys(keys), latents=np.log(position))
 
     def step(self, model: HasLogNormalMean, state: State) -> State:
-        """One transition of every coordinate."""
+        """One exact transition of every coordinate.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         h = step_size_at(self.step_size, state.n_steps)
         keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
         fold_keys(state.key, state.n_steps, keys)
@@ -186,7 +263,18 @@ class GeometricBrownian(_ExactSampler):
         return state.counted()
 
     def recipe(self, model: HasLogNormalMean) -> Recipe:
-        """D, Q and H of the process, for `check_recipe`."""
+        """D, Q and H of the process, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
         variance = np.broadcast_to(model.log_variance, model.manifold.shape).ravel()
         return Recipe(lambda z: np.diag(variance * z**2), np.zeros((size, size)))

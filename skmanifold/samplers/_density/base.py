@@ -54,6 +54,11 @@ class ManifoldSampler(BaseSampler):
         position : ndarray of shape (n_chains, *shape), optional
             Where to begin; by default at random points of the manifold.
 
+        Returns
+        -------
+        state : State
+            The initial state.
+
         Raises
         ------
         ValueError
@@ -71,7 +76,20 @@ class ManifoldSampler(BaseSampler):
         return self._begin(model, keys, checked_position(manifold, len(keys), position))
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
-        """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""
+        """Diagnostics that `skmanifold.sample` stores with each draw.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         return {}
 
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> State:

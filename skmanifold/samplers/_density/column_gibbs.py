@@ -58,7 +58,20 @@ class ColumnGibbs(ManifoldSampler):
         return State(position, step_keys(keys))
 
     def step(self, model: HasLinearLogDensity, state: State) -> State:
-        """`n_sweeps` sweeps."""
+        """`n_sweeps` Gibbs sweeps over the columns.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame
         for frame, key in zip(state.position, state.key, strict=True):

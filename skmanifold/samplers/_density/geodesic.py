@@ -52,7 +52,20 @@ class _GeodesicSampler(GradientSampler):
     scheme: str
 
     def step(self, model: HasGradient, state: State) -> State:
-        """`n_steps` steps of the integrator."""
+        """`n_steps` steps of the integrator.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         if self.scheme == "baoab":
             return super().step(model, state)
         h, manifold = step_size_at(self.step_size, state.n_steps), model.manifold
@@ -190,7 +203,23 @@ class SGGMC(_GeodesicSampler):
             manifold.project(state.position, state.momentum)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a Euclidean space.
+        """
         _check_flat(self, model.manifold)
         return friction_recipe(model.manifold.size, self.friction)
 
@@ -262,7 +291,23 @@ class GSGNHT(_GeodesicSampler):
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a Euclidean space.
+        """
         _check_flat(self, model.manifold)
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 

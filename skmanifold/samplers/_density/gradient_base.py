@@ -105,7 +105,20 @@ class GradientSampler(ManifoldSampler):
         return State(position, step_keys(keys), momentum=momentum, thermostat=thermostat, memory=memory)
 
     def step(self, model: HasGradient, state: State) -> State:
-        """`n_steps` steps of the integrator."""
+        """`n_steps` steps of the integrator.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         step_size = step_size_at(self.step_size, state.n_steps)
         n = getattr(self, "n_steps", 1)
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
@@ -114,7 +127,20 @@ class GradientSampler(ManifoldSampler):
         return state.counted()
 
     def stats(self, model: HasGradient, state: State) -> dict[str, np.ndarray]:
-        """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
+        """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         stats = {}
         if self._has_momentum:
             stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)

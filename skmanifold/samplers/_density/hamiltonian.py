@@ -101,7 +101,18 @@ class SGHMC(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
+        """D, Q and H of the dynamics, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return friction_recipe(model.manifold.size, self.friction)
 
 
@@ -197,7 +208,18 @@ class SGNHT(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
+        """D, Q and H of the dynamics, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 

@@ -69,7 +69,18 @@ class SGLD(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`."""
+        """D, Q and H of the diffusion, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
         return Recipe(np.eye(size), np.zeros((size, size)))
 
@@ -144,7 +155,18 @@ class SGRLD(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`."""
+        """D, Q and H of the diffusion, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
 
         def diffusion(z: np.ndarray) -> np.ndarray:

@@ -75,7 +75,20 @@ class GMC(GradientSampler):
         return state._replace(log_density=log_density, statistics=np.zeros(len(state.key), bool))
 
     def step(self, model: Any, state: State) -> State:
-        """One transition; ``log_density`` is that of the position, ``statistics`` whether each chain moved."""
+        """One transition; ``log_density`` is that of the position.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
         n_chains = len(state.key)
         fold_keys(state.key, state.n_steps, memory.keys)
@@ -112,7 +125,20 @@ class GMC(GradientSampler):
         return h * length / n_steps, n_steps
 
     def stats(self, model: Any, state: State) -> dict[str, np.ndarray]:
-        """The ``log_density``, and whether the last proposal was ``accepted``."""
+        """The ``log_density``, and whether the last proposal was ``accepted``.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         return {"log_density": state.log_density, "accepted": state.statistics}
 
 

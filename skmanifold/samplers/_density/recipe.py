@@ -175,7 +175,18 @@ class Recipe(GradientSampler):
         return state._replace(memory=state.memory._replace(noise=np.empty((n_chains, nz))))
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """Itself: D, Q and H of the diffusion, for `check_recipe`."""
+        """The recipe itself, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return self
 
     def _move(self, model, state: State, h: float, t: int) -> State:

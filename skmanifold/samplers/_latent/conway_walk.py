@@ -104,7 +104,25 @@ class ConwayWalk(BaseSampler):
         self.n_moves = n_moves
 
     def init(self, model: SubspaceWalkModel, key: np.uint64) -> State:
-        """The start whose subspaces make the rows most likely; points begin at their projections."""
+        """The initial state: the initial partition of highest likelihood, with points at its projections.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+
+        Raises
+        ------
+        ValueError
+            If the model has more than 50 features.
+        """
         if model.n_features > _MAX_FEATURES:
             raise ValueError(
                 f"ConwayWalk takes at most {_MAX_FEATURES} features, not {model.n_features}: the law of the rank of a "
@@ -124,7 +142,22 @@ class ConwayWalk(BaseSampler):
         return State(position, key, 0, -np.inf, latents=labels, memory=memory)
 
     def step(self, model: SubspaceWalkModel, state: State) -> State:
-        """Move subspaces, draw the other parameters, then labels; ``log_density`` is log p(data | parameters)."""
+        """Move the subspaces, and draw the other parameters and the labels.
+
+        ``log_density`` is log p(data | parameters).
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before, walk = state.position, state.memory
         moments = model.moments(state.latents, before.centres)
@@ -155,11 +188,35 @@ class ConwayWalk(BaseSampler):
         return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels, memory=walk)
 
     def parameters(self, model: SubspaceWalkModel, state: State) -> Any:
-        """The parameters as drawn."""
+        """The parameters as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: labels of clusters may change their meaning."""
+        """One, the last pass, because the labels of clusters may change between passes.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
     @staticmethod

@@ -52,12 +52,38 @@ class EM(BaseSampler):
         self.tol = tol
 
     def init(self, model: ExpectationModel, key: np.uint64) -> State:
-        """The parameters that fit the latents to begin with."""
+        """The initial state: the mode of the parameters given initial latents.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         return State(model.mode(statistics), key, 0, -np.inf, statistics=statistics, memory=np.inf)
 
     def step(self, model: ExpectationModel, state: State) -> State:
-        """One E step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        """One E step and one M step; ``log_density`` is log p(data | parameters) before the M step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         statistics, log_likelihood = model.expect_latents(state.position)
         position = model.mode(statistics)
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
@@ -65,9 +91,31 @@ class EM(BaseSampler):
         return State(position, state.key, n_steps, log_likelihood, statistics=statistics, memory=gain / model.n_rows)
 
     def has_converged(self, state: State) -> bool:
-        """Whether the last M step added less than `tol`."""
+        """Whether the last M step increased the objective by less than `tol`.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+
+        Returns
+        -------
+        bool
+            Whether the chain has converged.
+        """
         return state.memory < self.tol
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1

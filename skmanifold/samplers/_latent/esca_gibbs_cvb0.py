@@ -99,13 +99,39 @@ class ESCA(BaseSampler):
         self.counter = counter
 
     def init(self, model: LatentModel, key: np.uint64) -> State:
-        """Latents at random, and the parameters that fit them."""
+        """The initial state: random latents, and the mode of the parameters given them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         position = self._next_position(model, statistics, key, 0)
         return State(position, key, log_density=-np.inf, statistics=statistics, latents=latents)
 
     def step(self, model: LatentModel, state: State) -> State:
-        """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
@@ -118,7 +144,22 @@ class ESCA(BaseSampler):
         return model.mode(statistics)
 
     def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> State:
-        """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
+        """Initialise a stream by `n_first_sweeps` passes over the first minibatch, weighted by `scale`.
+
+        Parameters
+        ----------
+        model : object
+            Model of the first minibatch.
+        key : uint64
+            Key of the chain.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The state after the first minibatch.
+        """
         state = self.init(model, key)
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
@@ -126,18 +167,63 @@ class ESCA(BaseSampler):
         return State(model.mode(statistics), key, 1, state.log_density, statistics=statistics)
 
     def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> State:
-        """Take up a stream after `n_steps` minibatches, from its statistics alone."""
+        """The state of a stream after `n_steps` minibatches, from its statistics.
+
+        Parameters
+        ----------
+        model : object
+            Model of a minibatch.
+        statistics : object
+            Sufficient statistics of the stream.
+        key : uint64
+            Key of the chain.
+        n_steps : int
+            Number of minibatches so far.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         return State(model.mode(statistics), key, n_steps, statistics=statistics)
 
     def step_stream(self, model: StreamModel, state: State, rate: float, scale: float) -> State:
-        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
+        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch.
+
+        Parameters
+        ----------
+        model : object
+            Model of the minibatch.
+        state : State
+            Current state.
+        rate : float
+            Length of the step, from 0 to 1.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The new state.
+        """
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
         return _after(state, model.mode(statistics), statistics, None, np.nan)
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last `n_average` passes, or all after burn-in if they are fewer."""
+        """The last `n_average` passes, or all after burn-in if they are fewer.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return min(self.n_average, n_kept_passes)
 
 
@@ -164,19 +250,58 @@ class CollapsedGibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: CollapsedModel, key: np.uint64) -> State:
-        """Topics at random."""
+        """The initial state: random assignments.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
         return State(None, key, 0, -np.inf, statistics=model.collapsed_statistics(assignments), latents=assignments)
 
     def step(self, model: CollapsedModel, state: State) -> State:
-        """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
+        """One systematic scan; ``log_density`` is log p(data, assignments) after it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
         return _after(state, None, statistics, state.latents, log_joint)
 
     def parameters(self, model: CollapsedModel, state: State) -> Any:
-        """A draw of the parameters that were integrated out, given the assignments."""
+        """A draw of the parameters, which were integrated out, given the assignments.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
 
 
@@ -205,16 +330,41 @@ class Gibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> State:
-        """Assignments at random, and parameters given them."""
+        """The initial state: random assignments, and parameters drawn given them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
         position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
         return State(position, key, 0, -np.inf, statistics=statistics, latents=latents)
 
     def step(self, model: PartiallyCollapsedModel, state: State) -> State:
-        """One scan of every row, then the parameters.
+        """One scan of every row, then a draw of the parameters.
 
-        ``log_density`` is the sum over tokens of the log predictive probability of each given its row's others, at the
-        parameters before.
+        ``log_density`` is the sum over tokens of the log predictive probability of each token given the others of its
+        row, at the parameters before this step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
         """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
@@ -222,7 +372,20 @@ class Gibbs(BaseSampler):
         return _after(state, position, statistics, latents, log_likelihood)
 
     def parameters(self, model: PartiallyCollapsedModel, state: State) -> Any:
-        """The parameters as drawn."""
+        """The parameters as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
 
@@ -246,19 +409,56 @@ class CVB0(BaseSampler):
     requires = (CollapsedVariationalModel,)
 
     def init(self, model: CollapsedVariationalModel, key: np.uint64) -> State:
-        """Responsibilities at random."""
+        """The initial state: random responsibilities.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
         return State(None, key, 0, -np.inf, statistics=statistics, latents=responsibilities)
 
     def step(self, model: CollapsedVariationalModel, state: State) -> State:
-        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
+        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
         return _after(state, None, statistics, responsibilities, log_likelihood)
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
 

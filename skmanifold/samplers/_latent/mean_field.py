@@ -26,16 +26,53 @@ class _Factors(BaseSampler):
     tol: float
 
     def init(self, model: MeanFieldModel, key: np.uint64) -> State:
-        """Factors that the model makes of some rows, chosen by the key."""
+        """The initial state: initial factors of the model.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         factors, rows = model.init_factors(subkey(key, Purpose.INITIAL_LATENTS))
         return _state(key, 0, factors, rows, model.objective(factors, rows, model.scale))
 
     def parameters(self, model: MeanFieldModel, state: State) -> Any:
-        """The mean directions of the topics."""
+        """The mean directions of the topics.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.statistics
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
 
@@ -80,7 +117,20 @@ class MeanField(_Factors):
         self.tol = tol
 
     def step(self, model: MeanFieldModel, state: State) -> State:
-        """Every row's factor, then the topics'; ``log_density`` is the objective, ``memory`` the length to try next."""
+        """Update the factors of all rows, then those of the topics; ``log_density`` is the objective.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         rows, pull = model.fit_rows(state.latents, self.n_document_steps, self.tol)
         before = model.scale * pull.objective + model.topic_objective(state.position)
         rate = 1.0 if state.memory is None else state.memory
@@ -149,7 +199,20 @@ class StochasticMeanField(_Factors):
         self.learning_offset = learning_offset
 
     def step(self, model: MeanFieldModel, state: State) -> State:
-        """As many minibatches as see each row once; ``log_density`` is the objective after them."""
+        """Minibatches that use each row once; ``log_density`` is the objective after them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         batches = model.choose_batches(subkey(state.key, Purpose.MINIBATCH, state.n_steps))
         factors, rows = state.position, state.latents
         for t, chosen in enumerate(batches, state.n_steps * len(batches)):
@@ -162,15 +225,64 @@ class StochasticMeanField(_Factors):
         return _state(state.key, state.n_steps + 1, factors, rows, model.objective(factors, rows, model.scale))
 
     def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> State:
-        """Begin a stream: factors that the first minibatch suggests, moved by it once."""
+        """Initialise a stream: initial factors from the first minibatch, and one step with it.
+
+        Parameters
+        ----------
+        model : object
+            Model of the first minibatch.
+        key : uint64
+            Key of the chain.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The state after the first minibatch.
+        """
         return self.step_stream(model, self.init(model, key), self.learning_offset**-self.learning_decay, scale)
 
     def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> State:
-        """Take up a stream after `n_steps` minibatches, from the topics' factors alone."""
+        """The state of a stream after `n_steps` minibatches, from the factors of the topics.
+
+        Parameters
+        ----------
+        model : object
+            Model of a minibatch.
+        factors : object
+            Factors of the topics.
+        key : uint64
+            Key of the chain.
+        n_steps : int
+            Number of minibatches so far.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         return State(factors, key, n_steps)
 
     def step_stream(self, model: MeanFieldModel, state: State, rate: float, scale: float) -> State:
-        """Move the topics' factors by all rows of `model` as one minibatch, each standing for `scale` rows."""
+        """Move the factors of the topics by one minibatch, all rows of `model`.
+
+        Parameters
+        ----------
+        model : object
+            Model of the minibatch.
+        state : State
+            Current state.
+        rate : float
+            Length of the step, from 0 to 1.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The new state.
+        """
         rows = model.init_rows(state.position)
         rows, pull = model.fit_rows(rows, self.n_document_steps, self.tol)
         factors = model.move_topics(state.position, pull, rate, scale)

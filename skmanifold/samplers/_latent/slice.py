@@ -78,12 +78,38 @@ class Slice(BaseSampler):
         self.redraw_order = redraw_order
 
     def init(self, model: StickBreakingModel, key: np.uint64) -> State:
-        """Labels to begin with; the position is the concentration."""
+        """The initial state: initial labels; the position is the concentration.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         return State(model.init_concentration(), key, 0, -np.inf, statistics=model.count(labels), latents=labels)
 
     def step(self, model: StickBreakingModel, state: State) -> State:
-        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
+        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
         if self.n_split_merge:
@@ -98,11 +124,35 @@ class Slice(BaseSampler):
         return State(concentration, state.key, state.n_steps + 1, log_joint, statistics=counts, latents=labels)
 
     def parameters(self, model: StickBreakingModel, state: State) -> Any:
-        """Weights and components, drawn given the partition."""
+        """Weights and components, drawn given the partition.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: labels mean something else in each."""
+        """One, the last pass, because labels have another meaning in each pass.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
     def _scan(self, model, rows, labels, counts, concentration, key):

@@ -79,7 +79,20 @@ class FrameGibbs(BaseSampler):
         self.n_pilot = n_pilot
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> State:
-        """The best of the model's beginnings, after some steps from each if there are several."""
+        """The initial state: the best initial partition, after pilot runs if there are several.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         trial = model.start_model
         begun = [
             State(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, latents=labels)
@@ -91,7 +104,20 @@ class FrameGibbs(BaseSampler):
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: State) -> State:
-        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it."""
+        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before = state.position
         labels, log_likelihood = model.draw_labels(before, before.log_offsets(), subkey(key, Purpose.LABELS))
@@ -99,9 +125,33 @@ class FrameGibbs(BaseSampler):
         return State(position, state.key, state.n_steps + 1, log_likelihood, latents=labels)
 
     def parameters(self, model: SubspaceMixtureModel, state: State) -> Any:
-        """The subspaces as drawn."""
+        """The subspaces as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last sweep alone: labels of components may change their meaning."""
+        """One, the last sweep, because the labels of components may change between sweeps.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
