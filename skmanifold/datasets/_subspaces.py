@@ -1,4 +1,4 @@
-"""Clouds about subspaces of different dimensions, with the truth that they were drawn from."""
+"""Generator of data close to affine subspaces of different dimensions, with the true parameters."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ from ._synthetic import _check_number, _check_size
 
 
 class SubspaceData(Bunch):
-    """What :func:`make_subspaces` returns: rows, their components, and the law that they were drawn from.
+    """The result of :func:`make_subspaces`: rows, their components, and the true parameters.
 
-    A dictionary whose entries are attributes too; they are listed there.
+    It is a dictionary whose entries are also attributes. :func:`make_subspaces` describes them.
+
+    Parameters
+    ----------
+    **kwargs
+        The entries.
     """
 
     def log_densities(self, X: ArrayLike) -> np.ndarray:
-        """Log of each component's weight times its density, under the true law.
+        """Log of the weight of each component times its density, with the true parameters.
 
-        The component with the largest one is the best guess that anybody could make of a row's: its accuracy bounds
-        that of every clustering and every classifier on average. The log of the sum is the row's true log density.
+        The component with the largest value is the Bayes classifier of a row. Its expected accuracy is an upper bound
+        for all clusterings and classifiers. The log of the sum is the true log density of the row.
 
         Parameters
         ----------
@@ -39,7 +44,7 @@ class SubspaceData(Bunch):
         Returns
         -------
         log_densities : ndarray of shape (n_samples, n_components)
-            Their logarithms; -inf for components without weight.
+            The logarithms; -inf for components of weight zero.
 
         Raises
         ------

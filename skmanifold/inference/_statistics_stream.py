@@ -1,4 +1,4 @@
-"""A stream of minibatches for samplers that keep statistics."""
+"""Updates of statistics by a stream of minibatches."""
 
 from __future__ import annotations
 

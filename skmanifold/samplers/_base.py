@@ -1,4 +1,4 @@
-"""What a sampler is: a value that holds an algorithm's settings, and moves a state when asked."""
+"""The base class of samplers, and the state of chains."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class State(NamedTuple):
 class BaseSampler(PlainNumbers, BaseEstimator):
     """Base class of samplers.
 
-    The constructor holds settings of the algorithm only: nothing of the model, nothing compiled, no random state. So a
-    sampler can be cloned, compared, printed and searched over like any scikit-learn object.
+    The constructor only stores settings of the algorithm: no model, no compiled functions and no random state. So a
+    sampler can be cloned, compared, printed and used in a grid search like any scikit-learn object.
     """
 
     short_name: ClassVar[str]
@@ -81,7 +81,7 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         state : State
             The initial state.
         """
-        raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
+        raise TypeError(f"{type(self).__name__} must define init(model, key).")
 
     def step(self, model: Any, state: State) -> State:
         """The state after one more pass over the data.
@@ -98,7 +98,7 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         state : State
             The new state. It may reuse the arrays of the old one.
         """
-        raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
+        raise TypeError(f"{type(self).__name__} must define step(model, state).")
 
     def parameters(self, model: Any, state: State) -> Any:
         """The parameters of the model in this state: a draw if ``draws_parameters`` is true, else the mode.

@@ -68,7 +68,7 @@ OTHERS = {"rows": X[::-1], "counts": (X > 0).astype(int), "columns": X[:, ::-1],
 def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
     """Tables of the same shape, some of the same totals of rows too."""
     before = files_of(checkpoint)
-    with pytest.raises(ValueError, match="is of another run: it was made of other data; give the same data and"):
+    with pytest.raises(ValueError, match="is of another run: it is a run on other data; pass the same data and"):
         resume(checkpoint, OTHERS[other], client=n_workers and FakeClient(n_workers))
     assert files_of(checkpoint) == before
 
@@ -268,7 +268,9 @@ def test_what_others_may_have_written_is_not_read(name, change, message, checkpo
     if change is piped and not name:
         return
     change(path, monkeypatch) if change is of_another_user else change(path)
-    with pytest.raises(ValueError, match=f"^The checkpoint .* is not taken up: .*{message}; give a folder of your own"):
+    with pytest.raises(
+        ValueError, match=f"^The checkpoint .* is not used: .*{message}; pass a folder of the current user"
+    ):
         resume(checkpoint)
 
 

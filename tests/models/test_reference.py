@@ -375,9 +375,9 @@ def test_expected_log_of_minibatches_is_unbiased():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1, [], 1), "observations must be finite"),
-        ((0, 1, 3.0, 1), "observations must be finite"),
-        ((0, 1, [np.nan], 1), "observations must be finite"),
+        ((0, 1, [], 1), "observations must be a nonempty array of finite"),
+        ((0, 1, 3.0, 1), "observations must be a nonempty array of finite"),
+        ((0, 1, [np.nan], 1), "observations must be a nonempty array of finite"),
         ((np.nan, 1, [1.0], 1), "prior_mean must be finite"),
         ((0, 0, [1.0], 1), "prior_variance must be positive and finite"),
         ((0, 1, [1.0], -1), "noise_variance must be positive and finite"),

@@ -1,4 +1,4 @@
-"""Gibbs sweeps over the columns of an orthonormal frame: exact for matrix von Mises-Fisher laws."""
+"""Gibbs sweeps over the columns of an orthonormal frame with a matrix von Mises-Fisher distribution."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from .base import ManifoldSampler, step_keys
 
 
 class ColumnGibbs(ManifoldSampler):
-    r"""Gibbs sweeps over the columns of a frame whose law is matrix von Mises-Fisher.
+    r"""Gibbs sampler over the columns of a frame with a matrix von Mises-Fisher distribution.
 
-    For densities in proportion to :math:`\exp(\mathrm{tr}(F'X))` on a Stiefel manifold, such as that of the topics of
-    `OrthogonalSphericalAdmixture` given the documents' proportions. A sweep redraws
+    The density is proportional to :math:`\exp(\mathrm{tr}(F'X))` on a Stiefel manifold, such as that of the topics of
+    `OrthogonalSphericalAdmixture` given the proportions of the documents. A sweep draws
 
-    - each column given the others, a von Mises-Fisher law on the sphere of their complement ([1]_);
-    - the frame within its span, :math:`X O` with :math:`\exp(\mathrm{tr}((X'F)' O))` over orthogonal matrices O: each
-      column's sign, and the angle of each pair of columns from its von Mises law. Columns that stay orthogonal to the
-      others turn within the span very slowly by themselves.
+    - each column given the others, from a von Mises-Fisher distribution on the unit sphere of their orthogonal
+      complement ([1]_);
+    - the frame within its span, :math:`X O` with density :math:`\exp(\mathrm{tr}((X'F)' O))` over orthogonal matrices
+      O: the sign of each column, and the rotation angle of each pair of columns from its von Mises distribution.
+      Without these draws the frame would rotate very slowly within its span.
 
-    Both are exact, without anything to tune, and cost :math:`O(V K^2)`.
+    Both draws are exact, have no tuning parameters, and cost :math:`O(V K^2)`.
 
     Parameters
     ----------
     n_sweeps : int, default=1
-        Sweeps to one step of the chain.
+        Number of sweeps in one step of the chain.
 
     References
     ----------
@@ -48,7 +49,7 @@ class ColumnGibbs(ManifoldSampler):
     short_name = "gibbs"
     requires = (HasLinearLogDensity,)
     batching = "full"
-    _draws_isolated_points = True  # of Stiefel(1, 1), -1 and 1
+    _draws_isolated_points = True  # Stiefel(1, 1) consists of the points -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
     def __init__(self, n_sweeps: int = 1) -> None:

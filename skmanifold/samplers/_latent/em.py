@@ -1,4 +1,4 @@
-"""Expectation-maximisation: latents are averaged over, not drawn."""
+"""Expectation-maximisation."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from .._base import BaseSampler, State
 
 
 class EM(BaseSampler):
-    r"""Expectation-maximisation: climbs to a mode of the parameters, the same way from the same beginning.
+    r"""Expectation-maximisation: deterministic ascent to a mode of the parameters from their initial values.
 
-    The sufficient statistics are replaced by their expectations given the data and the parameters of the last pass (E
-    step), and the parameters by their mode given these (M step):
+    The E step replaces the sufficient statistics by their expectations given the data and the parameters of the last
+    pass. The M step replaces the parameters by their mode given these expectations ([1]_):
 
     .. math:: \eta \leftarrow \arg\max_\eta \bigl\{ \langle \bar T + T_0, \eta \rangle - (n + n_0) g(\eta) \bigr\},
         \qquad \bar T = E[T(x, z) \mid x, \eta_{\mathrm{old}}].
 
-    No pass lowers the log likelihood plus the log prior in the natural parameters: they rise by at least as much as the
-    M step adds to what it maximises ([1]_). Where `ESCA` draws, this averages: it has no noise to leave a poor mode by.
+    No pass decreases the log likelihood plus the log prior in the natural parameters; they increase by at least the
+    increase of the objective in the M step ([1]_). `ESCA` draws the latents instead of averaging over them, and its
+    noise helps to leave poor modes.
 
-    A chain has converged when an M step added less than `tol`; the fit ends when all have.
+    A chain has converged when an M step increases its objective by less than `tol`. The fit ends when all chains have
+    converged.
 
     Parameters
     ----------
     tol : float, default=1e-6
-        In nats per row.
+        Tolerance, in nats per row.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Samplers that sweep over all tokens, one discrete latent at a time."""
+"""Samplers of discrete latent variables of tokens: ESCA, collapsed Gibbs, partially collapsed Gibbs and CVB0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._base import BaseSampler, State
 
 
 class _ByCounter:
-    """A class attribute of ESCA that is another one on instances whose counters are approximate."""
+    """A class attribute of ESCA that has another value on instances with approximate counters."""
 
     def __init__(self, exact: Any, approximate: Any):
         self.exact = exact
@@ -34,34 +34,35 @@ class _ByCounter:
 class ESCA(BaseSampler):
     r"""Exponential stochastic cellular automaton: massively parallel stochastic EM.
 
-    Every latent is drawn at once given the parameters of the last pass (S step), and the parameters are set to their
-    mode given the statistics of all draws (M step). For latent Dirichlet allocation, token :math:`n` of document
-    :math:`m` takes topic :math:`k` with probability
+    The S step draws all latents given the parameters of the last pass. The M step sets the parameters to their mode
+    given the statistics of all draws. For latent Dirichlet allocation, the topic of token :math:`n` of document
+    :math:`m` is :math:`k` with probability
 
     .. math:: p(z_{mn} = k) \propto (D_{mk} + \alpha_k) \frac{W_{kv} + \beta_{kv}}{T_k + \sum_v \beta_{kv}},
 
-    where the counts are those of the previous pass, the token's own included ([1]_, eq. 20). Draws are exact.
+    where the counts are those of the previous pass and include the token itself ([1]_, eq. 20). Draws are exact.
 
-    A pass depends on the previous one only, so tokens are independent and the result is the same for any number of
-    workers. The stationary law is *not* the posterior: it concentrates near a mode of the posterior in the natural
-    parameters (prior exponents without the "-1"). The estimate is the average of the last `n_average` passes' counts,
-    smoothed by the prior.
+    A pass depends only on the previous one, so tokens are independent and the result is the same for any number of
+    workers. The stationary distribution is *not* the posterior: it concentrates near a mode of the posterior in the
+    natural parameters (prior exponents without the "-1"). The estimate is the average of the counts of the last
+    `n_average` passes, smoothed by the prior.
 
     Parameters
     ----------
     n_average : int, default=20
-        The statistics of this many last passes are averaged (at most those after burn-in). When a callback ends the
-        fit early, between half and one and a half times as many.
+        Number of last passes whose statistics are averaged (at most those after burn-in). If a callback stops the fit
+        early, it is between half and one and a half times this number.
     n_local_sweeps : int, default=10
-        Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
+        For minibatches of a stream: number of sweeps over the latents of a minibatch with fixed parameters.
     n_first_sweeps : int, default=100
-        First minibatch of a stream only: passes in which the parameters move too. Too few leave components alike, and
-        a stream takes long to tell them apart.
+        For the first minibatch of a stream: number of passes that also update the parameters. With too few passes the
+        components remain similar, and the stream needs many minibatches to separate them.
     counter : {"exact", "approximate"}, default="exact"
-        With "approximate" the parameters of the next pass are fitted to counts rounded to Csuros' counters of eight
-        bits, right on average ([2]_); their totals stay exact, and the estimate is the average of exact counts. It is
-        here to tell what rounding would cost. It saves nothing: exact counts, packed with an escape for the few that
-        need more than a byte, take the same three bytes each. Not for streams, whose counts are fractions.
+        With "approximate" the parameters of the next pass are fitted to counts rounded to the eight-bit counters of
+        Csuros, which are unbiased ([2]_). Their totals stay exact, and the estimate is the average of exact counts.
+        This option shows the effect of rounding. It does not save memory: exact counts, packed with an escape code for
+        the few that need more than a byte, take the same three bytes each. It is not available for streams, whose
+        counts are fractions.
 
     References
     ----------
@@ -138,7 +139,7 @@ class ESCA(BaseSampler):
         return _after(state, position, statistics, latents, log_likelihood)
 
     def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
-        """The parameters that the next pass reads, from the statistics of all rows."""
+        """The parameters of the next pass, from the statistics of all rows."""
         if self.counter == "approximate":
             statistics = model.approximate(statistics, subkey(key, Purpose.ROUNDING, n_steps))
         return model.mode(statistics)
@@ -228,14 +229,14 @@ class ESCA(BaseSampler):
 
 
 class CollapsedGibbs(BaseSampler):
-    r"""Collapsed Gibbs sampling: each token in turn, given all others; the reference for exactness.
+    r"""Collapsed Gibbs sampling: each token in turn given all others; exact.
 
     .. math:: p(z_{mn} = k \mid \text{rest}) \propto
         (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}}
 
-    The chain's stationary law is the posterior of the topics of all tokens ([1]_; [2]_, eq. 13, whose parentheses
-    are misplaced). A pass is sequential: `n_jobs` runs chains beside each other, nothing else. The estimate is the
-    average of the counts of all passes after burn-in, smoothed by the prior.
+    The stationary distribution of the chain is the posterior of the topics of all tokens ([1]_, eq. 5; [2]_, eq. 13,
+    whose parentheses are misplaced). A pass is sequential; `n_jobs` only runs several chains in parallel. The estimate
+    is the average of the counts of all passes after burn-in, smoothed by the prior.
 
     References
     ----------
@@ -306,18 +307,18 @@ class CollapsedGibbs(BaseSampler):
 
 
 class Gibbs(BaseSampler):
-    r"""Partially collapsed Gibbs sampling: parameters drawn, the rows' own integrated out; parallel and exact.
+    r"""Partially collapsed Gibbs sampling: draws the parameters, integrates out those of rows; parallel and exact.
 
-    For latent Dirichlet allocation the topics are drawn from their Dirichlet law given all counts, and then, in each
-    document by itself, every token's topic in turn given the document's others:
+    For latent Dirichlet allocation a pass draws the topics from their Dirichlet distribution given all counts. Then, in
+    each document separately, it draws the topic of each token in turn given the topics of the other tokens:
 
     .. math:: \phi_k \sim \mathrm{Dir}(\beta_k + W_k), \qquad
         p(z_{mn} = k \mid \text{rest}) \propto (D_{mk}^{\neg mn} + \alpha_k) \, \phi_{kv}
 
-    ([1]_ with the proportions integrated out). Both are exact conditionals, so the stationary law is the posterior of
-    topics and assignments. Documents are independent given the topics: the result is the same for any number of
-    workers. It mixes more slowly than `CollapsedGibbs`, whose tokens see each other's counts at once. The
-    estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
+    ([1]_ with the proportions integrated out). Both are exact conditional distributions, so the stationary distribution
+    is the posterior of topics and assignments. Documents are independent given the topics, so the result is the same
+    for any number of workers. It mixes more slowly than `CollapsedGibbs`, which uses updated counts after every token.
+    The estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
 
     References
     ----------
@@ -395,10 +396,10 @@ class CVB0(BaseSampler):
     .. math:: \gamma_{mnk} \propto
         (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}},
 
-    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel from word counts frozen
-    during a pass; within a document each update is seen by the next. The estimate is the last pass's.
+    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel with word counts that are
+    fixed during a pass; within a document each update uses the previous ones. The estimate is that of the last pass.
 
-    Memory: four bytes for each topic of each distinct word of each document.
+    The memory is four bytes for each topic of each distinct word of each document.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Variational inference by factors that are independent: of all rows at once, or of minibatches."""
+"""Mean-field variational inference from all rows or from minibatches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...utils._sklearn import Interval
 from .._base import BaseSampler, State
 
 _N_HALVINGS = 8
-_ROUNDING = 1e-13  # of the objective: at the top, steps change less than that
+_ROUNDING = 1e-13  # relative rounding error of the objective; steps close to the optimum change it less
 
 
 class _Factors(BaseSampler):
-    """What both samplers share: they end in factors, not in draws."""
+    """Base class of both samplers, which estimate factors and do not draw."""
 
     requires = (MeanFieldModel,)
     log_density_name = "objective"
@@ -77,23 +77,24 @@ class _Factors(BaseSampler):
 
 
 class MeanField(_Factors):
-    r"""Mean-field variational inference: an approximation of the posterior by independent factors, climbed in turn.
+    r"""Mean-field variational inference: approximation of the posterior by independent factors, optimised in turn.
 
-    For the spherical admixture ([1]_) each document's topic proportions have a Dirichlet factor, each topic and the
-    topics' mean a von Mises-Fisher factor. A pass climbs the documents' factors by Newton's method, and then replaces
-    the natural parameters of the topics by :math:`\eta_k = F_k`, the gradient of the objective with respect to the
-    topic's expectation. Where that would lower the objective, a shorter step is taken along the natural gradient,
-    :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. So the objective never falls. It is not a bound of the
-    evidence, since the expected cosine of a document is approximated.
+    For the spherical admixture ([1]_) the topic proportions of each document have a Dirichlet factor; each topic and
+    the mean of the topics have a von Mises-Fisher factor. A pass optimises the factors of the documents by Newton's
+    method. Then it replaces the natural parameters of the topics by :math:`\eta_k = F_k`, the gradient of the objective
+    with respect to the expectation of the topic. If that would decrease the objective, it makes a shorter step along
+    the natural gradient, :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. So the objective never decreases. It
+    is not a bound of the evidence, because the expected cosine of a document is approximated.
 
-    The result is a local optimum, found fast. The factors know nothing of each other: spreads are too narrow.
+    The algorithm quickly finds a local optimum. Because the factors are independent, it underestimates posterior
+    variances.
 
     Parameters
     ----------
     n_document_steps : int, default=2
-        Newton steps for a document in each pass, at most. They go on from the pass before.
+        Maximum number of Newton steps for a document in each pass. They continue from the previous pass.
     tol : float, default=1e-3
-        A document is left alone once a step promises less than this, in nats.
+        The steps of a document end when the expected increase of the objective is less than this, in nats.
 
     References
     ----------
@@ -147,28 +148,29 @@ class MeanField(_Factors):
 
 
 class StochasticMeanField(_Factors):
-    r"""Stochastic variational inference: mean-field factors of topics that follow minibatches.
+    r"""Stochastic variational inference: mean-field factors of topics from minibatches.
 
-    After each minibatch of S documents out of D, with the documents' factors climbed first, the natural parameters of
-    the topics move towards the gradient F_k that the minibatch estimates, its documents counted D / S times ([1]_):
+    For each minibatch of S documents out of D, the factors of the documents are optimised first. Then the natural
+    parameters of the topics move towards the gradient F_k, estimated from the minibatch with its documents counted
+    D / S times ([1]_):
 
     .. math:: \eta_k \leftarrow (1 - \rho_t) \eta_k + \rho_t \hat F_k, \qquad
         \rho_t = (\text{offset} + t)^{-\text{decay}} .
 
-    This is a step of length :math:`\rho_t` along a noisy natural gradient. :math:`\hat F_k` is taken at the topics that
-    the step leads to, an implicit step, which stays stable at any length: topics that share documents would overshoot
-    otherwise. With all documents in one minibatch and :math:`\rho = 1` it is the topics' step of `MeanField`.
+    This is a step of length :math:`\rho_t` along a noisy natural gradient. :math:`\hat F_k` is evaluated at the new
+    topics. This implicit step is stable for any length; an explicit step would overshoot for topics that share
+    documents. With all documents in one minibatch and :math:`\rho = 1` it is the step of the topics in `MeanField`.
 
     Parameters
     ----------
     n_document_steps : int, default=5
-        Newton steps for a document in each minibatch, at most. In `fit` they go on from the pass before.
+        Maximum number of Newton steps for a document in each minibatch. In `fit` they continue from the previous pass.
     tol : float, default=1e-3
-        A document is left alone once a step promises less than this, in nats.
+        The steps of a document end when the expected increase of the objective is less than this, in nats.
     learning_decay : float, default=0.7
-        Between 0.5, exclusive, and 1 for convergence; 0 keeps the length of the steps.
+        Exponent of the learning rate. The algorithm converges for values in (0.5, 1]; with 0 the rate is constant.
     learning_offset : float, default=10.0
-        At least 1; the larger, the shorter are the first steps.
+        Offset of the learning rate, at least 1. A larger offset makes the first steps shorter.
 
     References
     ----------
