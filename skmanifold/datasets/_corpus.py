@@ -1,4 +1,4 @@
-"""A corpus on disk: a folder of arrays in CSR order, of which any stretch of documents is read when it is needed."""
+"""A corpus on disk: a folder of arrays in CSR order, of which any range of documents can be read."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Corpus:
 
     @cached_property
     def vocabulary(self) -> list[str] | None:
-        """The words, read when first asked for; None if none were saved."""
+        """The words, read at first access; None if none were saved."""
         if self._words is None:
             return None
         with self._unchanged():
@@ -118,7 +118,7 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """What identifies the documents, their order and the number of columns."""
+        """A digest of the documents, their order and the number of columns."""
         found = blake2b(repr((FORMAT, self.shape)).encode(), digest_size=16)
         with self._unchanged():
             for array in self._arrays.values():
@@ -298,7 +298,7 @@ def _open_same(path: str, identity: str) -> Corpus:
     """The corpus at a path again, which must be the one that was there."""
     corpus = Corpus(path)
     if corpus._identity != identity:
-        raise ValueError(f"{path} holds another corpus here than where it was opened first: open it again.")
+        raise ValueError(f"{path} contains another corpus than in the process that opened it first: open it again.")
     return corpus
 
 
@@ -322,7 +322,7 @@ def _arrays(path: Path, header: Header) -> dict[str, StoredArray]:
 
 
 def is_corpus(path: Path) -> bool:
-    """Whether a folder is a corpus, maybe a damaged or newer one, and holds nothing else."""
+    """Whether a folder is a corpus, possibly a damaged or newer one, without other files."""
     try:
         parse_header(path)
     except (OSError, ValueError):

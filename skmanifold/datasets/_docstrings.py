@@ -1,4 +1,4 @@
-"""A text corpus that is on every machine: the docstrings of installed packages."""
+"""A text corpus that needs no download: the docstrings of installed packages."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def load_docstrings(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Hold the garbage collector: syntax trees have no cycles, and looking for some doubles the time of parsing."""
+    """Disable the garbage collector: syntax trees have no cycles, and the search for them doubles the parsing time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
