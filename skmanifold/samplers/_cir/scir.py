@@ -1,4 +1,4 @@
-"""Samplers whose transitions are drawn exactly, whatever the step size: of gammas, Dirichlet rows and log-normals."""
+"""Samplers of gamma, Dirichlet and log-normal distributions with exact transitions for any step size."""
 
 from __future__ import annotations
 
@@ -64,29 +64,30 @@ class SCIR(_ExactSampler):
     .. math:: \theta' = \frac{1 - e^{-h}}{2} W, \qquad
         W \sim \chi'^2\left(2 \hat a, \frac{2 \theta e^{-h}}{1 - e^{-h}}\right),
 
-    drawn as a gamma of shape :math:`\hat a` + Poisson, in log space: shapes of 1e-4 lose nothing. On a simplex,
-    :math:`\omega = \theta / \sum \theta` by rows. With exact counts any step size is exact. With minibatches
-    :math:`E \theta` is, and the variance is :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta),
-    Q = 0 and H = -log Ga(theta; a, 1).
+    drawn as a gamma variable with the shape :math:`\hat a` plus a Poisson count, in log space, so that shapes of 1e-4
+    are accurate. On a simplex, :math:`\omega = \theta / \sum \theta` by rows. With exact counts the sampler is exact
+    for any step size. With minibatches :math:`E \theta` is exact, and the variance is
+    :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta), Q = 0 and H = -log Ga(theta; a, 1).
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.5
-        h, time of the process, as in [1]_.
+        Time h of the process, as in [1]_.
     lazy : bool, default=True
-        Targets with counts by rows (`HasRowCounts`, such as topic models) only: draw a row when a minibatch reads it,
-        by one transition over all the time since it was read last. The law of each coordinate is exact; the columns'
-        sums that normalise them are expectations given what was read. False draws all rows at every step, at a cost
-        that grows with their number, and has no such approximation.
+        For targets with counts by rows (`HasRowCounts`, such as topic models). With True a row is only drawn when a
+        minibatch reads it, by one transition over the time since it was last read. The marginal distribution of each
+        coordinate is exact, but the sums of columns that normalise them are replaced by their conditional expectations.
+        With False all rows are drawn at every step. This has no approximation, and its cost is proportional to the
+        number of rows.
     control_variate : {"stored"} or None, default=None
-        Targets with counts by rows only. "stored" keeps the assignments of all data, so that each step has the
-        counts of all and not scaled ones of the minibatch: nothing inflates the variance. With ``lazy=False`` the
-        stationary law is the posterior for any step size; else up to a term of the order of one over a column's
-        count. Not for streams.
+        For targets with counts by rows. "stored" keeps the assignments of all data, so that each step uses the counts
+        of all data instead of scaled counts of the minibatch, which would increase the variance. With ``lazy=False``
+        the stationary distribution is the posterior for any step size, otherwise up to a term of the order of one over
+        the count of a column. It is not available for streams.
 
     Notes
     -----
-    ``State.latents`` is the logarithm of theta, from which the position is made.
+    ``State.latents`` is the logarithm of theta, from which the position is computed.
 
     References
     ----------
@@ -213,14 +214,14 @@ class GeometricBrownian(_ExactSampler):
 
     .. math:: y' = \hat\mu + e^{-h} (y - \hat\mu) + N(0, \sigma^2 (1 - e^{-2h})),
 
-    with :math:`\sigma^2` known and :math:`\hat\mu` an unbiased estimate of the mean ([1]_, sec. 3.3). Exact for any
-    step size if :math:`\hat\mu` is; with minibatches the mean of y is exact and its variance
+    where :math:`\sigma^2` is known and :math:`\hat\mu` is an unbiased estimate of the mean ([1]_, sec. 3.3). It is
+    exact for any step size if :math:`\hat\mu` is exact. With minibatches the mean of y is exact, and its variance is
     :math:`\sigma^2 + \tanh(h/2) Var[\hat\mu]`. In the complete recipe D = diag(sigma^2 theta^2), Q = 0 and H = -log p.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.5
-        h, time of the process.
+        Time h of the process.
 
     References
     ----------
