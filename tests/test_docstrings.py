@@ -11,10 +11,11 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 # Packages whose docstrings are not yet complete; a package that is removed from here is checked from then on.
-UNFINISHED = {"admixture", "mixture", "emissions"}
+UNFINISHED = {"admixture", "base", "emissions", "mixture"}
 
 PACKAGES = [
     "admixture",
+    "base",
     "callbacks",
     "datasets",
     "distributions",

@@ -16,6 +16,27 @@ class State(NamedTuple):
 
     Samplers of a model with its own statistics hold one chain; samplers on a manifold hold `n_chains` chains beside
     each other, as the leading axis of every array, and one key for each.
+
+    Parameters
+    ----------
+    position : ndarray or object
+        Parameters: points of the manifold, one row per chain, or in the form that the kernels of the model use.
+    key : uint64 or ndarray of shape (n_chains,)
+        Key of the chain; a step folds `n_steps` into it.
+    n_steps : int, default=0
+        Number of steps so far.
+    log_density : float or ndarray of shape (n_chains,), default=nan
+        Log density of the last step, as the documentation of each sampler specifies.
+    momentum : ndarray of shape (n_chains, ...), optional
+        Momenta or auxiliary variables.
+    thermostat : ndarray of shape (n_chains,), optional
+        Friction of thermostats.
+    statistics : object, optional
+        Sufficient statistics.
+    latents : object, optional
+        Latent variables of tokens or rows.
+    memory : object, optional
+        Data that the sampler keeps from step to step.
     """
 
     position: Any  # parameters, as the model's kernels read them
