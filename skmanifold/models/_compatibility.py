@@ -24,7 +24,7 @@ _WORDS = {
 
 
 class IncompatibleError(TypeError, ValueError):
-    """A sampler asks what a model (or its manifold) cannot answer."""
+    """Raised if a model or its manifold lacks a method that a sampler requires."""
 
 
 def missing_protocols(sampler: BaseSampler | type[BaseSampler], model: Any) -> list[type]:

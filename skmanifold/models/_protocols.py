@@ -9,10 +9,11 @@ import numpy as np
 
 @runtime_checkable
 class LatentModel(Protocol):
-    """A latent-variable model that imputes its latents given frozen parameters, and fits parameters to the imputed.
+    """A latent-variable model that draws its latents given fixed parameters, and fits parameters to the latents.
 
-    One protocol for every exponential family: *latents* are what the imputation leaves behind for the next one,
-    *statistics* the sums that determine the parameters, *position* the parameters as the model's kernels read them.
+    This protocol covers all exponential families. *Latents* are the state of the imputation, *statistics* are the
+    sums that determine the parameters, and *position* is the parameters in the form that the kernels of the model
+    use.
     """
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
@@ -75,7 +76,7 @@ class LatentModel(Protocol):
 
 @runtime_checkable
 class StreamModel(LatentModel, Protocol):
-    """A latent model whose rows are one minibatch of a stream: statistics of unequal weight can be mixed."""
+    """A latent-variable model of a minibatch of a stream; statistics of different weight can be combined."""
 
     def impute_rows(self, position: Any, n_sweeps: int, key: np.uint64) -> Any:
         """Draw the latents of new rows, in `n_sweeps` sweeps with the same parameters.
@@ -193,7 +194,7 @@ class ExpectationModel(Protocol):
 
 @runtime_checkable
 class RoundingModel(LatentModel, Protocol):
-    """A latent model whose statistics are counts that approximate counters can hold."""
+    """A latent-variable model whose statistics are counts that approximate counters can represent."""
 
     def approximate(self, statistics: Any, key: np.uint64) -> Any:
         """The statistics with counts rounded at random to the values of approximate counters; their totals stay exact.
@@ -215,7 +216,7 @@ class RoundingModel(LatentModel, Protocol):
 
 @runtime_checkable
 class CollapsedModel(Protocol):
-    """A model whose parameters can be integrated out, leaving one discrete assignment a token."""
+    """A model whose parameters can be integrated out, with one discrete assignment per token."""
 
     def init_assignments(self, key: np.uint64) -> Any:
         """Draw initial assignments uniformly.
@@ -284,9 +285,10 @@ class CollapsedModel(Protocol):
 
 @runtime_checkable
 class PartiallyCollapsedModel(Protocol):
-    """A model whose rows are independent given the parameters, the rows' own parameters integrated out.
+    """A model whose rows are independent given the parameters; the parameters of rows are integrated out.
 
-    *Latents* are one discrete assignment a token, *statistics* their counts, *position* the parameters as drawn.
+    *Latents* are one discrete assignment per token, *statistics* are their counts, and *position* is the drawn
+    parameters.
     """
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
@@ -351,7 +353,7 @@ class PartiallyCollapsedModel(Protocol):
 
 @runtime_checkable
 class CollapsedVariationalModel(Protocol):
-    """A model with a zero-order collapsed variational update of one distribution a token."""
+    """A model with a zero-order collapsed variational update of one distribution per token."""
 
     def init_responsibilities(self, key: np.uint64) -> Any:
         """Initial responsibilities, close to uniform, with their expected counts.
@@ -403,10 +405,11 @@ class CollapsedVariationalModel(Protocol):
 
 @runtime_checkable
 class HasGradient(Protocol):
-    """A density on a manifold whose gradient can be asked for, exactly or as an unbiased estimate.
+    """A density on a manifold with a gradient, exact or as an unbiased estimate.
 
-    Gradients are Euclidean ones in the coordinates of the array that represents a point; a sampler projects them.
-    A declared `noise_covariance` of the estimate (number, diagonal or matrix) may stand beside it, else it is None.
+    Gradients are Euclidean, in the coordinates of the array that represents a point; a sampler projects them.
+    `noise_covariance` is the covariance of the estimate (a number, a diagonal or a matrix), or None if it is
+    unknown.
     """
 
     manifold: Any
@@ -432,7 +435,7 @@ class HasGradient(Protocol):
 
 @runtime_checkable
 class HasGradientDeviations(HasGradient, Protocol):
-    """A density whose gradient is a sum over samples, so that a minibatch tells how noisy its own gradient is."""
+    """A density whose gradient is a sum over samples, so that minibatches can estimate their gradient noise."""
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Write an estimate of the gradient to `out`, and return the deviations of its samples.
@@ -457,7 +460,7 @@ class HasGradientDeviations(HasGradient, Protocol):
 
 @runtime_checkable
 class HasGradientDifference(HasGradient, Protocol):
-    """A density whose gradients at two positions can be compared on one minibatch, better than by asking for each."""
+    """A density with an accurate estimate of the difference of gradients at two positions from one minibatch."""
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
         """Write an unbiased estimate of the gradient at `position` minus the gradient at `anchor` to `out`.
@@ -503,7 +506,7 @@ class HasLogDensity(Protocol):
 
 @runtime_checkable
 class HasLinearLogDensity(Protocol):
-    """A density on a Stiefel manifold whose logarithm is linear, tr(F'X): a matrix von Mises-Fisher law."""
+    """A density on a Stiefel manifold with a linear logarithm, tr(F'X): a matrix von Mises-Fisher distribution."""
 
     manifold: Any
 
@@ -520,10 +523,10 @@ class HasLinearLogDensity(Protocol):
 
 @runtime_checkable
 class HasCounts(Protocol):
-    """Coordinates that are gamma distributed, or Dirichlet rows, given counts: shape = prior + sum of counts.
+    """Coordinates with gamma distributions, or Dirichlet rows, given counts: shape = prior + sum of counts.
 
-    On a positive orthant the coordinates are independent gammas of these shapes and rate one, on a simplex each row is
-    Dirichlet with these concentrations.
+    On a positive orthant the coordinates are independent gammas of these shapes and rate one. On a simplex each
+    row is Dirichlet with these concentrations.
     """
 
     manifold: Any
@@ -545,9 +548,9 @@ class HasCounts(Protocol):
 
 @runtime_checkable
 class HasRowCounts(Protocol):
-    """Positive coordinates in rows, gammas given counts, of which a minibatch reads and counts few rows.
+    """Rows of positive coordinates that are gammas given counts; a minibatch reads and counts few rows.
 
-    The manifold is a positive orthant of shape ``(n_rows, n_columns)``; columns are normalised by their sums.
+    The manifold is a positive orthant of shape ``(n_rows, n_columns)``. Columns are normalised by their sums.
     """
 
     manifold: Any
@@ -636,7 +639,7 @@ class HasRowCounts(Protocol):
 
 @runtime_checkable
 class HasLogNormalMean(Protocol):
-    """Positive coordinates that are log-normal: the logarithm has a known variance, and a mean known as an estimate."""
+    """Log-normal coordinates: the variance of the logarithm is known, and its mean can be estimated."""
 
     manifold: Any
     log_variance: Any  # number, or array of the manifold's shape
@@ -658,9 +661,9 @@ class HasLogNormalMean(Protocol):
 
 @runtime_checkable
 class StickBreakingModel(Protocol):
-    """A mixture over sticks (`samplers._sticks`): rows with labels, components that can be drawn given their rows.
+    """A stick-breaking mixture: rows with labels, and components that can be drawn given their rows.
 
-    *Latents* are one label a row, *statistics* their counts with ``sizes`` by label.
+    *Latents* are one label per row, and *statistics* are their counts with ``sizes`` by label.
     """
 
     concentration: float | None  # None: learned, with a gamma prior
@@ -871,10 +874,10 @@ class StickBreakingModel(Protocol):
 
 @runtime_checkable
 class MeanFieldModel(Protocol):
-    """A model whose posterior is approximated by independent factors: global ones, and those of each row.
+    """A model whose posterior is approximated by independent factors: global factors and factors of rows.
 
-    Global *factors* are exponential families whose natural parameters move along the natural gradient. *Rows* are the
-    rows' factors, with what was computed of the rows at given global factors.
+    Global *factors* are exponential families whose natural parameters are updated along the natural gradient.
+    *Rows* are the factors of rows, with quantities computed from given global factors.
     """
 
     batch_size: int | None
@@ -1042,7 +1045,7 @@ class MeanFieldModel(Protocol):
 
 @runtime_checkable
 class SubspaceMixtureModel(Protocol):
-    """Mixture of affine subspaces of unknown dimensions: labels given subspaces, subspaces given labels."""
+    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels."""
 
     @property
     def start_model(self) -> Any:
@@ -1099,9 +1102,9 @@ class SubspaceMixtureModel(Protocol):
 
 @runtime_checkable
 class SubspaceWalkModel(Protocol):
-    """Mixture of affine subspaces whose clusters' rows can be summed up, with conditional laws given their subspaces.
+    """A mixture of affine subspaces with sufficient statistics and conditional distributions.
 
-    Subspaces are those of `mixture._subspaces`; rows have the location of the centres' prior taken off.
+    Rows are relative to the location of the prior of the centres.
     """
 
     priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
