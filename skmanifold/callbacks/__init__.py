@@ -1,4 +1,4 @@
-"""Callbacks of a fit: held-out scores with early stopping, and progress bars that tell more than the time."""
+"""Callbacks of a fit: held-out scores with early stopping, and progress bars that also show the objective."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""Scores on rows that a fit does not see, and stopping when they no longer rise."""
+"""Scores on held-out rows during a fit, and early stopping when they no longer improve."""
 
 from __future__ import annotations
 
@@ -23,47 +23,50 @@ _FRACTION = 0.1
 
 
 class HeldOutMonitor(ScoringMonitor):
-    """Callback that scores a fit on held-out rows after its passes, and can stop it.
+    """Callback that scores a fit on held-out rows after its passes, and can stop it early.
 
-    It is set on an estimator (``estimator.set_callbacks(monitor)``), which may be a step of a pipeline or be searched
-    over: every fit of every clone is then monitored by itself. Rows that are held out as a `fraction` leave the data
-    inside ``fit``, so that it also works where the data have been transformed on the way.
+    Set it on an estimator with ``estimator.set_callbacks(monitor)``. The estimator may be a step of a pipeline or the
+    estimator of a grid search; the fit of every clone is then monitored separately. If a `fraction` of the rows is held
+    out, the split is made inside ``fit``, so it also works if previous steps transform the data.
 
     Parameters
     ----------
     X_val : array-like or sparse matrix of shape (n_val_samples, n_features), default=None
-        Rows to score, as ``fit`` gets them (a step of a pipeline: transformed). None holds a `fraction` out of the
-        rows that are fitted.
+        Rows to score, in the form that ``fit`` receives (for a step of a pipeline: transformed). None holds out a
+        `fraction` of the rows passed to ``fit``.
     y_val : array-like of shape (n_val_samples,), default=None
-        Their targets, where the score needs any.
+        Targets of these rows, if the score needs them.
     fraction : float, default=None
-        Share of the rows that ``fit`` is given which are held out, chosen at random (of classifiers: in each class).
-        They do not enter the fit: attributes such as ``labels_`` are of the other rows, but ``fit_predict`` predicts
-        for all. None is 0.1 where `X_val` is None.
+        Fraction of the rows passed to ``fit`` that is held out, chosen at random (for classifiers: stratified by
+        class). The fit does not use them: attributes such as ``labels_`` only have the other rows, but ``fit_predict``
+        predicts all rows. None is 0.1 if `X_val` is None.
     scoring : str, callable, list, tuple, dict or None, default=None
-        As in `sklearn.callback.ScoringMonitor`; None is the estimator's ``score``.
+        As in `sklearn.callback.ScoringMonitor`; None is the ``score`` method of the estimator.
     every : int, default=1
-        Passes between scores. The last pass is scored too.
+        Number of passes between scores. The last pass is always scored.
     patience : int, default=None
-        The fit stops after so many scores in a row that are not higher than the highest before them, but not before
-        burn-in is over and there is a draw: lower `burn_in` to let it stop sooner. None never stops.
+        The fit stops after this number of successive scores without improvement over the best previous score, but not
+        before the end of burn-in and the first draw. Use a smaller `burn_in` to allow an earlier stop. None disables
+        early stopping.
     min_improvement : float, default=0.0
-        A score counts as higher if it is so by more than this.
+        A score is an improvement if it exceeds the best previous score by more than this.
     random_state : int, RandomState instance or None, default=0
-        Which rows are held out; with a whole number the same ones in every fit to as many rows.
+        Seed of the choice of held-out rows. With an int the same rows are held out in every fit to the same number of
+        rows.
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : The same on the rows that are fitted.
-    skmanifold.inspection.TraceDisplay : Draws the curve.
+    sklearn.callback.ScoringMonitor : Scores on the rows of the fit.
+    skmanifold.inspection.TraceDisplay : Plots the scores.
 
     Notes
     -----
-    ``get_logs`` returns the scores, of all fits or the most recent one: a row for each has the number of the pass from
-    0 on, ``"task_id"``, and the score under its name, or ``"score"``. Of several scores the first decides when to stop.
+    ``get_logs`` returns the scores of all fits or of the most recent one. Each row has the number of the pass, from 0,
+    as ``"task_id"``, and the score under its name or ``"score"``. If there are several scores, early stopping uses the
+    first.
 
-    A fit that was stopped has spent its held-out rows: their score at the end is the best of several. Estimate what
-    to expect of new rows on others.
+    After early stopping the held-out score is optimistic, because it is the best of several. Evaluate the estimator on
+    other data.
 
     Examples
     --------
@@ -89,9 +92,9 @@ class HeldOutMonitor(ScoringMonitor):
         random_state: RandomStateLike = 0,
     ) -> None:
         if X_val is not None and fraction is not None:
-            raise ValueError("HeldOutMonitor takes X_val or a fraction of the rows that are fitted, not both.")
+            raise ValueError("HeldOutMonitor needs either X_val or fraction, not both.")
         if y_val is not None and X_val is None:
-            raise ValueError("HeldOutMonitor has targets, y_val, but no rows, X_val.")
+            raise ValueError("HeldOutMonitor needs X_val if y_val is given.")
         if fraction is not None:
             check_scalar(fraction, "fraction", Real, min_val=0, max_val=1, include_boundaries="neither")
         check_scalar(every, "every", Integral, min_val=1)
@@ -99,7 +102,7 @@ class HeldOutMonitor(ScoringMonitor):
             check_scalar(patience, "patience", Integral, min_val=1)
         check_scalar(min_improvement, "min_improvement", Real, min_val=0)
         check_random_state(random_state)
-        super().__init__(scoring={"score": _own_score} if scoring is None else scoring)
+        super().__init__(scoring={"score": _score_method} if scoring is None else scoring)
         self.X_val = X_val
         self.y_val = y_val
         self.fraction = _FRACTION if X_val is None and fraction is None else fraction
@@ -109,42 +112,42 @@ class HeldOutMonitor(ScoringMonitor):
         self.random_state = random_state
         self._runs: WeakKeyDictionary[BaseEstimator, _Run] = WeakKeyDictionary()
 
-    # What a fit asks
+    # Called by `fit`
 
     def hold_out(self, estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
-        """Keep rows of X, and of what goes with them, from a fit that begins; returns what is left.
+        """Hold out rows of X and of the arrays aligned with it, at the start of a fit.
 
         Parameters
         ----------
         estimator : estimator instance
-            Whose fit begins.
+            The estimator that is fitted.
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Its rows.
+            The data passed to ``fit``.
         *others : array-like of shape (n_samples,) or None
-            What goes with the rows; the first is y.
+            Arrays aligned with the rows; the first is y.
 
         Returns
         -------
         kept : tuple
-            X and `others` without the rows held out.
+            X and `others` without the held-out rows.
 
         Raises
         ------
         ValueError
-            If X has no rows to hold out, or is not in memory.
+            If X has fewer than two rows, or is not in memory.
         """
         if self.X_val is not None:
             self._runs[estimator] = _Run(self.X_val, self.y_val)
             return (X, *others)
         if not _is_in_memory(X):
             raise ValueError(
-                f"HeldOutMonitor cannot hold rows out of a {type(X).__name__}, which is not in memory: give it X_val."
+                f"HeldOutMonitor cannot hold out rows of a {type(X).__name__}, which is not in memory: pass X_val."
             )
         check_structure(X)
-        assert self.fraction is not None  # where there is no X_val
+        assert self.fraction is not None  # because there is no X_val
         n_all = n_rows(X)
         if n_all < 2:
-            raise ValueError(f"HeldOutMonitor needs two rows at least to hold one out, and X has n_samples={n_all}.")
+            raise ValueError(f"HeldOutMonitor needs at least two rows to hold one out, but X has n_samples={n_all}.")
         n_held = min(max(1, round(self.fraction * n_all)), n_all - 1)
         y = others[0] if others else None
         by_class = y is not None and is_classifier(estimator)
@@ -156,38 +159,96 @@ class HeldOutMonitor(ScoringMonitor):
         return tuple(None if array is None else take_rows(array, kept) for array in (X, *others))
 
     def is_due(self, context: Any) -> bool:
-        """Whether the task that `context` stands for is scored."""
+        """Whether the end of a task is scored.
+
+        Parameters
+        ----------
+        context : CallbackContext
+            The task.
+
+        Returns
+        -------
+        bool
+            Whether the end of the task is scored.
+        """
         n_done = context.task_id + 1
         is_pass = context.max_subtasks == 0
         return not is_pass or n_done % self.every == 0 or n_done == context.parent.max_subtasks
 
     def scores_so_far(self, estimator: BaseEstimator) -> list[float]:
-        """Scores so far of a fit that is running, the first one where there are several."""
+        """Scores so far of a running fit; if there are several per pass, the first.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+
+        Returns
+        -------
+        scores : list of float
+            The scores in order; empty if no fit of the estimator is running.
+        """
         return self._runs[estimator].scores if estimator in self._runs else []
 
-    # scikit-learn's hooks
+    # Hooks of scikit-learn
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
-        """Make the scorer of a fit that begins."""
+        """Create the scorer at the start of a fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The fit.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not an estimator of skmanifold.
+        """
         super().setup(estimator, context)
         if estimator not in self._runs:
             raise ValueError(
-                f"HeldOutMonitor does not know the rows of {type(estimator).__name__}: set it on an estimator of "
+                f"HeldOutMonitor does not support {type(estimator).__name__}: set it on an estimator of "
                 "skmanifold, such as the last step of a pipeline."
             )
         run = self._runs[estimator]
         run.scores.clear()
-        self._estimator_scorers[estimator] = _Keeping(self._estimator_scorers[estimator], run.scores)
+        self._estimator_scorers[estimator] = _RecordingScorer(self._estimator_scorers[estimator], run.scores)
 
     def teardown(self, estimator: BaseEstimator, context: Any) -> None:
-        """Forget the rows of a fit that has ended."""
+        """Delete the rows of a fit at its end.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The fit.
+        """
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
 
     def on_fit_task_end(
         self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
     ) -> bool:
-        """Score what is fitted so far; True to stop."""
+        """Score the current state of the fit, and decide whether to stop.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The task that has ended.
+        fitted_estimator : estimator instance, default=None
+            An estimator with the fitted attributes after this task; None if the fit has not created one.
+
+        Returns
+        -------
+        stop : bool
+            Whether the fit should stop.
+        """
         run = self._runs[estimator]
         is_pass = context.max_subtasks == 0
         if fitted_estimator is None or not self.is_due(context) or (run.scores and not is_pass):
@@ -202,7 +263,7 @@ class HeldOutMonitor(ScoringMonitor):
         return _n_since_best(run.scores, self.min_improvement) >= self.patience
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the fits under way."""
+        """All attributes except the running fits."""
         return {name: value for name, value in super().__getstate__().items() if name != "_runs"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -212,33 +273,33 @@ class HeldOutMonitor(ScoringMonitor):
 
 @dataclass
 class _Run:
-    """A fit under way."""
+    """The held-out rows and the scores of a running fit."""
 
     X: Any
     y: Any
     scores: list[float] = field(default_factory=list)
 
 
-class _Keeping:
-    """A scorer that keeps the first of its scores."""
+class _RecordingScorer:
+    """A scorer that appends the first of its scores to a list."""
 
     def __init__(self, scorer, scores: list[float]):
         self.scorer = scorer
         self.scores = scores
 
     def __call__(self, estimator, X, y):
-        found = self.scorer(estimator, X, y)
-        found = found if isinstance(found, dict) else {"score": float(found)}
-        self.scores.append(next(iter(found.values())))
-        return found
+        scores = self.scorer(estimator, X, y)
+        scores = scores if isinstance(scores, dict) else {"score": float(scores)}
+        self.scores.append(next(iter(scores.values())))
+        return scores
 
 
-def _own_score(estimator, X, y):
+def _score_method(estimator, X, y):
     return estimator.score(X, y)
 
 
 def _n_since_best(scores: list[float], min_improvement: float) -> int:
-    """Number of scores after the last that was higher than all before it."""
+    """Number of scores since the last improvement."""
     best, n_since = -np.inf, 0
     for score in scores:
         if score > best + min_improvement:

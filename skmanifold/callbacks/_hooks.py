@@ -1,4 +1,4 @@
-"""What a fit tells its callbacks beyond scikit-learn's hooks, and what it asks them."""
+"""The interface between a fit and its callbacks beyond the hooks of scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..utils._sklearn import n_rows
 
 
 class PassReport(NamedTuple):
-    """How a fit stands after a pass, as ``_pass_report`` of the estimator while it is fitted."""
+    """State of a fit after a pass, stored as ``_pass_report`` of the estimator during the fit."""
 
-    objective: str  # what `value` is
+    objective: str  # name of `value`
     value: float
-    n_units: int  # that a pass works through, of all chains
+    n_units: int  # rows or tokens that a pass processes, over all chains
     unit: str
-    may_stop: bool  # whether a fit that stops here has all that it promises
+    may_stop: bool  # whether a fit that stops now has all of its fitted attributes
 
 
 def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
-    """X and what goes with its rows, without the rows that callbacks hold out.
+    """X and the arrays aligned with it, without the rows that callbacks hold out.
 
-    A callback that holds rows out has a method ``hold_out(estimator, X, *others)``, which returns what is left.
+    A callback that holds out rows has a method ``hold_out(estimator, X, *others)``, which returns the remaining rows.
     """
     arrays = (X, *others)
     for callback in _callbacks(estimator):
@@ -33,12 +33,12 @@ def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
 
 
 def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
-    """Whether any callback looks at the fitted estimator after this task: making one may take as long as the task."""
+    """Whether a callback needs the fitted estimator after this task; its construction may be as slow as the task."""
     return any(callback.is_due(context) if hasattr(callback, "is_due") else True for callback in _callbacks(estimator))
 
 
 def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
-    """``labels_`` of a fit to X; where callbacks have held rows out, the predicted ones."""
+    """``labels_`` of a fit to X, or predicted labels of all rows if callbacks have held out rows."""
     return estimator.labels_ if len(estimator.labels_) == n_rows(X) else estimator.predict(X)
 
 

@@ -1,4 +1,4 @@
-"""A progress bar that tells how a fit stands."""
+"""A progress bar that shows the state of a fit."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from ._hooks import PassReport
 
 
 class ProgressBar(SklearnProgressBar):
-    """scikit-learn's progress bar, which also tells passes, the objective, held-out scores and speed.
+    """Progress bar of scikit-learn that also shows passes, the objective, held-out scores and speed.
 
-    ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held out -7.312, 1.9M tokens/s``, say, below the bars. Set it
-    on the outermost estimator, a search or a pipeline too: it finds its way to the estimators within.
+    Below the bars it shows a line such as
+    ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held out -7.312, 1.9M tokens/s``. Set it on the outermost
+    estimator, which may be a search or a pipeline; scikit-learn propagates it to the inner estimators.
 
     Parameters
     ----------
     max_propagation_depth : int, default=1
-        Levels of estimators within the one it is set on that have bars; None is all.
+        Number of levels of inner estimators that have bars; None for all levels.
 
     See Also
     --------
-    HeldOutMonitor : Where the held-out score comes from, if it is set on the same estimator.
+    HeldOutMonitor : Computes the held-out score, if it is set on the same estimator.
 
     Notes
     -----
-    It needs rich (``pip install rich``). The speed is the mean since the fit began, over all chains: what a pass works
-    through, tokens of models that have any and else rows.
+    It needs rich (``pip install rich``). The speed is the mean since the start of the fit, over all chains, in tokens
+    per second for models of tokens and in rows per second for other models.
     """
 
     def __init__(self, max_propagation_depth: int | None = 1) -> None:
@@ -40,7 +41,15 @@ class ProgressBar(SklearnProgressBar):
         self._begun: WeakKeyDictionary[BaseEstimator, float] = WeakKeyDictionary()
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
-        """Show a fit that begins."""
+        """Open the display at the start of a fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The fit.
+        """
         queue: Queue = Queue()
         self._listener_handles[context.root_uuid] = open_listener(queue.put)
         monitor = _PassMonitor(queue=queue)
@@ -48,18 +57,34 @@ class ProgressBar(SklearnProgressBar):
         progress_runs(context.root_uuid, queue, monitor)
 
     def on_fit_task_begin(self, estimator: BaseEstimator, context: Any) -> None:
-        """Add a bar for a task with tasks of its own."""
+        """Add a bar for a task that has subtasks.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The task that begins.
+        """
         self._begun.setdefault(estimator, perf_counter())
         super().on_fit_task_begin(estimator, context)
 
     def on_fit_task_end(self, estimator: BaseEstimator, context: Any) -> None:
-        """Move the bars, and say how the estimator stands."""
+        """Update the bars and the status line.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The task that has ended.
+        """
         report = getattr(estimator, "_pass_report", None)
         if report is not None and context.max_subtasks == 0:
             n_done = context.task_id + 1
             seconds = perf_counter() - self._begun[estimator]
-            told = _status(report, n_done, context.parent.max_subtasks, seconds, _held_out_score(estimator))
-            status = f"{type(estimator).__name__}: {told}"
+            status = _status(report, n_done, context.parent.max_subtasks, seconds, _held_out_score(estimator))
+            status = f"{type(estimator).__name__}: {status}"
             path = [task.task_id for task in get_context_path(context)]
             send(self._listener_handles[context.root_uuid], {"event": "end", "path": path, "status": status})
             return
@@ -68,7 +93,7 @@ class ProgressBar(SklearnProgressBar):
         super().on_fit_task_end(estimator, context)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the fits under way."""
+        """All attributes except the running fits."""
         return {name: value for name, value in self.__dict__.items() if name != "_begun"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -77,10 +102,10 @@ class ProgressBar(SklearnProgressBar):
 
 
 class _PassMonitor(RichProgressMonitor):
-    """Draws the bars, and below them how the estimators stand that are being fitted, or else the last one."""
+    """Draws the bars, and below them the status of the running fits, or of the last one if all have ended."""
 
     def run(self):
-        """Draw until the queue ends."""
+        """Draw until the end of the queue."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.text import Text
 
@@ -88,8 +113,8 @@ class _PassMonitor(RichProgressMonitor):
             def get_renderables(self):
                 tasks = getattr(self, "_ordered_tasks", [])
                 yield self.make_tasks_table(tasks)
-                told = [task for task in tasks if "status" in task.fields]
-                for task in [task for task in told if not task.finished] or told[-1:]:
+                with_status = [task for task in tasks if "status" in task.fields]
+                for task in [task for task in with_status if not task.finished] or with_status[-1:]:
                     yield Text(task.fields["status"], style="dim")
 
         self.root_rich_task: Any = None
@@ -124,7 +149,7 @@ def _status(report: PassReport, n_done: int, n_passes: int, seconds: float, held
 
 
 def _short(number: float) -> str:
-    """Three digits and a thousand or a million."""
+    """Three significant digits with a suffix, as in 1.9M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"

@@ -1,4 +1,4 @@
-"""Corpora and tables: generators that know the truth, a real corpus on every machine, readers of the field's files."""
+"""Data sets: generators with known true parameters, a corpus of docstrings, corpora on disk and file formats."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""An ``.npy`` file in pieces that have checksums: it grows at its end, and stretches of it are read."""
+"""An ``.npy`` file with checksums of its pieces, which can be extended and read in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus on disk: a folder of arrays in CSR order, of which any stretch of documents is read when it is needed."""
+"""A corpus on disk: a folder of arrays in CSR order, of which any range of documents can be read."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _TOKENS_AT_ONCE = 1 << 22
 
 
 class Corpus:
-    """Documents on disk as counts in CSR order; :func:`save_corpus` makes one and :func:`open_corpus` opens it.
+    """Documents on disk as counts in CSR order; use :func:`save_corpus` to write and :func:`open_corpus` to open one.
 
-    Opening reads a header and two numbers for each document, and keeps one of them in memory; the contents of the
-    documents are read when :meth:`rows` or :meth:`counts` ask for them. Threads may read at the same time. A pickle
-    contains the path and a short identifier, so it travels to other processes at no cost; they open the folder again,
-    and refuse a different corpus.
+    Opening a corpus reads a header and two numbers for each document, and keeps one of them in memory. The contents of
+    documents are read by :meth:`rows` or :meth:`counts`. Several threads may read at the same time. A pickle contains
+    only the path and a short identifier; other processes open the folder again, and raise an error for a different
+    corpus.
 
-    Damage raises a ValueError. Each piece of 256 KiB is compared with its checksum when it is first read (format 2;
-    format 1, which earlier releases wrote, has no checksums). In every stretch of documents that is read, columns must
-    be in range and sorted, and counts positive with the right sums. Files that are cut, changed or replaced while the
+    Damaged files raise a ValueError. Each piece of 256 KiB is compared with its checksum when it is first read (format
+    2; format 1 of earlier releases has no checksums). In all documents that are read, columns must be in range and
+    sorted, and counts must be positive with the right sums. Files that are truncated, changed or replaced while the
     corpus is open are detected by their sizes and modification times.
 
     Attributes
@@ -64,10 +64,10 @@ class Corpus:
     n_tokens : int
         Sum of all counts.
     token_start : ndarray of shape (n_rows + 1,), int64
-        Where each document's tokens begin, and the number of all; read-only.
+        Number of tokens before each document, and in total; read-only.
     digest : str
-        32 hexadecimal digits that identify the documents, their order and the number of columns; the vocabulary is not
-        part of it. It is known when a corpus of format 2 was opened; for one of format 1 all files are read once.
+        32 hexadecimal digits that identify the documents, their order and the number of columns, but not the
+        vocabulary. For format 2 it is known after opening; for format 1 all files are read once.
 
     See Also
     --------
@@ -103,7 +103,7 @@ class Corpus:
 
     @cached_property
     def vocabulary(self) -> list[str] | None:
-        """The words, read when first asked for; None if none were saved."""
+        """The words, read at first access; None if none were saved."""
         if self._words is None:
             return None
         with self._unchanged():
@@ -118,7 +118,7 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """What identifies the documents, their order and the number of columns."""
+        """A digest of the documents, their order and the number of columns."""
         found = blake2b(repr((FORMAT, self.shape)).encode(), digest_size=16)
         with self._unchanged():
             for array in self._arrays.values():
@@ -134,7 +134,7 @@ class Corpus:
         return f"{self.shape[1]}-{self.nnz}-{zlib.crc32(self.token_start.data)}"
 
     def counts(self, start: int, stop: int) -> Counts:
-        """The documents ``start`` to ``stop - 1`` as kernels want them: new arrays in memory, with indptr from 0.
+        """The documents ``start`` to ``stop - 1`` as new arrays in memory, with indptr from 0.
 
         Parameters
         ----------
@@ -171,17 +171,17 @@ class Corpus:
         return rows
 
     def pieces(self, n_tokens: int) -> list[tuple[int, int]]:
-        """Cut the documents into consecutive pieces, each as long as it can be.
+        """Divide the documents into consecutive pieces of maximum length.
 
         Parameters
         ----------
         n_tokens : int
-            The most tokens in a piece; only a document that has more makes a piece that has more.
+            Maximum number of tokens in a piece; a longer document is a piece by itself.
 
         Returns
         -------
         pieces : list of (start, stop)
-            Documents of each piece, which together are all.
+            Documents of each piece; the pieces cover all documents.
         """
         if not isinstance(n_tokens, Integral) or n_tokens < 1:
             raise ValueError(f"n_tokens must be an int of at least 1; got {n_tokens!r}.")
@@ -273,20 +273,20 @@ def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:
     path : str or path-like
         The folder.
     verify : bool, default=False
-        Whether to read and check everything now. False: what is read is checked when it is read, each checksum once.
+        Whether to read and check all files now. Otherwise documents are checked when they are read, each checksum once.
 
     Returns
     -------
     corpus : Corpus
-        The documents, which stay on disk until they are asked for.
+        The documents, which are read from disk when needed.
 
     Raises
     ------
     FileNotFoundError
-        If there is nothing at `path`.
+        If `path` does not exist.
     ValueError
-        If it is no corpus, was written by a newer release in a format that this one does not know, or is damaged: files
-        are missing, do not have the size with which they were written, or hold what no corpus does.
+        If the folder is not a corpus, has a newer format than this release can read, or is damaged: files are missing,
+        have another size, or have contents that are not valid.
     """
     corpus = Corpus(path)
     if verify:
@@ -298,7 +298,7 @@ def _open_same(path: str, identity: str) -> Corpus:
     """The corpus at a path again, which must be the one that was there."""
     corpus = Corpus(path)
     if corpus._identity != identity:
-        raise ValueError(f"{path} holds another corpus here than where it was opened first: open it again.")
+        raise ValueError(f"{path} contains another corpus than in the process that opened it first: open it again.")
     return corpus
 
 
@@ -322,7 +322,7 @@ def _arrays(path: Path, header: Header) -> dict[str, StoredArray]:
 
 
 def is_corpus(path: Path) -> bool:
-    """Whether a folder is a corpus, maybe a damaged or newer one, and holds nothing else."""
+    """Whether a folder is a corpus, possibly a damaged or newer one, without other files."""
     try:
         parse_header(path)
     except (OSError, ValueError):

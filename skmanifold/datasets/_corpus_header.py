@@ -1,4 +1,4 @@
-"""The header of a corpus: what its files are, and their checksums."""
+"""The header of a corpus, with a description and checksums of its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIELDS = {"dtype": str, "crc32": int}
 
 
 class Header(NamedTuple):
-    """What stands in a header that was checked."""
+    """The contents of a validated header."""
 
     version: int
     n_rows: int

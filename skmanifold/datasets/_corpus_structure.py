@@ -1,4 +1,4 @@
-"""What holds of the arrays of a corpus, whatever its documents are: kernels rely on it and do not look again."""
+"""Validation of the structure of the arrays of a corpus, which kernels do not check again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text corpus that is on every machine: the docstrings of installed packages."""
+"""A text corpus that needs no download: the docstrings of installed packages."""
 
 from __future__ import annotations
 
@@ -56,43 +56,43 @@ def load_docstrings(
 ) -> Bunch | tuple[list[str], np.ndarray]:
     """Load the docstrings of installed packages, a labelled corpus of thousands of short texts.
 
-    The packages are not imported: their source files are parsed, and the docstrings of modules and of public
-    functions, classes and methods taken, with those that numpy and scipy attach to compiled objects by calls of
-    ``add_newdoc``. Tests and vendored copies of other projects are left out, and so are files that do not parse. For
-    numpy and the standard library, compiled modules that every process has loaded add theirs.
+    The packages are not imported. Their source files are parsed for the docstrings of modules and of public functions,
+    classes and methods, including those that numpy and scipy attach to compiled objects by calls of ``add_newdoc``.
+    Tests, vendored copies of other projects and files that cannot be parsed are excluded. For numpy and the standard
+    library, the docstrings of compiled modules that are always loaded are included.
 
-    The texts depend on the installed releases, but not on the machine's locale, nor on what is imported.
+    The texts depend on the installed releases, but not on the locale or on imported modules.
 
     Parameters
     ----------
     packages : sequence of str, default=("numpy", "scipy", "sklearn", "stdlib")
         Names of installed top-level packages; "stdlib" is Python's standard library.
     min_words : int, default=20
-        Docstrings with fewer words (of two letters or more) are left out.
+        Docstrings with fewer words (of two letters or more) are excluded.
     max_documents : int, default=None
-        Keep this many documents at most, spread evenly over all. None keeps all.
+        Maximum number of documents, which are evenly spaced among all. None keeps all.
     remove_code : bool, default=True
-        Drop interactive examples (``>>>``) and what they print.
+        Whether to remove interactive examples (``>>>``) and their output.
     return_X_y : bool, default=False
         If True, return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
     corpus : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : list of str of length n_samples
-            The docstrings, without common indentation, sorted by package, module and name. No two are equal.
+            The docstrings, without common indentation and duplicates, sorted by package, module and name.
         target : ndarray of shape (n_samples,), int64
-            The package of each, as a position in `target_names`.
+            The package of each docstring, as an index into `target_names`.
         target_names : list of str
             The packages.
         module : list of str of length n_samples
-            The module that the docstring belongs to, such as ``"sklearn.linear_model._ridge"``.
+            The module of each docstring, such as ``"sklearn.linear_model._ridge"``.
         names : list of str of length n_samples
             The documented object, such as ``"sklearn.linear_model._ridge.Ridge.fit"``.
         DESCR : str
-            What this corpus is.
+            Description of the corpus.
 
     (data, target) : tuple if `return_X_y` is True
         The texts and their labels.
@@ -151,7 +151,7 @@ def load_docstrings(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Hold the garbage collector: syntax trees have no cycles, and looking for some doubles the time of parsing."""
+    """Disable the garbage collector: syntax trees have no cycles, and the search for them doubles the parsing time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Documents in memory, in the forms that a corpus is written from, as counts."""
+"""Conversion of documents in memory to counts."""
 
 from __future__ import annotations
 

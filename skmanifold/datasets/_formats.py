@@ -33,7 +33,7 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None, max_
     """Read a bag of words in the UCI format (``docword.*.txt``).
 
     The file has three lines with the number of documents D, of words W and of entries NNZ, then NNZ lines
-    ``docID wordID count``, where ids start at 1, in any order. A name that ends in ``.gz`` is read through gzip.
+    ``docID wordID count``, where ids start at 1, in any order. A file whose name ends in ``.gz`` is decompressed.
 
     Parameters
     ----------
@@ -42,26 +42,25 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None, max_
     vocabulary : str or path-like, default=None
         File of the W words, one per line, in UTF-8 (``vocab.*.txt``).
     max_documents : int, default=None
-        Largest D that is accepted; each document takes memory even if it is empty. None: 2**20, or 16 * NNZ if that is
-        more.
+        Maximum of D; each document takes memory even if it is empty. None is 2**20, or 16 * NNZ if that is larger.
 
     Returns
     -------
     bag : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : csr_array of shape (D, W), int32
-            Counts; indices are sorted within rows. Empty documents and words that never occur keep their places.
+            Counts; indices are sorted within rows. Empty documents and words that never occur are included.
         vocabulary : list of str, or None
-            The words, if a file of them was given.
+            The words, if `vocabulary` is given.
 
     Raises
     ------
     ValueError
-        If the file is not in the format, was cut, has an id out of range, a count that is not a positive whole
-        number, or the same word twice in a document; if the vocabulary does not have W words; or if the file goes
-        beyond a limit: `max_documents`, a line of 2**20 bytes, for a gzip file 2**24 bytes or 200 times its size,
-        whichever is more.
+        If the file does not have the format, is truncated, has an id out of range, a count that is not a positive
+        integer, or the same word twice in a document; if the vocabulary does not have W words; or if the file exceeds a
+        limit: `max_documents`, a line of 2**20 bytes, and for a gzip file 2**24 bytes or 200 times its size, whichever
+        is larger.
 
     References
     ----------
@@ -98,7 +97,7 @@ def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Whole, non-negative counts.
     path : str or path-like
-        Where to write; an existing file is replaced. A name that ends in ``.gz`` is written through gzip.
+        The file, which is replaced if it exists. A file whose name ends in ``.gz`` is compressed.
 
     Raises
     ------
@@ -119,36 +118,36 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     """Read a bag of words in the LDA-C format of D. M. Blei.
 
     Each line is a document: ``N id:count id:count ...`` with N different words, whose ids start at 0. The format does
-    not say how many documents or words there are. So a file cut between two lines cannot be told from a whole one,
-    and words after the last that occurs are known only through `n_features` or `vocabulary`. A name that ends in
-    ``.gz`` is read through gzip, which does tell.
+    not contain the numbers of documents and words. So a file truncated between two lines cannot be detected, and the
+    number of words can only be specified by `n_features` or `vocabulary`. A file whose name ends in ``.gz`` is
+    decompressed, and its truncation is detected.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     n_features : int, default=None
-        Number of words. None: as many as in `vocabulary`, or else the largest id plus one.
+        Number of words. None is the length of `vocabulary`, or without it the largest id plus one.
     vocabulary : str or path-like, default=None
         File of the words, one per line, in UTF-8.
 
     Returns
     -------
     bag : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : csr_array of shape (n_samples, n_features), int32
             Counts; indices are sorted within rows.
         vocabulary : list of str, or None
-            The words, if a file of them was given.
+            The words, if `vocabulary` is given.
 
     Raises
     ------
     ValueError
-        If the file is not in the format, was cut within a line, has a line that announces another number of words
-        than it holds, an id out of range, a count that is not a positive whole number, or the same word twice in a
-        document; if the vocabulary does not have `n_features` words; or if the file goes beyond a limit: a line of
-        2**24 bytes, for a gzip file 2**24 bytes or 200 times its size, whichever is more.
+        If the file does not have the format, is truncated within a line, has a line with a wrong number of words, an id
+        out of range, a count that is not a positive integer, or the same word twice in a document; if the vocabulary
+        does not have `n_features` words; or if the file exceeds a limit: a line of 2**24 bytes, and for a gzip file
+        2**24 bytes or 200 times its size, whichever is larger.
 
     References
     ----------
@@ -190,15 +189,15 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
 def dump_ldac(X: MatrixLike, path: PathLike) -> None:
     """Write counts in the LDA-C format, which :func:`load_ldac` describes.
 
-    The file appears under its name only when it is complete. The format does not keep the number of columns: pass it
-    to :func:`load_ldac` when the last ones may be empty.
+    The file gets its name only when it is complete. The format does not contain the number of columns: pass it to
+    :func:`load_ldac` if the last ones may be empty.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Whole, non-negative counts.
     path : str or path-like
-        Where to write; an existing file is replaced. A name that ends in ``.gz`` is written through gzip.
+        The file, which is replaced if it exists. A file whose name ends in ``.gz`` is compressed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tables of categories drawn from mixtures, with the truth that they were drawn from."""
+"""Generator of tables of categories from mixtures, with the true parameters."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def make_categorical_mixture(
 ) -> Bunch:
     r"""Draw a table of category codes from a mixture in which the columns are independent given the component.
 
-    The latent class model [1]_ with a symmetric prior of the categories: for component k, column j and row i,
+    This is the latent class model [1]_ with a symmetric prior of the categories: for component k, column j and row i,
 
     .. math::
         \phi_{kj} \sim \mathrm{Dirichlet}(a), \quad
         z_i \sim \pi, \quad x_{ij} \sim \phi_{z_i j}.
 
-    Afterwards each cell goes missing with the same probability, whatever it holds.
+    Then cells are missing completely at random, with the probability `missing`.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ def make_categorical_mixture(
     n_categories : int, default=4
         Number of categories of every column.
     weights : array-like of shape (n_components,), default=None
-        Proportions of the components, pi: non-negative numbers, divided by their sum. None makes them equal.
+        Proportions pi of the components: non-negative numbers, which are divided by their sum. None makes them equal.
     category_prior : float, default=0.3
-        Dirichlet parameter of each category, a. The smaller it is, the more a column favours one category in each
-        component and the easier components are told apart; as it grows they all become uniform.
+        Dirichlet parameter a of each category. With a smaller value each component has fewer probable categories, and
+        components are easier to distinguish; for large values all distributions approach the uniform one.
     missing : float, default=0.0
-        Probability that a cell is missing, below 1. The other cells do not depend on it.
+        Probability that a cell is missing, less than 1. The other cells do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Determines the table. An int gives the same table in every call with the same release of numpy.
+        Seed. An int gives the same table in every call with the same release of numpy.
 
     Returns
     -------
     mixture : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : ndarray of shape (n_samples, n_features)
-            Codes from 0 to ``n_categories - 1``, of the smallest signed integer type that holds them. If `missing` is
-            above 0 they are floats (float32 where exact), NaN in missing cells.
+            Codes from 0 to ``n_categories - 1``, of the smallest possible signed integer type. If `missing` is positive
+            they are floats (float32 if it is exact), with NaN in missing cells.
         labels : ndarray of shape (n_samples,), int64
             The component of each row.
         weights : ndarray of shape (n_components,), float64
@@ -68,7 +68,7 @@ def make_categorical_mixture(
     Raises
     ------
     ValueError
-        If a parameter has the wrong type or lies outside its range.
+        If a parameter has the wrong type or is out of its range.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Writing a corpus on disk from documents that stream by: checked, sorted, and all or nothing."""
+"""Atomic writing of a corpus on disk from a stream of documents, which are validated and sorted."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ def save_corpus(
     vocabulary: Sequence[str] | PathLike | None = None,
     overwrite: bool = False,
 ) -> Corpus:
-    """Write documents into a folder, from which any stretch of them can be read at the speed of the disk.
+    """Write documents into a folder, from which any range of them can be read at the speed of the disk.
 
-    Documents are taken one after the other and never held together, so that they need not fit into memory: buffers take
-    a few megabytes, or as much as the largest document or block that comes.
+    Documents are processed one after the other, so they need not fit into memory. Buffers take a few megabytes, or the
+    size of the largest document or block.
 
-    The folder appears under its name only when it is complete. Whatever happens before (a document that is refused, an
-    error of the iterator, a full disk, Ctrl-C), nothing is left of it, and a corpus that was there stays as it was.
+    The folder gets its name only when it is complete. After an error (an invalid document, an error of the iterator, a
+    full disk, Ctrl-C) nothing of it is left, and an existing corpus is unchanged.
 
     Parameters
     ----------
     documents : iterable, sparse matrix, ndarray, str or path-like
         One of
 
-        - an iterable, of which each item is a document: a mapping ``{column: count}``, or the columns of its tokens as
-          a one-dimensional sequence or array of ints, each as often as it occurs; or a block of documents: a sparse
-          matrix or a two-dimensional array of counts, of one row or many;
+        - an iterable of documents or blocks of documents. A document is a mapping ``{column: count}``, or a
+          one-dimensional sequence or array of ints, the columns of its tokens. A block is a sparse matrix or a
+          two-dimensional array of counts with one or more rows;
         - such a matrix or array of all documents;
-        - the path of a UCI docword file, as :func:`load_uci_docword` describes it but sorted by docID; it is read
-          block by block.
+        - the path of a UCI docword file in the format of :func:`load_uci_docword`, sorted by docID, which is read in
+          blocks.
 
-        Counts are whole numbers of at most 2**31 - 1; zeros are dropped, duplicates summed (not in a docword file,
-        where they are an error) and rows sorted. Documents may be empty.
+        Counts are integers of at most 2**31 - 1. Zeros are dropped, duplicates are summed (in a docword file they are
+        an error), and rows are sorted. Documents may be empty.
     path : str or path-like
-        The folder, in one that exists.
+        The new folder; its parent folder must exist.
     n_features : int, default=None
-        Number of columns. None: as many as in `vocabulary`; or else the largest column plus one, or the width of the
-        widest matrix if that is more.
+        Number of columns. None is the length of `vocabulary`; without it, the largest column plus one, or the width of
+        the widest matrix if that is larger.
     vocabulary : sequence of str, str or path-like, default=None
-        The words, or a file of them, one per line.
+        The words, or a file with one word per line.
     overwrite : bool, default=False
-        Whether to replace a corpus that is at `path`. Anything else is never replaced.
+        Whether to replace an existing corpus at `path`. Other files and folders are never replaced.
 
     Returns
     -------
@@ -79,17 +79,18 @@ def save_corpus(
     Raises
     ------
     ValueError
-        If a document, which is then named (the first is 0), has a count that is not a whole number from 0 to 2**31 - 1
-        or a column out of range; if a docword file is not in its format, not sorted, or has more documents up to some
-        place than 2**20 and than 16 for each entry up to there; or if `n_features` and `vocabulary` do not agree.
+        If a count of a document is not an integer from 0 to 2**31 - 1, or a column is out of range (the message has the
+        number of the document, from 0). If a docword file does not have the right format, is not sorted, or up to some
+        entry has more than 2**20 documents and more than 16 documents per entry. If `n_features` and `vocabulary` do
+        not agree.
     TypeError
-        If something that came is not a document.
+        If an item is not a document.
     FileExistsError
-        If there is something at `path` that may not be replaced.
+        If `path` exists and may not be replaced.
 
     See Also
     --------
-    open_corpus : Opens the folder again.
+    open_corpus : Opens the folder.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def save_corpus(
 
 
 class _Rows(NamedTuple):
-    """Documents as they came: neither checked nor sorted."""
+    """Documents as received, neither validated nor sorted."""
 
     sizes: np.ndarray  # (n_rows,) pairs in each
     columns: np.ndarray  # (n_pairs,) ints
@@ -149,7 +150,7 @@ def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iter
 
 
 def _read_document(document, number: int) -> Iterator[_Rows]:
-    """One document, or a block of them cut into pieces."""
+    """One document, or the parts of a block of documents."""
     if sp.issparse(document):
         yield from _sparse_rows(document, number)
         return
@@ -188,7 +189,7 @@ def _sparse_rows(X, number: int) -> Iterator[_Rows]:
     X = X.reshape(1, -1) if X.ndim == 1 else X
     check_structure(X, f"Document {number}")
     _check_kind(X, number)
-    # floats before csr: narrow integers could overflow where duplicates add up
+    # conversion to float before csr, because sums of duplicates could overflow narrow integers
     csr = X if X.format == "csr" else sp.csr_array(X.astype(np.float64))
     indptr = csr.indptr
     start = 0
@@ -215,7 +216,7 @@ def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
     with opened_docword(path) as ((n_documents, n_features, _), tables):
         if words is not None and len(words) != n_features:
             raise ValueError(f"The vocabulary has {len(words)} words but {path} needs {n_features}.")
-        last = n_found = 0  # the document that goes on with the next block; all before have been yielded
+        last = n_found = 0  # the document that continues in the next block; all previous ones have been yielded
         held: list[np.ndarray] = [np.empty((0, 3), dtype=np.int64)]  # its entries
         for first_line, table in tables:
             documents = np.concatenate(([last], table[:, 0]))
@@ -228,7 +229,7 @@ def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
             n_found += len(table)
             held.append(table)
             if last == documents[-1] and sum(map(len, held)) <= n_features:
-                continue  # joined once, when the document is whole
+                continue  # concatenated once, when the document is complete
             refuse_empty_documents(path, int(documents[-1]), n_found)
             entries = np.concatenate(held)
             cut = np.searchsorted(entries[:, 0], documents[-1])
@@ -241,7 +242,7 @@ def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
 
 
 def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, n_features: int) -> Iterator[_Rows]:
-    """The documents `first` to `end - 1` of a docword file, with all their entries; at least one item, maybe empty."""
+    """The documents `first` to `end - 1` of a docword file with all entries; at least one item, possibly empty."""
     keys = entries[:, 0] * (n_features + 1) + entries[:, 1]
     if np.any(keys[1:] <= keys[:-1]):
         order = np.argsort(keys)
@@ -249,7 +250,7 @@ def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, 
         if np.any(keys[1:] == keys[:-1]):
             document, word, _ = entries[int((keys[1:] == keys[:-1]).argmax())]
             raise ValueError(f"{path} has word {word} of document {document} more than once.")
-    # empty documents alone could fill the memory
+    # in chunks, because empty documents alone could fill the memory
     for start in range(first, max(end, first + 1), _CHUNK):
         stop = min(start + _CHUNK, end)
         some = slice(*np.searchsorted(entries[:, 0], [start, stop]))
@@ -270,7 +271,7 @@ def _gathered(parts: Iterator[_Rows]) -> Iterator[_Rows]:
         if large:
             yield rows
         else:
-            # the next document may come in the same arrays
+            # the iterator may reuse its arrays
             held.append(_Rows(rows.sizes.copy(), rows.columns.copy(), rows.counts.copy(), rows.width))
             n_held += size
     if held:
@@ -283,14 +284,14 @@ def _joined(held: list[_Rows]) -> _Rows:
 
 
 def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sizes, columns and counts (int32) without zeros or duplicates, sorted; `number` is the first document's."""
+    """Sizes, columns and counts (int32) without zeros or duplicates, sorted; `number` is that of the first document."""
     sizes, columns, counts, _ = rows
     if len(columns) and (columns.min() < 0 or columns.max() >= n_features):
         place = int(((columns < 0) | (columns >= n_features)).argmax())
         document = number + _row_of(sizes, place)
         raise ValueError(f"Document {document}: column {columns[place]} is outside 0..{n_features - 1}.")
     if counts.dtype.kind == "f":
-        counts = counts.astype(np.float64, copy=False)  # narrower ones have not the limit
+        counts = counts.astype(np.float64, copy=False)  # narrower types cannot represent the limit
         bad = ~((counts >= 0) & (counts <= _LARGEST) & (counts == np.floor(counts)))
     else:
         bad = np.zeros(len(counts), dtype=bool)
@@ -305,13 +306,13 @@ def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, n
         )
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     if len(columns) <= _LARGEST:
-        indptr = indptr.astype(np.int32)  # columns would follow a wider type, in a copy
+        indptr = indptr.astype(np.int32)  # with a wider type scipy would copy the columns
     csr = sp.csr_array(
         (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
         shape=(len(sizes), n_features),
     )
     if not (csr.has_canonical_format and np.all(csr.data)):
-        csr = csr.astype(np.int64, copy=True)  # sums may be large, and what came stays as it is
+        csr = csr.astype(np.int64, copy=True)  # sums may be large, and the input must not change
         csr.sum_duplicates()
         csr.eliminate_zeros()
         if csr.data.max(initial=0) > _LARGEST:
@@ -364,9 +365,9 @@ def _write(folder: Path, parts: Iterator[_Rows], n_features: int | None) -> None
 
 @contextmanager
 def _built(target: Path, overwrite: bool) -> Iterator[Path]:
-    """A folder beside `target` that takes its name when all went well, and goes away when not."""
+    """A temporary folder next to `target`, which replaces it on success and is deleted on failure."""
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target.parent}, in which the corpus would be written, is no folder.")
+        raise FileNotFoundError(f"The parent folder {target.parent} of the corpus does not exist.")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         temporary.mkdir()
@@ -378,8 +379,8 @@ def _built(target: Path, overwrite: bool) -> Iterator[Path]:
         _put_in_place(temporary, target)
     except OSError as error:
         if error.errno in _NO_ROOM:
-            told = f"There is no room for all of the corpus, and nothing of it was kept ({os.strerror(error.errno)})"
-            raise OSError(error.errno, told, str(target)) from error
+            message = f"There is not enough space for the corpus, so it was not saved ({os.strerror(error.errno)})"
+            raise OSError(error.errno, message, str(target)) from error
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -387,7 +388,7 @@ def _built(target: Path, overwrite: bool) -> Iterator[Path]:
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
-    """Rename; what was there goes out of the way first, and comes back if that fails."""
+    """Rename the folder; an existing one is moved away first, and restored if that fails."""
     old = temporary.with_name(f"{temporary.name}.old")
     try:
         if target.exists():
@@ -406,6 +407,6 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
     if not target.exists():
         return
     if not is_corpus(target):
-        raise FileExistsError(f"{target} exists and is not a corpus alone, so it is not replaced.")
+        raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")

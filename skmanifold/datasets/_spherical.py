@@ -1,4 +1,4 @@
-"""Documents that are directions, drawn from the spherical admixture model, with the truth that they were drawn from."""
+"""Generator of documents from the spherical admixture model, with the true parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._synthetic import _check_doc_topic_prior, _check_number, _check_size, _draw_dirichlet
 
-_CELLS_PER_BLOCK = 2**17  # of documents drawn at a time; part of the stream: another value is another corpus
+_CELLS_PER_BLOCK = 2**17  # entries of documents drawn at a time; another value would give another corpus
 
 
 def make_spherical_admixture(
@@ -39,37 +39,37 @@ def make_spherical_admixture(
         \theta_d \sim \mathrm{Dir}(\alpha), \quad
         v_d \sim \mathrm{vMF}\left(\frac{\beta \theta_d}{|\beta \theta_d|}, \kappa_1\right),
 
-    where all entries of m are :math:`V^{-1/2}`. (The law of angles between all these vectors does not depend on m.)
+    where all entries of m are :math:`V^{-1/2}`. (The angles between these vectors do not depend on m.)
 
-    Time grows with ``n_samples * n_features``, and so does the memory of dense documents; that of sparse ones with
-    ``n_samples * n_words``.
+    The time is proportional to ``n_samples * n_features``, as is the memory of dense documents. The memory of sparse
+    documents is proportional to ``n_samples * n_words``.
 
     Parameters
     ----------
     n_samples : int, default=500
-        Number of documents. The first ones of a larger number are the same.
+        Number of documents. A larger number appends documents and does not change the first ones.
     n_features : int, default=100
         Number of words in the vocabulary, V; at least 2.
     n_components : int, default=5
         Number of topics, K.
     doc_topic_prior : float or array-like of shape (n_components,), default=0.5
-        Dirichlet parameter of a document's proportions, alpha: one number for all topics or one for each.
+        Dirichlet parameter alpha of the proportions of a document: one number for all topics or one for each.
     document_concentration, topic_concentration, mean_concentration : float, default=None
-        :math:`\kappa_1` of documents about the directions of their mixtures, :math:`\sigma` of topics about
-        :math:`\mu`, and :math:`\kappa_0` of that about m; 0 is the uniform law. None is `n_features`, at which the
-        expected cosine with the direction about which they scatter is 0.6 to 0.7, whatever the number of features.
+        Concentrations :math:`\kappa_1` of documents, :math:`\sigma` of topics and :math:`\kappa_0` of :math:`\mu`; 0 is
+        the uniform distribution. None is `n_features`, with which the expected cosine with the mean direction is 0.6 to
+        0.7 for any number of features.
     n_words : int, default=None
-        Keep only so many entries of each document, those largest in absolute value, at unit length again, and give the
-        documents as a sparse array. They are then as sparse as tf-idf, but **not draws from the model any more**: a
-        cut row is farther from its direction than :math:`\kappa_1` says, and no von Mises-Fisher law has zeros. It
-        serves to measure speed and memory, or whether topics are found although the model is wrong. None keeps all.
+        Number of entries to keep in each document, those of largest absolute value. Rows are normalised again, and the
+        documents are a sparse array. They are then as sparse as tf-idf, but **not draws from the model**: a truncated
+        row is farther from its mean direction than :math:`\kappa_1` implies, and von Mises-Fisher draws have no zeros.
+        Use it for benchmarks of speed and memory, or to test estimators on a misspecified model. None keeps all.
     random_state : int, RandomState instance or None, default=None
-        Determines the corpus. An int gives the same corpus in every call with the same release of numpy.
+        Seed. An int gives the same corpus in every call with the same release of numpy.
 
     Returns
     -------
     corpus : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : ndarray of shape (n_samples, n_features), or csr_array if `n_words` is given
             The documents; rows have unit length.
@@ -78,21 +78,21 @@ def make_spherical_admixture(
         proportions : ndarray of shape (n_samples, n_components)
             The true proportions :math:`\theta_d`; rows sum to 1.
         topic_mean : ndarray of shape (n_features,)
-            The direction :math:`\mu` that the topics scatter about.
+            The mean direction :math:`\mu` of the topics.
         mean_direction : ndarray of shape (n_features,)
-            m.
+            The direction m.
         document_concentration, topic_concentration, mean_concentration : float
-            As given, or what None stood for.
+            The concentrations.
 
     Raises
     ------
     ValueError
-        If a parameter has the wrong type or lies outside its range.
+        If a parameter has the wrong type or is out of its range.
 
     See Also
     --------
-    skmanifold.SphericalAdmixture : Finds the topics again.
-    make_lda_corpus : Counts of words, from which :class:`~sklearn.feature_extraction.text.TfidfTransformer` makes
+    skmanifold.SphericalAdmixture : Estimates the topics.
+    make_lda_corpus : Counts of words, which :class:`~sklearn.feature_extraction.text.TfidfTransformer` converts to
         sparse directions without negative entries.
 
     References
@@ -110,7 +110,7 @@ def make_spherical_admixture(
         _check_size(name, value)
     n_samples, n_features, n_components = map(int, (n_samples, n_features, n_components))  # narrow ones overflow
     if n_features < 2:
-        raise ValueError("n_features must be at least 2: a single feature has no directions to choose from.")
+        raise ValueError("n_features must be at least 2, because directions need two features.")
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
     of_document, of_topic, of_mean = (
         _check_concentration(name, value, n_features)
@@ -133,10 +133,10 @@ def make_spherical_admixture(
     values = np.empty((n_samples, n_kept))
     columns = None if n_words is None else np.empty((n_samples, n_kept), np.int32)
     size = max(1, _CELLS_PER_BLOCK // max(n_features, n_components))
-    with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
         for block, (first, stop) in enumerate(split_range(n_samples, size)):
             rng = _generator(key, Purpose.DRAW, block)
-            theta = _draw_dirichlet(rng, alpha, size)  # the last block is drawn whole too, so that a prefix stays one
+            theta = _draw_dirichlet(rng, alpha, size)  # the last block is complete too, so that prefixes agree
             documents = _draw_about(theta @ components, of_document, rng)[: stop - first]
             if columns is not None:
                 columns[first:stop] = _largest(documents, n_kept)
@@ -168,7 +168,7 @@ def _generator(key, *names) -> np.random.Generator:
 def _draw_about(means, concentration, rng):
     """One von Mises-Fisher draw about the direction of each row of `means`, which is overwritten.
 
-    `VonMisesFisher.sample` reflects many draws to one mean; each row here has its own, so that projecting is cheaper.
+    `VonMisesFisher.sample` reflects many draws to one mean; here each row has another mean, so projecting is cheaper.
     """
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     draws = rng.standard_normal(means.shape)

@@ -1,4 +1,4 @@
-"""Clouds about subspaces of different dimensions, with the truth that they were drawn from."""
+"""Generator of data close to affine subspaces of different dimensions, with the true parameters."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ from ._synthetic import _check_number, _check_size
 
 
 class SubspaceData(Bunch):
-    """What :func:`make_subspaces` returns: rows, their components, and the law that they were drawn from.
+    """The result of :func:`make_subspaces`: rows, their components, and the true parameters.
 
-    A dictionary whose entries are attributes too; they are listed there.
+    It is a dictionary whose entries are also attributes. :func:`make_subspaces` describes them.
+
+    Parameters
+    ----------
+    **kwargs
+        The entries.
     """
 
     def log_densities(self, X: ArrayLike) -> np.ndarray:
-        """Log of each component's weight times its density, under the true law.
+        """Log of the weight of each component times its density, with the true parameters.
 
-        The component with the largest one is the best guess that anybody could make of a row's: its accuracy bounds
-        that of every clustering and every classifier on average. The log of the sum is the row's true log density.
+        The component with the largest value is the Bayes classifier of a row. Its expected accuracy is an upper bound
+        for all clusterings and classifiers. The log of the sum is the true log density of the row.
 
         Parameters
         ----------
@@ -39,7 +44,7 @@ class SubspaceData(Bunch):
         Returns
         -------
         log_densities : ndarray of shape (n_samples, n_components)
-            Their logarithms; -inf for components without weight.
+            The logarithms; -inf for components of weight zero.
 
         Raises
         ------
@@ -57,11 +62,11 @@ class SubspaceData(Bunch):
         rows = check_array(X, dtype=np.float64, input_name="X")
         n_features = self.centres.shape[1]
         if rows.shape[1] != n_features:
-            raise ValueError(f"X has {rows.shape[1]} features, the subspaces {n_features}.")
+            raise ValueError(f"X has {rows.shape[1]} features, but the subspaces have {n_features}.")
         with np.errstate(divide="ignore"):
             out = np.tile(np.log(self.weights), (len(rows), 1))
         out -= n_features / 2 * np.log(2 * np.pi)
-        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
             for k, (basis, precisions) in enumerate(zip(self.bases, self.precisions, strict=True)):
                 residuals = rows - self.centres[k]
                 scores = residuals @ basis.T
@@ -82,11 +87,12 @@ def make_subspaces(
     shuffle: bool = True,
     random_state: RandomStateLike = None,
 ) -> SubspaceData:
-    r"""Draw rows from a mixture of normal laws, each of them about an affine subspace of its own dimension.
+    r"""Draw rows from a mixture of normal distributions close to affine subspaces of different dimensions.
 
-    The orthonormal rows of :math:`U_k` are a uniformly drawn basis of a subspace of dimension :math:`d_k`. The cloud of
-    component k is centred at :math:`\mu_k` within the subspace, after this has been shifted by :math:`\theta_k` across
-    it. Along the basis it has variances :math:`1 / J_{kj}`, across it the noise's, :math:`1 / \nu` [1]_:
+    The orthonormal rows of :math:`U_k` are a random basis, uniformly distributed, of a subspace of dimension
+    :math:`d_k`, which is shifted by the orthogonal offset :math:`\theta_k`. Component k has its centre at :math:`\mu_k`
+    within the subspace, the variances :math:`1 / J_{kj}` along the basis, and the variance of the noise,
+    :math:`1 / \nu`, in all orthogonal directions [1]_:
 
     .. math::
         \mu_k &\sim N(0, I), \quad \theta_k = (I - U_k^\top U_k) g_k, \quad g_k \sim N(0, I), \\
@@ -94,34 +100,32 @@ def make_subspaces(
         x_i &= U_{z_i}^\top (\mu_{z_i} + s_i) + \theta_{z_i} + (I - U_{z_i}^\top U_{z_i}) \epsilon_i, \quad
         s_{ij} \sim N(0, 1 / J_{z_i j}), \quad \epsilon_i \sim N(0, I / \nu).
 
-    No variance along a subspace is less than the noise's. A high `noise_precision` makes the clouds flat; the lower it
-    is, the more nearly round they are, and the more they overlap.
+    No variance along a subspace is less than that of the noise. With a high `noise_precision` the components are flat;
+    with a lower one they are closer to spherical and overlap more.
 
     Parameters
     ----------
     n_samples : int or sequence of int, default=1000
-        Number of rows, whose components are drawn with probabilities `weights`; or the number of rows of each
-        component, exactly. The components do not depend on it.
+        Number of rows, whose components are drawn with probabilities `weights`; or a sequence with the number of rows
+        of each component. The components do not depend on it.
     n_features : int, default=3
         Number of columns, m.
     dimensions : sequence of int, default=(1, 2)
-        The dimension of each component's subspace, from 0, a round cloud, to `n_features`.
+        Dimension of the subspace of each component, from 0 (a spherical component) to `n_features`.
     noise_precision : float, default=10.0
-        :math:`\nu`, one over the variance across the subspaces.
+        Precision :math:`\nu`, the inverse of the variance orthogonal to the subspaces.
     weights : array-like of shape (n_components,), default=None
-        Proportions of the components: non-negative numbers, divided by their sum. None makes them equal, or in
-        proportion to `n_samples` if this is a sequence; with one nothing else may be given.
+        Proportions of the components: non-negative numbers, which are divided by their sum. None makes them equal. If
+        `n_samples` is a sequence, they are proportional to it and must be None.
     shuffle : bool, default=True
-        Whether rows stand in random order. Otherwise those of the first component come first, and so on; the rows are
-        the same.
+        Whether rows are in random order. Otherwise they are sorted by component; the rows are the same.
     random_state : int, RandomState instance or None, default=None
-        Determines the data. An int gives the same in every call with the same release of numpy.
+        Seed. An int gives the same data in every call with the same release of numpy.
 
     Returns
     -------
     mixture : SubspaceData
-        A :class:`~sklearn.utils.Bunch` with the method ``log_densities(X)``, of the logarithms of each component's
-        weight times its density, and the attributes
+        A :class:`~sklearn.utils.Bunch` with the method ``log_densities(X)`` and the attributes
 
         data : ndarray of shape (n_samples, n_features)
             The rows.
@@ -136,23 +140,23 @@ def make_subspaces(
         centres : ndarray of shape (n_components, n_features)
             The means :math:`U_k^\top \mu_k + \theta_k`.
         precisions : list of ndarray of shape (d_k,)
-            :math:`J_k`, one over the variances along the rows of each basis.
+            :math:`J_k`, the inverses of the variances along the rows of each basis.
         noise_variance : float
-            The variance in all directions across, :math:`1 / \nu`.
+            The variance in all orthogonal directions, :math:`1 / \nu`.
 
     Raises
     ------
     ValueError
-        If a parameter has the wrong type or lies outside its range.
+        If a parameter has the wrong type or is out of its range.
 
     See Also
     --------
-    skmanifold.metrics.match_subspaces : Compares subspaces that were found with ``bases``.
+    skmanifold.metrics.match_subspaces : Compares estimated subspaces with ``bases``.
 
     References
     ----------
     .. [1] St. Thomas, B., Lin, L., Lim, L.-H. and Mukherjee, S. (2014). Learning subspaces of different dimensions.
-       arXiv preprint. How offsets and precisions are drawn is made definite here.
+       arXiv preprint. The distributions of offsets and precisions are specified here.
 
     Examples
     --------
@@ -181,7 +185,7 @@ def make_subspaces(
     offsets, centres = np.empty((n_components, n_features)), np.empty((n_components, n_features))
     data = np.empty((len(labels), n_features))
     ends = np.searchsorted(labels, np.arange(n_components + 1))
-    with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
         for k, d in enumerate(dimensions):
             rng = _generator(key, Purpose.COMPONENTS, k)
             basis = Stiefel(n_features, d).random_point(rng).T if d else np.empty((0, n_features))
@@ -193,7 +197,7 @@ def make_subspaces(
 
             rows = data[ends[k] : ends[k + 1]]
             _generator(key, Purpose.DRAW, k).standard_normal(out=rows)
-            scores = rows @ basis.T  # independent of what is left in the complement: stretch these alone
+            scores = rows @ basis.T  # independent of the orthogonal part, so only these are scaled
             rows *= noise_precision**-0.5
             rows += scores * (precisions[k] ** -0.5 - noise_precision**-0.5) @ basis
             rows += centres[k]
@@ -227,7 +231,7 @@ def _check_dimensions(dimensions, n_features: int) -> list[int]:
 
 
 def _check_counts(n_samples, weights, n_components: int) -> np.ndarray | None:
-    """How many rows each component has; None if that is left to chance."""
+    """Number of rows of each component; None if it is random."""
     if np.ndim(n_samples) == 0:
         _check_size("n_samples", n_samples)
         return None
@@ -238,5 +242,5 @@ def _check_counts(n_samples, weights, n_components: int) -> np.ndarray | None:
             f"{n_samples!r}."
         )
     if weights is not None:
-        raise ValueError("weights must be None where n_samples gives the number of rows of each component.")
+        raise ValueError("weights must be None if n_samples is a sequence of the numbers of rows of each component.")
     return np.array(entries, dtype=np.int64)

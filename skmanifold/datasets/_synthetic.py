@@ -1,4 +1,4 @@
-"""Corpora drawn from topic models, with the truth that they were drawn from."""
+"""Generator of corpora from latent Dirichlet allocation, with the true parameters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sklearn.utils import Bunch, check_random_state
 
 from ..utils._typing import ArrayLike, RandomStateLike
 
-_CELLS_PER_BLOCK = 1_000_000  # of proportions drawn at a time; part of the stream: another value is another corpus
-_LEAST_SHAPE = 1e-100  # of a gamma draw: far below any that matters, far above where 1 / shape overflows
+_CELLS_PER_BLOCK = 1_000_000  # entries of proportions drawn at a time; another value would give another corpus
+_LEAST_SHAPE = 1e-100  # minimum shape of a gamma draw; 1 / shape must not overflow
 
 
 def make_lda_corpus(
@@ -31,18 +31,18 @@ def make_lda_corpus(
 ) -> Bunch:
     r"""Draw a corpus from latent Dirichlet allocation over a Zipf vocabulary.
 
-    Word frequencies follow Zipf's law, :math:`b_v \propto \mathrm{rank}(v)^{-s}`, with the ranks dealt out to the
-    columns at random. Then, as in [1]_ but with the base distribution `b` inside the topics' prior,
+    Word frequencies follow Zipf's law, :math:`b_v \propto \mathrm{rank}(v)^{-s}`, with random ranks of the columns.
+    Then, as in [1]_ but with the base distribution `b` in the prior of the topics,
 
     .. math::
         \phi_k \sim \mathrm{Dirichlet}(\eta V b), \quad
         \theta_d \sim \mathrm{Dirichlet}(\alpha), \quad
         z_{di} \sim \theta_d, \quad w_{di} \sim \phi_{z_{di}}.
 
-    The most frequent words are then common to all topics, as function words are, and the rare ones belong to few.
-    With ``zipf_exponent=0`` the topics have LDA's usual symmetric prior.
+    All topics then contain the most frequent words, like function words, and few topics contain a rare word. With
+    ``zipf_exponent=0`` the topics have the usual symmetric prior.
 
-    Time and memory grow with the number of tokens and with the sizes of the two matrices of truth, never with
+    Time and memory are proportional to the number of tokens plus the sizes of `components` and `proportions`, not to
     ``n_samples * n_features``.
 
     Parameters
@@ -54,26 +54,26 @@ def make_lda_corpus(
     n_components : int, default=10
         Number of topics, K.
     mean_length : float, default=100.0
-        Expected number of tokens in a document. A document may come out empty.
+        Expected number of tokens in a document. Documents may be empty.
     length_dispersion : float, default=0.0
-        Lengths have the variance ``mean_length + length_dispersion * mean_length**2``: Poisson at 0, negative binomial
-        above (about 0.5 in collections of news articles).
+        Lengths have the variance ``mean_length + length_dispersion * mean_length**2``: a Poisson distribution for 0,
+        and a negative binomial one for larger values (about 0.5 in collections of news articles).
     doc_topic_prior : float or array-like of shape (n_components,), default=0.1
-        Dirichlet parameter of a document's proportions, alpha: one number for all topics or one for each.
+        Dirichlet parameter alpha of the proportions of a document: one number for all topics or one for each.
     topic_word_prior : float, default=0.1
-        Mean over the vocabulary of a topic's Dirichlet parameters, eta. The smaller it is, the fewer words a topic
-        has and the less topics share; as it grows they all become the base distribution.
+        Mean eta over the vocabulary of the Dirichlet parameters of a topic. With a smaller value topics have fewer
+        words and overlap less; for large values they approach the base distribution.
     zipf_exponent : float, default=1.0
         Exponent s of Zipf's law; 0 makes all words equally frequent.
     dtype : {np.float64, np.float32}, default=np.float64
         Type of `components` and `proportions`. The draws do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Determines the corpus. An int gives the same corpus in every call with the same release of numpy.
+        Seed. An int gives the same corpus in every call with the same release of numpy.
 
     Returns
     -------
     corpus : :class:`~sklearn.utils.Bunch`
-        Dictionary-like object, with the attributes
+        Dictionary-like object with the attributes
 
         data : csr_array of shape (n_samples, n_features), int32
             Counts; indices are sorted within rows.
@@ -82,12 +82,12 @@ def make_lda_corpus(
         proportions : ndarray of shape (n_samples, n_components)
             The true proportions of topics in each document; rows sum to 1.
         base_distribution : ndarray of shape (n_features,), float64
-            The Zipf distribution `b` that the topics scatter around.
+            The Zipf distribution `b`, the prior mean of the topics.
 
     Raises
     ------
     ValueError
-        If a parameter has the wrong type or lies outside its range.
+        If a parameter has the wrong type or is out of its range.
 
     References
     ----------
@@ -110,7 +110,7 @@ def make_lda_corpus(
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
     if dtype not in (np.float64, np.float32):
         raise ValueError(f"dtype must be np.float64 or np.float32; got {dtype!r}.")
-    # numpy's Generator draws these several times faster than RandomState does
+    # the Generator of numpy is several times faster than RandomState
     rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**32, size=8, dtype=np.uint32))
 
     base = np.arange(1, n_features + 1, dtype=np.float64) ** -zipf_exponent
@@ -129,7 +129,7 @@ def make_lda_corpus(
 
 
 def _draw_documents(rng, lengths, alpha, dtype):
-    """Proportions, and a (n_samples, n_components) CSC array of how many tokens each topic has in each document."""
+    """Proportions, and a (n_samples, n_components) CSC array of the number of tokens of each topic in each document."""
     proportions = np.empty((len(lengths), len(alpha)), dtype=dtype)
     size = max(1, _CELLS_PER_BLOCK // len(alpha))
     counts = []
@@ -141,7 +141,7 @@ def _draw_documents(rng, lengths, alpha, dtype):
 
 
 def _draw_words(rng, tokens_of_topic, concentration, dtype):
-    """Topics, and the document and the word of every token, topic by topic: one topic's table serves all its tokens."""
+    """Topics, and the document and the word of every token, in the order of topics."""
     n_components = tokens_of_topic.shape[1]
     n_tokens = int(tokens_of_topic.sum())
     components = np.empty((n_components, len(concentration)), dtype=dtype)
@@ -161,7 +161,7 @@ def _draw_words(rng, tokens_of_topic, concentration, dtype):
 
 
 def _draw_dirichlet(rng, concentration, n_rows):
-    """Rows from a Dirichlet, through logarithms of gammas: a gamma of shape 1e-3 is mostly zero in floating point."""
+    """Dirichlet draws from logarithms of gammas, because gammas of shape 1e-3 mostly underflow to zero."""
     shape = np.maximum(concentration, _LEAST_SHAPE)
     # gamma(a) = gamma(a + 1) * uniform**(1 / a), and -log(uniform) is exponential
     log_gamma = np.log(rng.standard_gamma(shape + 1.0, size=(n_rows, len(shape))))

@@ -1,4 +1,4 @@
-"""Text files, packed or not, read by blocks of lines in bounded memory and written as a whole."""
+"""Text files, compressed or not: reading in blocks of lines with bounded memory, and atomic writing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import IO, cast
 PathLike = str | os.PathLike[str]
 
 LONGEST_LINE = 1 << 20  # bytes
-_BLOCK = 1 << 19  # bytes parsed at a time: the work arrays stay in the cache, five times faster than a whole file
-_SURE = 1 << 24  # bytes that any gzip file may expand to
-_EXPANSION = 200  # bytes that each of its bytes may expand to beyond that; texts have 3 to 30
+_BLOCK = 1 << 19  # bytes parsed at a time, so that work arrays stay in the cache: five times faster than a whole file
+_SURE = 1 << 24  # uncompressed bytes that are allowed for any gzip file
+_EXPANSION = 200  # maximum compression ratio of larger files; texts have 3 to 30
 
 
 class _Counted:
-    """What gzip reads from, with the number of bytes that it took."""
+    """A file that counts the bytes that gzip reads."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -34,7 +34,7 @@ class _Counted:
 
 
 class _Unpacked:
-    """A gzip file that is read, as long as it does not expand to much more than texts do."""
+    """A gzip file for reading, with a limit on its compression ratio."""
 
     def __init__(self, path: PathLike, file: IO[bytes]):
         self._path, self._packed = path, _Counted(file)
@@ -53,8 +53,8 @@ class _Unpacked:
         self._n_bytes += len(content)
         if self._n_bytes > max(_SURE, _EXPANSION * self._packed.n_bytes):
             raise ValueError(
-                f"{self._path} expands to more than {_EXPANSION} times its {self._packed.n_bytes} bytes, as texts do "
-                "not: unpack it and look at it."
+                f"{self._path} expands to more than {_EXPANSION} times its {self._packed.n_bytes} bytes, which texts "
+                "do not: decompress and check it."
             )
         return content
 
@@ -64,7 +64,7 @@ File = IO[bytes] | _Unpacked
 
 @contextmanager
 def opened(path: PathLike) -> Iterator[File]:
-    """A file to read, through gzip if its name says so."""
+    """A file for reading; a name that ends in ``.gz`` is decompressed."""
     try:
         with open(path, "rb") as file:
             yield _Unpacked(path, file) if _is_gzip(path) else file
@@ -75,8 +75,8 @@ def opened(path: PathLike) -> Iterator[File]:
 def line_blocks(
     file: File, path: PathLike, first_line: int, *, longest: int = LONGEST_LINE, may_lack_end: bool = False
 ) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, each with the number of its first; a line may have `longest` bytes (at least a block)."""
-    held: list[bytes] = []  # of the line that goes on with the next piece
+    """Blocks of complete lines, each with the number of its first line; a line may have at most `longest` bytes."""
+    held: list[bytes] = []  # parts of the line that continues in the next piece
     n_held = 0
     while piece := file.read(_BLOCK):
         end = piece.find(b"\n")
@@ -100,13 +100,13 @@ def line_blocks(
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """A file beside `path` that takes its name when all went well, and goes away when not."""
+    """A temporary file next to `path`, which replaces it on success and is deleted on failure."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:
             if _is_gzip(path):
-                # no name and no time inside: the same counts make the same bytes
+                # without name and time, so that equal counts give equal bytes
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
                     yield packed
             else:

@@ -8,7 +8,7 @@ from ._text_files import PathLike, line_blocks, opened, replacing
 
 
 def load_vocabulary(path: PathLike) -> list[str]:
-    """Read a file of words, one per line, in UTF-8; with a name that ends in ``.gz``, through gzip.
+    """Read a file of words, one per line, in UTF-8; a file whose name ends in ``.gz`` is decompressed.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def load_vocabulary(path: PathLike) -> list[str]:
     Raises
     ------
     ValueError
-        If the file is not UTF-8, or is a gzip file that was cut; or if it goes beyond a limit: a line of 2**20 bytes,
-        for a gzip file 2**24 bytes or 200 times its size, whichever is more.
+        If the file is not UTF-8, or is a truncated gzip file; or if it exceeds a limit: a line of 2**20 bytes, and for
+        a gzip file 2**24 bytes or 200 times its size, whichever is larger.
     """
     return words_for(path, None)
 
 
 def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[str]:
-    """The words of a file, which must be so many, for `whose` columns they are; None: any number."""
+    """The words of a file; their number must be `n_words`, if it is not None, which is what `whose` needs."""
     words: list[str] = []
     with opened(path) as file:
         for first_line, block in line_blocks(file, path, 1, may_lack_end=True):
@@ -43,13 +43,13 @@ def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[s
 
 
 def words_of(content: bytes, path: PathLike, first_line: int = 1) -> list[str]:
-    """The words of whole lines, of which the last may lack its end."""
+    """The words of complete lines; the last line may lack its line break."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + content.count(b"\n", 0, error.start)
         raise ValueError(f"{path}, line {line}: not UTF-8.") from error
-    # not str.splitlines, which also splits at characters that may stand in a word
+    # not str.splitlines, which also splits at characters that words may contain
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
@@ -61,7 +61,7 @@ def dump_vocabulary(words: Sequence[str], path: PathLike) -> None:
     words : sequence of str
         The words.
     path : str or path-like
-        Where to write; an existing file is replaced. A name that ends in ``.gz`` is written through gzip.
+        The file, which is replaced if it exists. A file whose name ends in ``.gz`` is compressed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Distributions on spheres, Stiefel manifolds and simplexes, right in high dimensions and far in the tails."""
+"""Distributions on spheres, Stiefel manifolds and simplexes, accurate in high dimensions and far in the tails."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""The modified Bessel function in logarithms, its ratio, and the von Mises-Fisher normaliser, over arrays."""
+"""The logarithm of the modified Bessel function, Bessel ratios and the von Mises-Fisher normaliser, over arrays."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ def bessel_ratio(dim: float, concentration: float) -> float: ...
 @overload
 def bessel_ratio(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
 def bessel_ratio(dim: ArrayLike, concentration: ArrayLike) -> Any:
-    r"""Mean resultant length of a von Mises-Fisher law, :math:`A_V(\kappa) = I_{V/2}(\kappa) / I_{V/2-1}(\kappa)`.
+    r"""Mean resultant length of a von Mises-Fisher distribution.
 
-    Gauss' continued fraction (DLMF 10.33.1), evaluated backwards, or for large arguments the ratio of the uniform
-    expansions of :math:`I_\nu'` and :math:`I_\nu`, written without a difference of large numbers.
+    It is the ratio :math:`A_V(\kappa) = I_{V/2}(\kappa) / I_{V/2-1}(\kappa)`. The computation uses Gauss' continued
+    fraction (DLMF 10.33.1), evaluated backwards. For large arguments it uses the ratio of the uniform expansions of
+    :math:`I_\nu'` and :math:`I_\nu`, written without a difference of large numbers.
 
     Parameters
     ----------
@@ -66,12 +67,12 @@ def bessel_ratio(dim: ArrayLike, concentration: ArrayLike) -> Any:
     Returns
     -------
     float or ndarray
-        The ratios, in [0, 1], right to about one unit in the last place.
+        The ratios, in [0, 1], accurate to about one unit in the last place.
 
     Raises
     ------
     ValueError
-        If a dimension is under 2, or a concentration negative or not finite.
+        If a dimension is less than 2, or a concentration is negative or not finite.
     """
     return _evaluate(_fill_ratio, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
@@ -83,8 +84,8 @@ def bessel_ratio_derivative(dim: ArrayLike, concentration: ArrayLike) -> Any: ..
 def bessel_ratio_derivative(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""Derivative of the Bessel ratio, :math:`A_V'(\kappa) = 1 - A^2 - (V - 1) A / \kappa`.
 
-    That difference loses all digits where :math:`\kappa` or V is large; there the uniform expansion is differentiated.
-    At :math:`\kappa = 0` the derivative is 1 / V.
+    That difference loses all digits if :math:`\kappa` or V is large; the derivative of the uniform expansion replaces
+    it there. At :math:`\kappa = 0` the derivative is 1 / V.
 
     Parameters
     ----------
@@ -96,12 +97,12 @@ def bessel_ratio_derivative(dim: ArrayLike, concentration: ArrayLike) -> Any:
     Returns
     -------
     float or ndarray
-        The derivatives, right to about 1e-12 relative.
+        The derivatives, with a relative error of about 1e-12.
 
     Raises
     ------
     ValueError
-        If a dimension is under 2, or a concentration negative or not finite.
+        If a dimension is less than 2, or a concentration is negative or not finite.
     """
     return _evaluate(_fill_derivative, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
@@ -113,7 +114,8 @@ def inverse_bessel_ratio(dim: ArrayLike, ratio: ArrayLike) -> Any: ...
 def inverse_bessel_ratio(dim: ArrayLike, ratio: ArrayLike) -> Any:
     r"""The concentration :math:`\kappa` at which :math:`A_V(\kappa)` equals `ratio`.
 
-    Newton's method, kept between the inverses of the bounds ([1]_, [2]_; with a = (V - 1) / 2)
+    Newton's method is restricted to the interval between the inverses of these bounds ([1]_, [2]_), where
+    a = (V - 1) / 2:
 
     .. math:: \frac{\kappa}{a + \sqrt{\kappa^2 + (a + 1)^2}} \le A_V(\kappa) \le
         \frac{\kappa}{a + \sqrt{\kappa^2 + a^2}}.
@@ -128,12 +130,12 @@ def inverse_bessel_ratio(dim: ArrayLike, ratio: ArrayLike) -> Any:
     Returns
     -------
     float or ndarray
-        The concentrations, as exact as the distance of `ratio` from 1 allows.
+        The concentrations, as accurate as the distance of `ratio` from 1 allows.
 
     Raises
     ------
     ValueError
-        If a dimension is under 2, or a ratio is outside [0, 1).
+        If a dimension is less than 2, or a ratio is outside [0, 1).
 
     References
     ----------
@@ -155,8 +157,8 @@ def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
 def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""Log of the von Mises-Fisher normaliser, :math:`c_V(\kappa) = \kappa^{V/2-1} / ((2\pi)^{V/2} I_{V/2-1}(\kappa))`.
 
-    The density of the law on the unit sphere of :math:`\mathbb{R}^V` with respect to its surface measure is
-    :math:`c_V(\kappa) \exp(\kappa \mu' x)`; at :math:`\kappa = 0` the normaliser is one over the sphere's area.
+    The density of the distribution on the unit sphere of :math:`\mathbb{R}^V` with respect to the surface measure is
+    :math:`c_V(\kappa) \exp(\kappa \mu' x)`. At :math:`\kappa = 0` the normaliser is one over the area of the sphere.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        If a dimension is under 2, or a concentration negative or not finite.
+        If a dimension is less than 2, or a concentration is negative or not finite.
     """
     return log_density_at_mode(dim, concentration) - np.asarray(concentration, dtype=np.float64)
 
@@ -183,7 +185,7 @@ def log_density_at_mode(dim: float, concentration: float) -> float: ...
 @overload
 def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
 def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any:
-    r"""The log density :math:`\log c_V(\kappa) + \kappa` at the mean direction: no digits lost to a large kappa."""
+    r"""The log density :math:`\log c_V(\kappa) + \kappa` at the mean direction, accurate also for a large kappa."""
     return _evaluate(_fill_log_mode, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
 
 
@@ -196,7 +198,7 @@ def _checked(values: ArrayLike, name: str, least: float = 0) -> np.ndarray:
 
 
 def _evaluate(fill, first, second):
-    """Broadcast, fill elementwise, and give scalars back as scalars."""
+    """Broadcast, fill elementwise, and return scalars for scalars."""
     shape = np.broadcast_shapes(first.shape, second.shape)
     out = np.empty(shape)
     fill(np.broadcast_to(first, shape).flatten(), np.broadcast_to(second, shape).flatten(), out.reshape(-1))

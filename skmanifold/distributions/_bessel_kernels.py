@@ -1,12 +1,12 @@
-"""Kernels of the Bessel quantities, for single orders and arguments; other kernels may call them.
+"""Kernels of the Bessel functions for a single order and argument; other kernels may call them.
 
 Two methods cover all orders nu >= 0 and arguments x >= 0. With r = sqrt(nu^2 + x^2):
 
 - r < 50: the power series (DLMF 10.25.2) of positive terms, and Gauss' continued fraction (10.33.1) for the ratio;
-- r >= 50: the uniform expansions (DLMF 10.41.3 and 10.41.5) to U_11. Their terms fall like r^-k whatever nu is, nu = 0
-  included, where they are those for large arguments (DLMF 10.40.1). At r = 50 the first term left out is about 1e-17.
+- r >= 50: the uniform expansions (DLMF 10.41.3 and 10.41.5) to U_11. Their terms decrease like r^-k for every nu; at
+  nu = 0 they are the expansions for large arguments (DLMF 10.40.1). At r = 50 the first omitted term is about 1e-17.
 
-So nothing under- or overflows, and no loop grows with the arguments.
+So nothing underflows or overflows, and the number of iterations is bounded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COEFFICIENTS = _expansion_coefficients()
 
 @njit(cache=True, nogil=True)
 def compute_log_scaled(order, x):
-    """Log of exp(-x) I_order(x) / x^order: finite at x = 0, and free of x where that is large."""
+    """Log of exp(-x) I_order(x) / x^order, which is finite at x = 0 and has no term of the size of a large x."""
     radius = math.hypot(order, x)
     if radius >= _LARGE_RADIUS:
         total = _sum_expansion(order, radius)[0]
@@ -65,7 +65,7 @@ def compute_ratio(order, x):
         return x / (radius + order) - x / (radius * radius) * (0.5 + slope / total)
     if x == 0.0:
         return 0.0
-    # Each level shrinks what the start is wrong by the square of its ratio: about exp(-n^2 / x) in all.
+    # Each level multiplies the error of the initial value by the square of its ratio: about exp(-n^2 / x) in total.
     n_levels = 12 + int(6.0 * math.sqrt(x))
     last = order + n_levels
     ratio = x / (last + 0.5 + math.hypot(x, last + 1.0))
@@ -76,7 +76,7 @@ def compute_ratio(order, x):
 
 @njit(cache=True, nogil=True)
 def compute_derivative(order, x, ratio):
-    """Derivative of compute_ratio at x, where it is `ratio`."""
+    """Derivative of compute_ratio at x, where `ratio` is compute_ratio(order, x)."""
     radius = math.hypot(order, x)
     if radius >= _LARGE_RADIUS:
         total, slope, curvature = _sum_expansion(order, radius)
@@ -85,7 +85,7 @@ def compute_derivative(order, x, ratio):
         cosine = x * x * squared
         spread = cosine * squared * (curvature / total - mean * mean)
         return order / (radius * (radius + order)) + squared * (2.0 * cosine - 1.0) * (0.5 + mean) + spread
-    if x < 1e-8:  # the next term of its series is of relative size x^2
+    if x < 1e-8:  # the next term of the series has relative size x^2
         return 0.5 / (order + 1.0)
     return 1.0 - ratio * ratio - (2.0 * order + 1.0) * ratio / x
 
@@ -118,7 +118,7 @@ def compute_inverse(dim, ratio):
 
 @njit(cache=True, nogil=True)
 def _sum_expansion(order, radius):
-    """The sum of U_k(p) / order^k at p = order / radius, and what p d/dp makes of it, once and twice."""
+    """The sum of U_k(p) / order^k at p = order / radius, and the operator p d/dp applied to it once and twice."""
     squared = (order / radius) ** 2
     total = 0.0
     first = 0.0

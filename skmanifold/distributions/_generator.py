@@ -1,4 +1,4 @@
-"""One way from what users pass as `random_state` to numpy's Generator."""
+"""Conversion of the parameters `random_state` and `size` to a numpy Generator and a shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SizeLike: TypeAlias = int | tuple[int, ...] | None
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """A Generator: itself, or seeded by an int or by draws of a RandomState; fresh entropy for None."""
+    """A Generator: the argument itself, or one seeded by an int, by draws of a RandomState, or (None) at random."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -28,7 +28,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def as_shape(size: Any) -> tuple[int, ...]:
-    """The shape that `size` (None, an int or a tuple of ints) stands for."""
+    """The shape that `size` (None, an int or a tuple of ints) describes."""
     entries = () if size is None else (size,) if isinstance(size, numbers.Integral) else tuple(size)
     if not all(isinstance(entry, numbers.Integral) and int(entry) >= 0 for entry in entries):
         raise ValueError(f"size must be None, a non-negative int or a tuple of them; got {size!r}.")

@@ -1,4 +1,4 @@
-"""Gamma and Dirichlet draws as logarithms, and how far draws are from a Dirichlet law."""
+"""Logarithms of gamma and Dirichlet draws, and the distance of draws from a Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sample_log_gamma(shape: ArrayLike, size: SizeLike = None, random_state: Gene
     shape : array-like
         Shapes a, from 1e-300 to 1e100.
     size : None, int or tuple of ints, default=None
-        Shape of the draws, to which `shape` is broadcast; None for its own.
+        Shape of the draws, to which `shape` is broadcast; None for the shape of `shape`.
     random_state : None, int, RandomState or Generator
         Source of randomness.
 
@@ -53,10 +53,10 @@ def sample_log_gamma(shape: ArrayLike, size: SizeLike = None, random_state: Gene
 def sample_log_dirichlet(
     concentration: ArrayLike, size: SizeLike = None, random_state: GeneratorLike = None
 ) -> np.ndarray:
-    r"""Logarithms of Dirichlet draws: log-gamma draws less their log-sum-exp.
+    r"""Logarithms of Dirichlet draws: log-gamma draws minus their log-sum-exp.
 
-    No draw is all zeros, however small the concentrations are, and entries far below the smallest float keep their
-    digits.
+    No draw consists of zeros only, however small the concentrations are, and entries far below the smallest float
+    are accurate.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def sample_log_dirichlet(
     Raises
     ------
     ValueError
-        If the concentration is not a vector of such numbers.
+        If the concentration is not a vector of numbers in this range.
     """
     concentration = _checked_concentration(concentration, 1)
     log_draws = sample_log_gamma(concentration, (*as_shape(size), len(concentration)), random_state)
@@ -83,24 +83,24 @@ def sample_log_dirichlet(
 
 
 def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: bool = False) -> np.ndarray:
-    r"""Rosenblatt transform: independent uniforms, if the draws are from the Dirichlet law.
+    r"""Rosenblatt transform: independent uniforms, if the draws are from the Dirichlet distribution.
 
     The uniforms are the distribution functions of
 
     .. math:: \omega_j / \textstyle\sum_{l \ge j} \omega_l \sim \mathrm{Beta}(a_j, \textstyle\sum_{l > j} a_l),
         \quad j = 1, ..., d - 1.
 
-    Sums run from the last component backwards, and a fraction above one half is handled through its complement, whose
-    digits are then exact: one minus a cumulative sum would lose them.
+    Sums run from the last component backwards. A fraction above one half is computed from its complement, because one
+    minus a cumulative sum would lose digits.
 
     Parameters
     ----------
     draws : array-like of shape (..., n_components)
         Non-negative vectors: proportions, or any multiples of them.
     concentration : array-like of shape (n_components,)
-        Parameters a of the Dirichlet law.
+        Parameters a of the Dirichlet distribution.
     log : bool, default=False
-        Whether `draws` are logarithms. Needed where entries are below the smallest float.
+        Whether `draws` are logarithms. Use it if entries are below the smallest float.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: boo
     Raises
     ------
     ValueError
-        If the draws are not such vectors, or end in zeros alone, so that their fractions are undefined.
+        If the draws are not such vectors, or if the last two entries of one are zero, so that a fraction is undefined.
 
     References
     ----------
@@ -126,7 +126,7 @@ def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: boo
     logs = draws if log else np.log(draws, out=np.full_like(draws, -np.inf), where=draws > 0.0)
     tails = np.logaddexp.accumulate(logs[..., ::-1], axis=-1)[..., ::-1]
     if np.any(np.isneginf(tails[..., -2])):
-        raise ValueError("draws must not end in zeros alone; pass logarithms where entries underflow.")
+        raise ValueError("The last two entries of a draw must not both be zero; pass logarithms if entries underflow.")
     log_fraction = logs[..., :-1] - tails[..., :-1]
     log_rest = tails[..., 1:] - tails[..., :-1]
     first = concentration[:-1]
@@ -137,18 +137,18 @@ def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: boo
 
 
 def averaged_ks_distance(draws: ArrayLike, concentration: ArrayLike, *, log: bool = False) -> float:
-    r"""Distance of draws from a Dirichlet law: Kolmogorov-Smirnov statistics averaged over Rosenblatt coordinates.
+    r"""Kolmogorov-Smirnov distance of draws from a Dirichlet distribution, averaged over Rosenblatt coordinates.
 
     The mean over the d - 1 coordinates of :math:`\sup_u |F_n(u) - u|`, where :math:`F_n` is the empirical distribution
-    function of a coordinate of :func:`dirichlet_rosenblatt` ([1]_, appendix E.2; the last coordinate there, which is
-    constant, is left out). For 1000 independent draws from the law itself its expectation is about 0.0273.
+    function of a coordinate of :func:`dirichlet_rosenblatt` ([1]_, appendix E.2, without its last coordinate, which
+    is constant). For 1000 independent draws from the distribution itself, the expected value is about 0.0273.
 
     Parameters
     ----------
     draws : array-like of shape (n_draws, n_components)
         Non-negative vectors: proportions, or any multiples of them.
     concentration : array-like of shape (n_components,)
-        Parameters of the Dirichlet law.
+        Parameters of the Dirichlet distribution.
     log : bool, default=False
         Whether `draws` are logarithms.
 
@@ -160,7 +160,7 @@ def averaged_ks_distance(draws: ArrayLike, concentration: ArrayLike, *, log: boo
     Raises
     ------
     ValueError
-        As :func:`dirichlet_rosenblatt`, or if there are no draws.
+        If :func:`dirichlet_rosenblatt` raises it, or if there are no draws.
 
     References
     ----------
@@ -176,7 +176,7 @@ def averaged_ks_distance(draws: ArrayLike, concentration: ArrayLike, *, log: boo
 
 
 def _beta_cdf(log_x, a, b):
-    """Distribution function of Beta(a, b) at exp(log_x), of which it may underflow and the result may not."""
+    """Distribution function of Beta(a, b) at exp(log_x), accurate also if exp(log_x) underflows."""
     tiny = log_x < -700.0
     power = np.exp(np.where(tiny, a * log_x - np.log(a) - betaln(a, b), -np.inf))
     return np.where(tiny, np.minimum(power, 1.0), betainc(a, b, np.exp(log_x)))

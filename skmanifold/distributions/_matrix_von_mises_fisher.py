@@ -1,4 +1,4 @@
-r"""The matrix von Mises-Fisher law on a Stiefel manifold, drawn from by Gibbs sweeps over columns."""
+r"""The matrix von Mises-Fisher distribution on a Stiefel manifold, and its Gibbs sampler over columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from ._von_mises_fisher import sample_cosine_complement
 
 @dataclass(frozen=True, eq=False)
 class MatrixVonMisesFisher:
-    r"""Matrix von Mises-Fisher law: density in proportion to :math:`\exp(\mathrm{tr}(F' X))`, with :math:`X' X = I`.
+    r"""Matrix von Mises-Fisher distribution.
 
-    The density is with respect to the uniform (rotation invariant) measure of the Stiefel manifold of matrices with V
-    rows and K orthonormal columns. With one column it is the von Mises-Fisher law.
+    The density is proportional to :math:`\exp(\mathrm{tr}(F' X))`, with :math:`X' X = I`, with respect to the uniform
+    (rotation invariant) measure of the Stiefel manifold of matrices with V rows and K orthonormal columns. With one
+    column it is the von Mises-Fisher distribution.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class MatrixVonMisesFisher:
     Raises
     ------
     ValueError
-        If the parameter is not such a matrix of finite numbers.
+        If `parameter` is not a matrix of finite numbers, or has no columns or more columns than rows.
 
     References
     ----------
@@ -41,15 +42,15 @@ class MatrixVonMisesFisher:
     --------
     >>> import numpy as np
     >>> from skmanifold.distributions import MatrixVonMisesFisher
-    >>> law = MatrixVonMisesFisher(50.0 * np.eye(5, 2))
-    >>> draws = law.sample(100, random_state=0)
+    >>> distribution = MatrixVonMisesFisher(50.0 * np.eye(5, 2))
+    >>> draws = distribution.sample(100, random_state=0)
     >>> draws.shape, bool(draws[:, 0, 0].mean() > 0.9)
     ((100, 5, 2), True)
     """
 
     parameter: np.ndarray
 
-    if TYPE_CHECKING:  # what a dataclass makes would take arrays alone
+    if TYPE_CHECKING:  # the constructor that dataclass generates would only accept arrays
 
         def __init__(self, parameter: ArrayLike) -> None: ...
 
@@ -66,12 +67,12 @@ class MatrixVonMisesFisher:
         object.__setattr__(self, "parameter", parameter)
 
     def mode(self) -> np.ndarray:
-        """The matrix of highest density: the orthogonal factor of F's polar decomposition.
+        """The matrix of highest density: the orthogonal factor of the polar decomposition of F.
 
         Returns
         -------
         ndarray of shape (n_rows, n_columns)
-            Orthonormal columns; one such matrix of several if F has not full rank.
+            Orthonormal columns; one of several modes if F does not have full rank.
         """
         left, _, right = np.linalg.svd(self.parameter, full_matrices=False)
         return left @ right
@@ -84,20 +85,20 @@ class MatrixVonMisesFisher:
         random_state: GeneratorLike = None,
         initial: ArrayLike | None = None,
     ) -> np.ndarray:
-        """A Markov chain of Gibbs sweeps.
+        """Draw a Markov chain by Gibbs sweeps.
 
         Parameters
         ----------
         n_draws : int, default=1
-            Draws to keep.
+            Number of draws to keep.
         burn_in : int, default=100
-            Sweeps before the first kept draw's own.
+            Number of sweeps that are discarded at the start.
         thin : int, default=1
             Sweeps per kept draw.
         random_state : None, int, RandomState or Generator
             Source of randomness.
         initial : array-like of shape (n_rows, n_columns), default=None
-            Where to start; None is the mode.
+            Initial state; None for the mode.
 
         Returns
         -------
@@ -107,7 +108,7 @@ class MatrixVonMisesFisher:
         Raises
         ------
         ValueError
-            If a number of sweeps is too small, or `initial` has not orthonormal columns.
+            If a number of draws or sweeps is too small, or the columns of `initial` are not orthonormal.
         """
         for name, value, least in (("n_draws", n_draws, 0), ("burn_in", burn_in, 0), ("thin", thin, 1)):
             if value < least:
@@ -125,22 +126,22 @@ class MatrixVonMisesFisher:
 
 
 def gibbs_sweep(X: np.ndarray, parameter: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    r"""One sweep of Gibbs draws that leaves the matrix von Mises-Fisher law of `parameter` as it is.
+    r"""One Gibbs sweep over columns that leaves the matrix von Mises-Fisher distribution of `parameter` invariant.
 
-    Given the other columns, column k is N u with N a basis of their complement and u von Mises-Fisher of parameter
-    :math:`N' F_k` on the sphere of dimension V - K (Hoff, 2009). No basis is formed: with
-    :math:`f = (I - X_{-k} X_{-k}') F_k`, the column is :math:`w f / \|f\| + \sqrt{1 - w^2} t`, the cosine w being that
-    of a von Mises-Fisher law in V - K + 1 dimensions and t a normal vector projected off :math:`X_{-k}` and f, and
-    normalised. A sweep costs O(V K^2).
+    Given the other columns, column k is N u, where N is a basis of their orthogonal complement and u has the von
+    Mises-Fisher distribution of parameter :math:`N' F_k` on the sphere of dimension V - K (Hoff, 2009). No basis is
+    formed. With :math:`f = (I - X_{-k} X_{-k}') F_k`, the column is :math:`w f / \|f\| + \sqrt{1 - w^2} t`. The cosine
+    w is that of a von Mises-Fisher distribution in V - K + 1 dimensions. The unit vector t is a normalised normal
+    vector, projected onto the orthogonal complement of :math:`X_{-k}` and f. A sweep costs O(V K^2).
 
-    A square matrix (K = V) leaves each column only its sign, which is drawn from its logistic probability. Signs alone
-    would never turn the frame; so each pair of columns is then also rotated within its plane, by an angle from its von
-    Mises conditional.
+    If the matrix is square (K = V), only the sign of a column can change, and it is drawn from its logistic
+    probability. Changes of sign alone do not reach all frames, so each pair of columns is then also rotated within its
+    plane, by an angle from its von Mises conditional distribution.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_columns)
-        The state, with orthonormal columns. It is not changed.
+        The current state, with orthonormal columns. It is not modified.
     parameter : ndarray of shape (n_rows, n_columns)
         The matrix F.
     rng : Generator
@@ -149,7 +150,7 @@ def gibbs_sweep(X: np.ndarray, parameter: np.ndarray, rng: np.random.Generator) 
     Returns
     -------
     ndarray of shape (n_rows, n_columns)
-        The new state, with columns orthonormal to rounding: errors do not build up from sweep to sweep.
+        The new state, with columns orthonormal to rounding; errors do not accumulate over sweeps.
     """
     X = np.array(X, dtype=np.float64, order="F")
     n_rows, n_columns = X.shape
@@ -163,12 +164,12 @@ def gibbs_sweep(X: np.ndarray, parameter: np.ndarray, rng: np.random.Generator) 
 
 def _draw_column(X, k, vector, rng):
     """Replace column k by a von Mises-Fisher draw of parameter `vector` on the sphere orthogonal to the others."""
-    X[:, k] = 0.0  # so that X holds the other columns alone
+    X[:, k] = 0.0  # so that X holds only the other columns
     direction = _project_off(X, vector)
     concentration = float(np.linalg.norm(direction))
     if concentration > 0.0:
         direction /= concentration
-    else:  # all directions are as likely
+    else:  # all directions are equally probable
         direction = _project_off(X, rng.standard_normal(len(vector)))
         direction /= np.linalg.norm(direction)
     dim = X.shape[0] - X.shape[1] + 1
@@ -183,14 +184,14 @@ def _draw_column(X, k, vector, rng):
 
 
 def _project_off(frame, vector):
-    """The part of `vector` orthogonal to the frame's columns; twice, for what cancels at first is right afterwards."""
+    """The part of `vector` orthogonal to the columns of `frame`; the second projection removes cancellation errors."""
     for _ in range(2):
         vector = vector - frame @ (frame.T @ vector)
     return vector
 
 
 def _rotate_pair(X, parameter, pair, rng):
-    """Rotate two columns of X in their plane, in place, by an angle from its conditional law."""
+    """Rotate two columns of X in their plane, in place, by an angle from its conditional distribution."""
     plane = X[:, pair]
     inner = plane.T @ parameter[:, pair]
     cosine, sine = inner[0, 0] + inner[1, 1], inner[1, 0] - inner[0, 1]

@@ -1,4 +1,4 @@
-"""Gamma draws restricted to an interval, however far in a tail it lies."""
+"""Draws of gamma variables restricted to an interval, also far in a tail."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def sample_truncated_gamma(
     r"""Draws of a gamma variable given that it lies between `lower` and `upper`.
 
     The log :math:`y` of a Ga(a, b) variable has the density :math:`\exp(a y - b e^y)`, up to a constant. It is
-    log-concave for every shape a, whatever the interval, so that the tangents at its mode within the interval and at
-    about one nat below on either side bound it closely. Rejection from that bound (the tangents of [1]_, not adapted)
-    is exact, needs no incomplete gamma function, and accepts about nine proposals in ten, whatever the parameters.
+    log-concave for every shape a and every interval. So it has a close upper bound: the tangents of the log density at
+    its mode within the interval, and at the points on both sides where it is about one nat lower. Rejection sampling
+    from that bound (the tangents of [1]_, without adaptation) is exact, needs no incomplete gamma function, and
+    accepts about nine proposals in ten for all parameters.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def sample_truncated_gamma(
     Returns
     -------
     float or ndarray
-        The draws, in [lower, upper], neither infinite nor NaN. Those below the smallest float are 0.
+        The draws, in [lower, upper] and finite. Draws below the smallest float are 0.
 
     Raises
     ------
@@ -79,13 +80,13 @@ def sample_truncated_gamma(
 
 
 def check_gamma_shape(shape: np.ndarray, name: str = "shape") -> None:
-    """Refuse shapes so small that logarithms of draws would overflow, or so large that draws would."""
+    """Raise a ValueError if a shape is so small that logarithms of draws, or so large that draws, would overflow."""
     if not np.all((shape >= 1e-300) & (shape <= 1e100)):
         raise ValueError(f"{name} must be positive, between 1e-300 and 1e100.")
 
 
 def broadcast_to_size(array: np.ndarray, size: SizeLike) -> np.ndarray:
-    """A parameter for draws of shape `size`."""
+    """Broadcast a parameter to the shape `size`."""
     size = as_shape(size)
     try:
         return np.broadcast_to(array, size)
@@ -109,30 +110,31 @@ def draw_ratio(key, shape, rate):
 def _draw_truncated_gamma(key, shape, rate, lower, upper):
     """A draw, and the number of proposals it took.
 
-    With s = log(x / anchor) the log density is g(s) = shape s - mass expm1(s), less its value at the anchor, which is
-    the mode if that is a normal number. The bound is the least of the tangents at left <= 0, at 0, and at right >= 0.
+    With s = log(x / anchor) the log density, minus its value at the anchor, is g(s) = shape s - mass expm1(s). The
+    anchor is the mode if that is a normal floating-point number. The bound is the minimum of the tangents at
+    left <= 0, at 0, and at right >= 0.
     """
     mode = shape / rate
     anchor = min(max(mode, lower, 1e-300), upper)
     mass = shape if anchor == mode else min(rate * anchor, 1e300)
     excess = mass - shape
-    if anchor == lower:  # no rounding may give it the wrong sign
+    if anchor == lower:  # rounding must not give it the wrong sign
         excess = max(excess, 0.0)
     elif anchor == upper:
         excess = min(excess, 0.0)
     low = _log_ratio(lower, anchor)
     high = _log_ratio(upper, anchor)
-    # Tangent points where g is about -1; any would do for exactness.
+    # Tangent points where g is about -1; the sampler is exact for any tangent points.
     spread = 2.0 / (abs(excess) + math.hypot(excess, math.sqrt(2.0 * mass)))
     left = max(low, -max(spread, (1.0 + mass) / shape - 1.0))
     right = min(high, spread)
     if mass < 1.0:
         right = min(right, math.log1p((1.0 + mass) / max(mass, 1e-300)))
-    left_cut = _tangents_meet(left)
-    right_cut = _tangents_meet(right)
+    left_cut = _tangent_intersection(left)
+    right_cut = _tangent_intersection(right)
     left_slope = shape - mass * math.exp(left) if left < -1.0 else -excess - mass * math.expm1(left)
     right_slope = -excess - mass * math.expm1(right)
-    # Masses under the three lines, each relative to exp of its height at the cuts.
+    # Areas under the exponentials of the three lines.
     left_area = math.exp(-excess * left_cut) * _area(left_slope, left_cut - low)
     middle_top = max(-excess * left_cut, -excess * right_cut)
     middle_area = math.exp(middle_top) * _area(excess, right_cut - left_cut)
@@ -144,16 +146,16 @@ def _draw_truncated_gamma(key, shape, rate, lower, upper):
         u = uniform(key, counter) * (left_area + middle_area + right_area)
         v = uniform(key, counter + 1)
         if u < left_area:
-            s = left_cut - _depth(v, left_slope, left_cut - low)
+            s = left_cut - _truncated_exponential_quantile(v, left_slope, left_cut - low)
             bound = -excess * left_cut + left_slope * (s - left_cut)
         elif u < left_area + middle_area:
-            depth = _depth(v, excess, right_cut - left_cut)
+            depth = _truncated_exponential_quantile(v, excess, right_cut - left_cut)
             s = left_cut + depth if excess > 0.0 else right_cut - depth
             bound = -excess * s
         else:
-            s = right_cut + _depth(v, right_slope, high - right_cut)
+            s = right_cut + _truncated_exponential_quantile(v, right_slope, high - right_cut)
             bound = -excess * right_cut + right_slope * (s - right_cut)
-        log_density = shape * s - mass * math.expm1(s) if s < -1.0 else -excess * s - mass * _exp_less_line(s)
+        log_density = shape * s - mass * math.expm1(s) if s < -1.0 else -excess * s - mass * _exp_minus_tangent(s)
         if math.log1p(-uniform(key, counter + 2)) <= log_density - bound:
             x = anchor + anchor * math.expm1(s) if s > -0.5 else anchor * math.exp(s)
             return min(max(x, lower), upper, 1.7976931348623157e308), n_tried
@@ -172,7 +174,7 @@ def _log_ratio(limit, anchor):
 
 
 @njit(cache=True, nogil=True)
-def _exp_less_line(s):
+def _exp_minus_tangent(s):
     """exp(s) - 1 - s without cancellation."""
     if abs(s) > 0.1:
         return math.expm1(min(s, 700.0)) - s
@@ -183,9 +185,9 @@ def _exp_less_line(s):
 
 
 @njit(cache=True, nogil=True)
-def _tangents_meet(point):
-    """Where the tangent at `point` meets that at 0: they differ by mass (expm1(p) (s - p) + expm1(p) - p)."""
-    return point - _exp_less_line(point) / math.expm1(point) if point != 0.0 else 0.0
+def _tangent_intersection(point):
+    """Intersection of the tangents at `point` and at 0, which differ by mass (expm1(p) (s - p) + expm1(p) - p)."""
+    return point - _exp_minus_tangent(point) / math.expm1(point) if point != 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -198,8 +200,8 @@ def _area(slope, width):
 
 
 @njit(cache=True, nogil=True)
-def _depth(v, slope, width):
-    """Inverse of the law on [0, width] of density in proportion to exp(-|slope| t)."""
+def _truncated_exponential_quantile(v, slope, width):
+    """Inverse distribution function on [0, width] of the density proportional to exp(-|slope| t)."""
     slope = abs(slope)
     if slope * width < 1e-300:
         return v * width

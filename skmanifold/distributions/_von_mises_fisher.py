@@ -1,4 +1,4 @@
-"""The von Mises-Fisher law on a unit sphere, from two to a million dimensions."""
+"""The von Mises-Fisher distribution on a unit sphere, from two to a million dimensions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..utils._validation import check_array
 from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode
 from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 
-_LENGTH_ATOL = 1e-5  # rows that were normalised in single precision pass
+_LENGTH_ATOL = 1e-5  # accepts rows that were normalised in single precision
 _BLOCK_ENTRIES = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class VonMisesFisher:
-    r"""Von Mises-Fisher law on a unit sphere: density :math:`c_V(\kappa) \exp(\kappa \mu' x)`.
+    r"""Von Mises-Fisher distribution on a unit sphere: density :math:`c_V(\kappa) \exp(\kappa \mu' x)`.
 
     The density is with respect to the surface measure of the sphere in :math:`\mathbb{R}^V`.
 
@@ -31,12 +31,12 @@ class VonMisesFisher:
     mean_direction : array-like of shape (n_features,)
         Unit vector :math:`\mu`, of at least two entries.
     concentration : float
-        Concentration :math:`\kappa \ge 0`; 0 is the uniform law.
+        Concentration :math:`\kappa \ge 0`; 0 is the uniform distribution.
 
     Raises
     ------
     ValueError
-        If the direction has not unit length or the concentration is negative or not finite.
+        If the direction does not have unit length, or the concentration is negative or not finite.
 
     References
     ----------
@@ -47,10 +47,10 @@ class VonMisesFisher:
     Examples
     --------
     >>> from skmanifold.distributions import VonMisesFisher
-    >>> law = VonMisesFisher([0.0, 0.6, 0.8], 10.0)
-    >>> law.mean().round(2).tolist()
+    >>> distribution = VonMisesFisher([0.0, 0.6, 0.8], 10.0)
+    >>> distribution.mean().round(2).tolist()
     [0.0, 0.54, 0.72]
-    >>> draws = law.sample(100_000, random_state=0)
+    >>> draws = distribution.sample(100_000, random_state=0)
     >>> round(VonMisesFisher.fit(draws).concentration)
     10
     """
@@ -58,7 +58,7 @@ class VonMisesFisher:
     mean_direction: np.ndarray
     concentration: float
 
-    if TYPE_CHECKING:  # what a dataclass makes would take arrays alone
+    if TYPE_CHECKING:  # the constructor that dataclass generates would only accept arrays
 
         def __init__(self, mean_direction: ArrayLike, concentration: float) -> None: ...
 
@@ -79,32 +79,37 @@ class VonMisesFisher:
 
     @classmethod
     def fit(cls, X: MatrixLike, sample_weight: ArrayLike | None = None) -> VonMisesFisher:
-        r"""Maximum likelihood: the direction of the weighted mean :math:`\bar x`, and :math:`A_V^{-1}(\|\bar x\|)`.
+        r"""Fit by maximum likelihood.
+
+        The estimates are the direction of the weighted mean :math:`\bar x` of the rows, and the concentration
+        :math:`A_V^{-1}(\|\bar x\|)`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Unit vectors.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; an integer weight is worth as many copies of the row.
+            Non-negative weights; an integer weight is equivalent to as many copies of the row.
 
         Returns
         -------
         VonMisesFisher
-            The fitted law. Where the rows' mean is exactly zero, every direction is as likely: the first axis is given.
+            The fitted distribution. If the mean of the rows is exactly zero, all directions have the same likelihood,
+            and the mean direction is the first axis.
 
         Raises
         ------
         ValueError
-            If a row has not unit length, the weights do not fit, or all rows are the same: the likelihood is unbounded.
+            If a row does not have unit length, if the weights have another shape or are not valid, or if all rows are
+            equal, so that the likelihood is unbounded.
         """
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_features=2)
-        X = canonical_csr(X) if sp.issparse(X) else X  # lengths are of entries that come once
+        X = canonical_csr(X) if sp.issparse(X) else X  # lengths need each entry to occur once
         weights = _checked_weights(sample_weight, X.shape[0])
         mean = np.asarray(X.T @ (weights / _unit_lengths(X))).ravel()
         length = float(np.linalg.norm(mean))
         if length >= 1.0 - 1e-14:
-            raise ValueError("All rows of X with a weight are the same, so that no finite concentration fits best.")
+            raise ValueError("All rows of X with positive weight are equal, so the likelihood has no finite maximum.")
         if length == 0.0:
             mean[0] = length = 1.0
             return cls(mean, 0.0)
@@ -118,9 +123,10 @@ class VonMisesFisher:
     def sample(self, size: SizeLike = None, random_state: GeneratorLike = None) -> np.ndarray:
         r"""Independent draws.
 
-        A draw is :math:`w \mu + \sqrt{1 - w^2} t`: the cosine w by Wood's rejection, t uniform among the unit vectors
-        orthogonal to :math:`\mu`. It is made in a frame whose first axis is the mean and carried over by a reflection,
-        so it has unit length to rounding. The time is that of `size` times n_features normal variates.
+        A draw is :math:`w \mu + \sqrt{1 - w^2} t`. The cosine w comes from Wood's rejection sampler, and t is uniform
+        among the unit vectors orthogonal to :math:`\mu`. The draw is generated for a mean along the first axis, and a
+        reflection maps it to the mean direction, so it has unit length to rounding. The running time is that of
+        `size` times n_features normal variates.
 
         Parameters
         ----------
@@ -142,7 +148,7 @@ class VonMisesFisher:
         lengths = np.linalg.norm(draws[:, 1:], axis=1)
         draws *= (np.sqrt(complement * (2.0 - complement)) / lengths)[:, np.newaxis]
         draws[:, 0] = 1.0 - complement
-        # The reflection along mean + sign e_1 takes the first axis to -sign mean; that sign spares a cancellation.
+        # The reflection along mean + sign e_1 maps the first axis to -sign mean; this sign avoids cancellation.
         sign = 1.0 if self.mean_direction[0] >= 0.0 else -1.0
         normal = self.mean_direction.copy()
         normal[0] += sign
@@ -169,7 +175,7 @@ class VonMisesFisher:
         Raises
         ------
         ValueError
-            If a vector has not unit length or another number of entries.
+            If a vector does not have unit length, or has another number of entries.
         """
         rows: Any = X
         check_structure(X)
@@ -181,25 +187,37 @@ class VonMisesFisher:
         return log_density_at_mode(self.dim, self.concentration) + self.concentration * (cosines - 1.0)
 
     def mean(self) -> np.ndarray:
-        r"""The expectation :math:`A_V(\kappa) \mu`, a vector inside the sphere."""
+        r"""The expectation :math:`A_V(\kappa) \mu`, a vector inside the sphere.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The expectation; its length is less than 1.
+        """
         return bessel_ratio(self.dim, self.concentration) * self.mean_direction
 
     def entropy(self) -> float:
-        r"""The differential entropy :math:`-\log c_V(\kappa) - \kappa A_V(\kappa)`, in nats."""
+        r"""The differential entropy :math:`-\log c_V(\kappa) - \kappa A_V(\kappa)`, in nats.
+
+        Returns
+        -------
+        float
+            The entropy, in nats.
+        """
         lost = self.concentration * (1.0 - bessel_ratio(self.dim, self.concentration))
         return float(lost - log_density_at_mode(self.dim, self.concentration))
 
 
 def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws of 1 - w, the cosine w having density in proportion to exp(concentration w) (1 - w^2)^((dim - 3) / 2).
+    """Draws of 1 - w, where the density of w is proportional to exp(concentration w) (1 - w^2)^((dim - 3) / 2).
 
-    Wood's rejection (1994, algorithm VM*) in terms of 1 - w, of which no digits are lost at a large concentration.
-    About two thirds of the proposals are accepted, or more, whatever the parameters.
+    This is Wood's rejection sampler (1994, algorithm VM*) in terms of 1 - w, which loses no digits at a large
+    concentration. At least about two thirds of the proposals are accepted, for all parameters.
     """
     degrees = dim - 1.0
     b = degrees / (2.0 * concentration + np.hypot(2.0 * concentration, degrees))
     start = 2.0 * b / (1.0 + b)  # 1 - x_0 of the paper
-    if not start > 0.0:  # nearer to the mean direction than numbers tell
+    if not start > 0.0:  # 1 - w is smaller than the smallest float
         return np.zeros(n_draws)
     out = np.empty(n_draws)
     n_made = 0
@@ -216,7 +234,7 @@ def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: 
 
 
 def _unit_lengths(X):
-    """Lengths of the vectors in X, each within rounding of 1."""
+    """Lengths of the vectors in X, each checked to be 1 to rounding."""
     lengths = row_norms(X) if sp.issparse(X) else np.linalg.norm(X, axis=-1)
     wrong = ~(np.abs(lengths - 1.0) <= _LENGTH_ATOL)
     if np.any(wrong):
@@ -225,7 +243,7 @@ def _unit_lengths(X):
 
 
 def _checked_weights(sample_weight, n_samples):
-    """Weights that sum to 1."""
+    """Sample weights, checked and normalised to the sum 1."""
     if sample_weight is None:
         return np.full(n_samples, 1.0 / n_samples)
     weights = np.asarray(sample_weight, dtype=np.float64)

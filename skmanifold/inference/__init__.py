@@ -1,4 +1,4 @@
-"""Running a sampler on a model: passes, chains, traces; and inference for new rows given what was learned."""
+"""Runs of samplers on models: passes, chains, draws and distributed fits."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""Draws as ArviZ's tree of data, made of named arrays."""
+"""Conversion of draws to the data tree of ArviZ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-SAMPLE_STATS = ("log_joint", "log_likelihood", "temperature")  # of what estimators call their draws
-_NAMES = {"log_joint": "lp", "log_density": "lp"}  # ArviZ's own word
+SAMPLE_STATS = ("log_joint", "log_likelihood", "temperature")  # draws of estimators that are statistics of the run
+_NAMES = {"log_joint": "lp", "log_density": "lp"}  # names of ArviZ
 
 
 def to_tree(
@@ -21,30 +21,35 @@ def to_tree(
 ) -> Any:
     """Named draws as a tree whose variables have named axes.
 
-    Draws go to the group ``posterior``; log densities, and what else `stats` names, to ``sample_stats``. A group of
-    ArviZ has one dimension of draws: variables of which fewer draws were kept than of the rest are in a group of their
-    own, ``posterior_thinned``, whose ``draw`` says which draws of ``posterior`` they belong to. What has no entries,
-    and a statistic that is NaN throughout, is left out.
+    Draws are in the group ``posterior``. Log densities and the other variables in `stats` are in ``sample_stats``. A
+    group of ArviZ has a single dimension of draws, so variables with fewer draws are in a separate group,
+    ``posterior_thinned``, whose ``draw`` has the indices of these draws in ``posterior``. Variables without
+    entries, and statistics of which all values are NaN, are omitted.
 
     Parameters
     ----------
     draws : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        By name. Where lengths differ from draw to draw they are padded with NaN.
+        Draws by name. If lengths differ between draws, they are padded with NaN.
     axes : dict of str to list of str
-        The axes of each variable after those of chains and draws; of those that are not named there are none.
+        Names of the axes of each variable after those of chains and draws; a missing variable has no further axes.
     coords : dict of str to array-like, optional
-        Labels along an axis, such as names of features; an axis without is numbered.
+        Labels along an axis, such as names of features; an axis without labels is numbered.
     stats : collection of str
-        Variables that tell of the sampler's run.
+        Variables that are statistics of the run.
     component_draws : sequence of int, optional
-        Which draws, counted from 0, the variables with fewer of them were kept at.
+        Indices of the draws, from 0, that were kept of the variables with fewer draws.
+
+    Returns
+    -------
+    xarray.DataTree
+        The tree.
 
     Raises
     ------
     ImportError
-        Where arviz-base is not installed.
+        If arviz-base is not installed.
     ValueError
-        If there are no draws, or arrays do not fit what is said of them.
+        If there are no draws, or the shapes do not agree with the axes.
     """
     try:
         from arviz_base import from_dict
@@ -52,12 +57,12 @@ def to_tree(
         raise ImportError('to_arviz needs arviz-base: pip install "skmanifold[arviz]".') from error
     n_draws = max(np.shape(values)[1] for values in draws.values())
     if n_draws == 0:
-        raise ValueError("No draws were kept: raise max_draws_bytes, or lower burn_in or thin.")
+        raise ValueError("No draws were kept: increase max_draws_bytes, or decrease burn_in or thin.")
     n_thinned = n_draws if component_draws is None else len(component_draws)
     groups: dict[str, dict[str, np.ndarray]] = {}
     for name, values in draws.items():
         if np.ndim(values) != 2 + len(axes.get(name, [])):
-            raise ValueError(f"The axes of {name!r}, of shape {np.shape(values)}, are not known.")
+            raise ValueError(f"The axes of {name!r}, of shape {np.shape(values)}, have no names.")
         if name in stats:
             group = "sample_stats"
             if np.issubdtype(values.dtype, np.floating) and np.isnan(values).all():
@@ -69,8 +74,8 @@ def to_tree(
     thinned = groups.pop("posterior_thinned", None)
     lengths = {name: values.shape[1] for group in groups.values() for name, values in group.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"The numbers of draws differ, {lengths}: component_draws must say which ones were kept.")
-    # conventions are kept; the check would warn of more chains than draws
+        raise ValueError(f"The numbers of draws differ, {lengths}: pass the indices of kept draws as component_draws.")
+    # the check would warn if there are more chains than draws
     tree = from_dict(groups, coords=dict(coords or {}), dims=dict(axes), check_conventions=False)
     if thinned is not None:
         coords = {**(coords or {}), "draw": np.asarray(component_draws)}
@@ -80,5 +85,5 @@ def to_tree(
 
 
 def falling(values: np.ndarray) -> np.ndarray:
-    """`values` sorted along the last axis, the largest first and NaN last: what is left of them without labels."""
+    """`values` sorted in descending order along the last axis with NaN last, so that labels do not matter."""
     return -np.sort(-values, axis=-1)

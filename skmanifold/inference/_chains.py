@@ -1,4 +1,4 @@
-"""Chains: every pass of every chain, and the trace that it leaves."""
+"""Runs of several chains: steps of the sampler, traces, draws and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._distributed_fits.stored_chains import check_chain, check_draws, window_of
 from ._schedule import Schedule
 from ._window_average import WindowAverage
 
-_MAX_LOST = 10  # times that workers may die before a run gives up
+_MAX_LOST = 10  # number of worker failures after which a run is aborted
 
 
 class Plan(Protocol):
@@ -48,11 +48,11 @@ class Chain:
     state : NamedTuple
         Where it stands; of one of the sampler's ``state_types``.
     log_density : list of float
-        One value each pass.
+        One value per pass.
     draws : list of dict of ndarray
-        What `record` made of the chain, at each draw.
+        The results of `record` at each draw.
 
-    With `stored`, which `check_chain` has seen, the chain goes on where that was kept.
+    With `stored`, which `check_chain` has validated, the chain continues from a checkpoint.
     """
 
     def __init__(
@@ -81,21 +81,21 @@ class Chain:
             self.draws.append(self.plan.record(self))
 
     def stored(self) -> dict[str, Any]:
-        """What a checkpoint keeps: all but the settings and the model, which who resumes the chain has too."""
+        """The contents of a checkpoint: everything except the settings and the model."""
         log_density = np.array(self.log_density, np.float64)
         return {"state": self.state, "sums": self.average.sums, "log_density": log_density, "draws": self.draws}
 
     def is_whole_draw(self, stride: int) -> bool:
-        """Whether the draw that is being made is the last, or a multiple of `stride` before it; never if that is 0."""
+        """Whether the current draw is the last one, or a multiple of `stride` before it; never if `stride` is 0."""
         return stride > 0 and (self.schedule.n_draws - 1 - len(self.draws)) % stride == 0
 
     def estimate(self) -> tuple[Any, int]:
-        """Sum of statistics and number of passes in it: the last window's, or before any, the last pass's alone."""
+        """Sum of statistics and number of its passes: of the last window, or of the last pass if there is none yet."""
         total, n = self.average.total()
         return (total, n) if n else (getattr(self.state, "statistics", None), 1)
 
     def quality(self) -> float:
-        """Mean log density after burn-in (of all passes, before): by this the best chain is chosen."""
+        """Mean log density after burn-in (during burn-in, of all passes), the criterion for the best chain."""
         kept = self.log_density[self.schedule.burn_in :] or self.log_density
         return float(np.mean(kept))
 
@@ -115,7 +115,7 @@ def run_chains(
     workers: Workers,
     checkpoints: Checkpoints | None = None,
 ) -> list[Chain]:
-    """Run `n_chains` chains side by side until the schedule ends or `after_pass` returns True.
+    """Run `n_chains` chains in parallel until the end of the schedule, or until `after_pass` returns True.
 
     Parameters
     ----------
@@ -123,15 +123,21 @@ def run_chains(
     model : object
         The model that the chains run on.
     key : uint64
-        Chain c's stream is ``subkey(key, Purpose.CHAIN, c)``.
+        The key of chain c is ``subkey(key, Purpose.CHAIN, c)``.
     n_chains : int
+        Number of chains.
     schedule : Schedule
     after_pass : callable
-        Called with the number of the pass and the chains, after each pass.
+        Function of the number of the pass and the chains, called after each pass.
     workers : Workers
         One task a chain.
     checkpoints : Checkpoints, optional
-        Where passes are written and taken up again; for models whose rows are in shards.
+        Checkpoints to write and to resume from, for models whose rows are in shards.
+
+    Returns
+    -------
+    chains : list of Chain
+        The chains after the last pass.
     """
     keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
     beginnings = [(plan, model, chain_key, schedule) for chain_key in keys]
@@ -148,7 +154,7 @@ def run_chains(
                 if checkpoints and iteration and checkpoints.is_due(iteration):
                     checkpoints.save(iteration, chains, model)
                 _run_all(workers, Chain.advance, [(chain, iteration + 1) for chain in chains])
-            except LostShardError:  # the same passes again, from the last checkpoint or the beginning, to the same end
+            except LostShardError:  # repeat the passes from the last checkpoint or the start, with the same result
                 n_lost += 1
                 if n_lost > _MAX_LOST:
                     raise
@@ -167,7 +173,7 @@ def run_chains(
 
 
 def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
-    """The chains that a checkpoint after this pass has; a ValueError if it cannot be one of this run."""
+    """The chains of a checkpoint after this pass; a ValueError if it is not valid for this run."""
     plan, model, _, schedule = beginnings[0]
     if type(iteration) is not int or not 0 < iteration < schedule.max_iter:
         raise ValueError(f"no checkpoint is written after pass {iteration!r} of {schedule.max_iter}")
@@ -181,7 +187,7 @@ def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]
 
 
 def _run_all(workers: Workers, function: Callable, tasks: list[tuple]) -> list:
-    """One task a chain; no chain is still asking when it becomes known that another has lost a shard."""
+    """Run one task per chain; all tasks have ended before the error of a lost shard is raised."""
 
     def run(*task: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Documents on disk as whole counts, a bounded number of tokens at a time."""
+"""Integer counts of documents on disk, in blocks with a bounded number of tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..sparse.counts import Counts, check_token_start
 from ..utils._typing import MatrixLike
 
 Stored: TypeAlias = MatrixLike | Corpus | Sequence[Corpus]  # documents in memory or on disk
-_TOKENS_AT_ONCE = 1 << 20  # a longer document is alone
+_TOKENS_AT_ONCE = 1 << 20  # a longer document is a block by itself
 
 
 def count_blocks(corpora: list[Corpus], n_features: int) -> Iterator[Counts]:
@@ -38,11 +38,11 @@ def read_corpora(corpora: list[Corpus], n_features: int) -> Counts:
 def _check(corpora: list[Corpus], n_features: int) -> None:
     """Raise a ValueError unless there are documents of `n_features` columns, none too long."""
     if not any(len(corpus) for corpus in corpora):
-        raise ValueError("X is a corpus of no documents, and at least one is needed.")
+        raise ValueError("X is an empty corpus, but at least one document is needed.")
     first_row = 0
     for corpus in corpora:
         if corpus.shape[1] != n_features:
-            raise ValueError(f"X is a corpus of {corpus.shape[1]} columns, and {n_features} are expected.")
+            raise ValueError(f"X is a corpus of {corpus.shape[1]} columns, but {n_features} are expected.")
         check_token_start(corpus.token_start, most=corpus.n_tokens, first_row=first_row)
         first_row += len(corpus)
 

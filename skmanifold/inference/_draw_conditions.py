@@ -1,4 +1,4 @@
-"""What draws, and the traces of their chains, must satisfy in a fitted estimator."""
+"""Conditions on the draws and traces of fitted estimators."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SMALL = {"topic_weights", "concentration"}
 
 
 def traces(*names: str, **others: Condition) -> dict[str, Condition]:
-    """Conditions of what a fit by chains leaves; draws that take no more than a few numbers each are all there.
+    """Conditions on the attributes of a fit by chains; draws of only a few numbers must all be present.
 
     Parameters
     ----------
     *names : str
-        Of the log densities of draws, one of which is there.
+        Possible names of the log densities of draws, one of which is present.
     **others : condition
-        Of the other draws.
+        Conditions on the other draws.
     """
     return {
         "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
@@ -31,7 +31,7 @@ def traces(*names: str, **others: Condition) -> dict[str, Condition]:
 
 
 def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:
-    """Whether the draws that are said to be whole are there, and the chain that is best."""
+    """Check that the complete draws and the best chain are present."""
     learned = vars(estimator)
     posterior = learned.get("_posterior")
     if has_best and (posterior is not None or learned.get("_stream") is not None) and "best_chain_" not in learned:

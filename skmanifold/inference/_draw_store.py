@@ -1,4 +1,4 @@
-"""Draws of a chain of unknown length, evenly spaced, within a bound on their number."""
+"""Storage of evenly spaced draws of a chain of unknown length, with a bound on their number."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ def _agree(store: DrawStore, sizes: Sizes) -> str | None:
 
 @holds(_agree, max_draws=Whole(), interval=Whole(low=1), _held=ListOf(Tuple((Whole(low=1), anything))))
 class DrawStore:
-    """Keeps draws of a stream evenly spaced, never more than `max_draws` of them.
+    """Stores evenly spaced draws of a stream, at most `max_draws` of them.
 
-    Draws are kept at the times ``interval, 2 * interval, ...`` until there are `max_draws`. The next one makes room:
-    the interval is doubled, and draws at other times than its multiples are dropped. So from then on more than half of
-    `max_draws` are held, and they reach back to the beginning. What is kept depends on the times alone, so a stream
-    that is interrupted, pickled and resumed leaves the same store as one that is not.
+    Draws are stored at the times ``interval, 2 * interval, ...`` until there are `max_draws`. Then the interval is
+    doubled, and draws at times that are not multiples of it are dropped. So from then on more than half of `max_draws`
+    are stored, and they cover the stream from its start. The stored times depend only on the number of draws, so a
+    stream that is interrupted, pickled and resumed has the same store as one that is not.
 
-    `add` never changes a list in place: a shallow copy (``copy.copy``) is a store of its own.
+    `add` never modifies a list in place, so a shallow copy (``copy.copy``) is an independent store.
 
     Parameters
     ----------
     max_draws : int
-        The most draws held. 0, where not even one fits, makes a store that wants none and stays empty; with 1 it holds
-        one draw, at the last time that is `interval` times a power of two.
+        Maximum number of draws. With 0 the store stays empty. With 1 it has one draw, at the last time that is
+        `interval` times a power of two.
     interval : int, default=1
-        Time between draws in the beginning.
+        Initial time between draws.
 
     Attributes
     ----------
     max_draws : int
-        As given.
+        Maximum number of draws.
     interval : int
-        Time between the draws held now.
+        Current time between draws.
     """
 
     def __init__(self, max_draws: int, interval: int = 1):
@@ -57,40 +57,40 @@ class DrawStore:
 
     @classmethod
     def within(cls, max_bytes: int, draw_bytes: int, interval: int = 1) -> DrawStore:
-        """A store for as many draws of `draw_bytes` as fit into `max_bytes`; maybe none."""
+        """A store for as many draws of `draw_bytes` as fit into `max_bytes`, possibly none."""
         return cls(int(max_bytes) // max(1, int(draw_bytes)), interval)
 
     def stride(self, n_draws: int) -> int:
-        """Of `n_draws` draws that will be made, every how many-th fits; 0 if none does."""
+        """The smallest s for which every s-th of `n_draws` draws fits; 0 if none does."""
         return max(1, -(-n_draws // self.max_draws)) if self.max_draws else 0
 
     def wants(self, time: int) -> bool:
-        """Whether the draw at `time` would be kept; ask before making it."""
+        """Whether the draw at `time` would be stored; call it before computing the draw."""
         if self.max_draws == 0 or (self._held and time <= self._held[-1][0]):
             return False
         return time > 0 and time % self._make_room()[0] == 0
 
     def add(self, time: int, draw: Any) -> None:
-        """Keep a draw that the store wants.
+        """Store a draw for which `wants` is true.
 
         Raises
         ------
         ValueError
-            If it does not want it: at the wrong time, or not later than the last.
+            If the time is not a multiple of the interval, or is not later than that of the last draw.
         """
         if not self.wants(time):
-            raise ValueError(f"The draw at time {time} is not wanted; ask `wants` before making it.")
+            raise ValueError(f"The draw at time {time} is not stored: call `wants` before computing it.")
         self.interval, held = self._make_room()
         self._held = [*held, (int(time), draw)]
 
     def after(self, time: int) -> tuple[np.ndarray, list]:
-        """Times of the draws held that are later than `time`, and the draws."""
+        """Times of the stored draws after `time`, and these draws."""
         held = [(at, draw) for at, draw in self._held if at > time]
         return np.array([at for at, _ in held], dtype=np.int64), [draw for _, draw in held]
 
     @property
     def times(self) -> np.ndarray:
-        """Times of the draws held, ascending."""
+        """Times of the stored draws, ascending."""
         return self.after(0)[0]
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class DrawStore:
         return f"DrawStore({len(self)} of {self.max_draws} draws, {self.interval} apart)"
 
     def _make_room(self) -> tuple[int, list[tuple[int, Any]]]:
-        """The interval at which one more draw fits, and the draws that stay."""
+        """The interval with which one more draw fits, and the draws that remain."""
         interval, held = self.interval, self._held
         while len(held) >= self.max_draws:
             interval *= 2
@@ -109,5 +109,5 @@ class DrawStore:
 
 
 def stores(draw: Condition) -> Held:
-    """Condition of a store of draws that satisfy one."""
+    """Condition on a store whose draws satisfy a condition."""
     return Held(DrawStore, _held=ListOf(Tuple((Whole(low=1), draw))))

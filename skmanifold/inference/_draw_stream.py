@@ -1,4 +1,4 @@
-"""Chains of a sampler that draws, on a stream of minibatches: pickled with the estimator."""
+"""Chains of a sampler on a stream of minibatches, which are pickled with the estimator."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..utils._conditions import Array, Condition, ListOf, Sizes, Whole, refuse
 from ..utils._threads import Workers
 from ._draw_store import DrawStore, stores
 
-_FORGETTING = 0.05  # of the running log likelihood, by which the best chain is chosen
+_FORGETTING = 0.05  # weight of a new minibatch in the running log likelihood, the criterion for the best chain
 Advance = Callable[[Any, bool], tuple[Any, float, dict[str, np.ndarray] | None]]
 
 
 class DrawStream:
-    """Where the chains stand, and their draws.
+    """The states of the chains, and their draws.
 
-    Draws are kept every so many minibatches, and where they would be too many every second one is dropped and the
-    interval doubled. Those of the first half of the stream are burn-in.
+    Draws are stored at regular intervals of minibatches. If there are too many, every second one is dropped and the
+    interval is doubled. Draws of the first half of the stream are burn-in.
 
     Parameters
     ----------
     kind : type
-        Of the sampler.
+        Class of the sampler.
     states : list
-        One a chain, of whatever moves.
+        State of each chain.
     """
 
     def __init__(self, kind: type, states: list):
@@ -38,7 +38,7 @@ class DrawStream:
         self.n_batches = 0
 
     def storing(self, store: DrawStore) -> Self:
-        """The stream with a store like this, which is empty, for each chain."""
+        """The stream with a copy of this empty store for each chain."""
         after = copy.copy(self)
         after.stores = [copy.copy(store) for _ in self.states]
         return after
@@ -49,10 +49,15 @@ class DrawStream:
         Parameters
         ----------
         advance : callable
-            From a chain's state, and whether a draw is wanted, to the state after the minibatch, its log likelihood
-            and the draw or None. It leaves the state that it was given alone.
+            Function of the state of a chain, and of whether a draw is needed. It returns the state after the minibatch,
+            its log likelihood, and the draw or None. It does not modify the given state.
         workers : Workers
-            One task a chain.
+            Threads; one task per chain.
+
+        Returns
+        -------
+        stream : DrawStream
+            The new stream.
         """
         after = copy.copy(self)
         after.n_batches += 1
@@ -73,22 +78,22 @@ class DrawStream:
 
     @property
     def best_chain(self) -> int:
-        """The chain under which the last minibatches were likeliest."""
+        """The chain with the highest running log likelihood of minibatches."""
         return int(np.argmax(self.log_likelihood))
 
     def draws(self, chain: int) -> list[dict[str, np.ndarray]]:
-        """One chain's draws of the second half of the stream."""
+        """Draws of one chain in the second half of the stream."""
         return self.stores[chain].after(self.n_batches // 2)[1]
 
     def posterior(self) -> dict[str, np.ndarray]:
-        """All chains' draws, ``(n_chains, n_draws, ...)``; empty before there are any."""
+        """Draws of all chains, ``(n_chains, n_draws, ...)``; empty if there are none yet."""
         chains = [self.draws(chain) for chain in range(len(self.stores))]
         names = chains[0][0] if chains[0] else ()
         return {name: np.array([[draw[name] for draw in draws] for draws in chains]) for name in names}
 
 
 def streamed(state: Condition, draw: Condition) -> dict[str, Condition]:
-    """Conditions of a stream's attributes, of those of a state and of a draw."""
+    """Conditions on the attributes of a stream, given those on a state and on a draw."""
     return {
         "kind": _is_class,
         "states": ListOf(state, "n_chains"),
@@ -99,7 +104,7 @@ def streamed(state: Condition, draw: Condition) -> dict[str, Condition]:
 
 
 def chains_agree(stream: Any, sizes: Sizes) -> str | None:
-    """Whether the chains of a stream have draws of the same times, none of the future."""
+    """Check that all chains of a stream have draws at the same times, none later than the current one."""
     times = [tuple(store.times) for store in stream.stores]
     if not times or any(other != times[0] for other in times) or (times[0] and times[0][-1] > stream.n_batches):
         return "has chains with draws of different times"
@@ -108,4 +113,4 @@ def chains_agree(stream: Any, sizes: Sizes) -> str | None:
 
 def _is_class(value: Any, where: str, sizes: Sizes) -> None:
     if not isinstance(value, type):
-        refuse(where, "is no class")
+        refuse(where, "is not a class")

@@ -1,4 +1,4 @@
-"""What chains on a manifold leave behind: draws, and how far to trust them."""
+"""Draws of chains on a manifold, with convergence diagnostics."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ._arviz import to_tree
 
-LEAST_FOR_ESS = 50  # draws of a chain: from fewer the autocorrelations are mostly noise
-LEAST_FOR_RHAT = 4  # draws of a chain, which is split, and a variance takes two
-CONVERGED = 1.01  # the largest R-hat of chains that agree (Vehtari et al. 2021)
+LEAST_FOR_ESS = 50  # minimum number of draws per chain; with fewer the autocorrelations are mostly noise
+LEAST_FOR_RHAT = 4  # minimum number of draws per chain, because each half needs two for a variance
+CONVERGED = 1.01  # largest R-hat of chains that agree (Vehtari et al. 2021)
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,13 +22,13 @@ class Draws:
     Attributes
     ----------
     position : ndarray of shape (n_chains, n_draws, *shape)
-        Points of the target's manifold.
+        Points of the manifold of the target.
     stats : dict of ndarray of shape (n_chains, n_draws, ...)
-        What the sampler tells beside each draw. Samplers that propose: ``log_density``, and whether the proposal was
-        ``accepted``. Samplers with a momentum: the kinetic ``temperature``, whose mean is 1 in a sound run, and the
+        Diagnostics of each draw. Samplers with a Metropolis test: ``log_density``, and whether the proposal was
+        ``accepted``. Samplers with a momentum: the kinetic ``temperature``, whose mean should be 1, and the
         ``thermostat``. `SCIR` and `GeometricBrownian`: ``log_position``, which does not underflow.
     sampler : BaseSampler
-        What drew them.
+        The sampler of the draws.
     """
 
     position: np.ndarray
@@ -46,7 +46,13 @@ class Draws:
         return self.position.shape[1]
 
     def flat(self) -> np.ndarray:
-        """All chains' draws one after the other, ``(n_chains * n_draws, *shape)``."""
+        """Draws of all chains, concatenated.
+
+        Returns
+        -------
+        ndarray of shape (n_chains * n_draws, ...)
+            The points.
+        """
         return self.position.reshape(-1, *self.position.shape[2:])
 
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> Draws:
@@ -55,60 +61,108 @@ class Draws:
         Parameters
         ----------
         function : callable
-            From points ``(..., *shape)`` with any leading axes to values with the same leading axes, such as a chart's
-            ``point``.
+            Function of points ``(..., *shape)`` with any leading axes that returns values with the same leading axes,
+            such as the method ``point`` of a chart.
+
+        Returns
+        -------
+        Draws
+            The draws of the values.
         """
         return replace(self, position=np.asarray(function(self.position)))
 
     def mean(self) -> np.ndarray:
-        """Mean over all draws of all chains, of the shape of a point."""
+        """Mean over all draws of all chains.
+
+        Returns
+        -------
+        ndarray
+            The mean, of the shape of a point.
+        """
         return self.position.mean(axis=(0, 1))
 
     def ess(self, **options: Any) -> np.ndarray:
         """Effective sample size of each coordinate, over all chains, by arviz-stats.
 
-        It is nan where a chain has not moved at all, which arviz-stats would take for independent draws. Below 50
-        draws of a chain it is mostly noise.
+        It is NaN if a coordinate of a chain is constant; arviz-stats would treat such draws as independent. With fewer
+        than 50 draws per chain it is mostly noise.
 
         Parameters
         ----------
         **options
-            Of arviz-stats' ``ess``, such as ``method="mean"``; by default the bulk's.
+            Options of ``ess`` of arviz-stats, such as ``method="mean"``; by default it is the bulk effective sample
+            size.
+
+        Returns
+        -------
+        ndarray
+            Effective sample sizes, of the shape of a point.
 
         Raises
         ------
         ImportError
-            Where arviz-stats is not installed.
+            If arviz-stats is not installed.
         """
         ess = self._diagnose("ess", options)
-        still = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
-        return np.where(still, np.nan, ess)
+        constant = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
+        return np.where(constant, np.nan, ess)
 
     def rhat(self, **options: Any) -> np.ndarray:
         """Rank-normalised split R-hat of each coordinate, by arviz-stats; at most 1.01 if the chains agree.
 
-        It is nan for one chain. Independent draws too go beyond 1.01 by chance where they are few: in one case of
-        three with 4 chains of 50 draws.
-        """
-        return self._diagnose("rhat", options)
+        It is NaN for one chain. With few draws R-hat can exceed 1.01 by chance: in one of three cases for 4 chains of
+        50 independent draws.
 
-    def mcse(self, **options: Any) -> np.ndarray:
-        """Monte Carlo standard error of each coordinate's mean, by arviz-stats."""
-        return self._diagnose("mcse", options)
-
-    def to_arviz(self) -> Any:
-        """The draws as ArviZ's tree of data.
+        Parameters
+        ----------
+        **options
+            Options of ``rhat`` of arviz-stats.
 
         Returns
         -------
-        xarray.DataTree
-            Group ``posterior`` has ``position``, with axis ``coordinate`` for vectors and axes ``row`` and ``column``
-            for matrices; ``sample_stats`` has `stats`, with ``log_density`` by ArviZ's name ``lp``.
+        ndarray
+            R-hat, of the shape of a point.
 
         Raises
         ------
         ImportError
-            Where arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-stats is not installed.
+        """
+        return self._diagnose("rhat", options)
+
+    def mcse(self, **options: Any) -> np.ndarray:
+        """Monte Carlo standard error of the mean of each coordinate, by arviz-stats.
+
+        Parameters
+        ----------
+        **options
+            Options of ``mcse`` of arviz-stats.
+
+        Returns
+        -------
+        ndarray
+            Standard errors, of the shape of a point.
+
+        Raises
+        ------
+        ImportError
+            If arviz-stats is not installed.
+        """
+        return self._diagnose("mcse", options)
+
+    def to_arviz(self) -> Any:
+        """Convert the draws to a data tree of ArviZ.
+
+        Returns
+        -------
+        xarray.DataTree
+            The group ``posterior`` has ``position``, with the axis ``coordinate`` for vectors and the axes ``row`` and
+            ``column`` for matrices. The group ``sample_stats`` has `stats`; ``log_density`` has the name ``lp``.
+
+        Raises
+        ------
+        ImportError
+            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
         """
         draws = {"position": self.position, **self.stats}
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)
@@ -126,5 +180,5 @@ class Draws:
 
 
 def _axes(n: int) -> list[str]:
-    """Names of a point's axes."""
+    """Names of the axes of a point."""
     return [[], ["coordinate"], ["row", "column"]][n] if n <= 2 else [f"axis_{i}" for i in range(n)]

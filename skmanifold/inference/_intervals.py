@@ -1,4 +1,4 @@
-"""Equal-tailed credible intervals from draws, and the level that so many draws reach."""
+"""Equal-tailed credible intervals from draws, and the level that a number of draws can reach."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from ..utils._threads import split_range
 
-_CHUNK_CELLS = 1 << 20  # draws of single quantities sorted at a time
+_CHUNK_CELLS = 1 << 20  # number of values sorted at a time
 
 
 def equal_tailed_intervals(draws: np.ndarray, level: float = 0.9) -> np.ndarray:
-    """Equal-tailed credible intervals of each entry, from one chain's draws.
+    """Equal-tailed credible intervals of each entry, from the draws of one chain.
 
     The ends are the quantiles (1 - level) / 2 and (1 + level) / 2 in the definition of Weibull (``method="weibull"`` of
-    `numpy.quantile`, type 6 of Hyndman and Fan): of n draws sorted, the j-th is the quantile j / (n + 1). Between such
-    ends one more independent draw falls with probability `level`, while numpy's default would be short of it (81% in
-    place of 90% for 20 draws). Where n is less than `draws_needed` the draws do not reach so far out: the interval is
-    from the least to the greatest, and its probability is `reached_level`.
+    `numpy.quantile`, type 6 of Hyndman and Fan): the j-th of n sorted draws is the quantile j / (n + 1). A new
+    independent draw is between these ends with probability `level`. With the default method of numpy the probability
+    would be lower (81% instead of 90% for 20 draws). If n is less than `draws_needed`, the interval is the range of the
+    draws, and its probability is `reached_level`.
 
     Parameters
     ----------
@@ -34,16 +34,16 @@ def equal_tailed_intervals(draws: np.ndarray, level: float = 0.9) -> np.ndarray:
         Lower and upper ends.
     """
     if np.ndim(draws) != 3 or len(draws) == 0:
-        raise ValueError("Intervals are from draws of one chain, of shape (n_draws, n_rows, n_columns).")
+        raise ValueError("draws must be those of one chain, of shape (n_draws, n_rows, n_columns), and not empty.")
     check_level(level)
     n_draws, n_rows, n_columns = draws.shape
-    place = max(0.0, (1 - level) / 2 * (n_draws + 1) - 1)  # of the lower end among the sorted draws, from 0
+    place = max(0.0, (1 - level) / 2 * (n_draws + 1) - 1)  # index of the lower end among the sorted draws, from 0
     below = min(int(place), n_draws - 1)
     above = min(below + 1, n_draws - 1)
     share = place - below
     out = np.empty((2, n_rows, n_columns), dtype=np.float32)
     for start, stop in split_range(n_columns, max(1, _CHUNK_CELLS // (n_draws * n_rows))):
-        cells = np.moveaxis(draws[:, :, start:stop], 0, -1).copy()  # a cell's draws side by side sort fastest
+        cells = np.moveaxis(draws[:, :, start:stop], 0, -1).copy()  # sorting is fastest along a contiguous axis
         cells.sort(axis=-1)
         for end, (near, far) in enumerate(((below, above), (n_draws - 1 - below, n_draws - 1 - above))):
             low = cells[..., near].astype(np.float64)
@@ -58,26 +58,26 @@ def check_level(level: float) -> None:
 
 
 def draws_needed(level: float) -> int:
-    """The fewest draws whose intervals reach `level`: 19 for 90%."""
-    return max(1, math.ceil((1 + level) / (1 - level) - 1e-9))  # 19 and not 20, whatever the rounding
+    """The smallest number of draws whose intervals reach `level`: 19 for 90%."""
+    return max(1, math.ceil((1 + level) / (1 - level) - 1e-9))  # 1e-9 guards against rounding errors
 
 
 def reached_level(level: float, n_draws: int) -> float:
-    """The level of intervals from so many independent draws: `level`, or that of their range, (n - 1) / (n + 1)."""
+    """The level of intervals from n independent draws: `level`, or that of their range, (n - 1) / (n + 1)."""
     return level if n_draws >= draws_needed(level) else max(0.0, (n_draws - 1) / (n_draws + 1))
 
 
 def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
-    """A warning where there are too few draws for `level`, or too few effective ones for half of the topics.
+    """Warn if there are too few draws for `level`, or if the effective sample size is too small for half of the topics.
 
     Parameters
     ----------
     level : float
-        The level that is asked for.
+        The requested level.
     n_draws : int
-        Draws of one chain.
+        Number of draws of one chain.
     ess : ndarray of shape (n_topics,)
-        How many independent draws they are worth for each topic; NaN where that is not known.
+        Effective sample size for each topic; NaN if it is unknown.
     """
     needed = draws_needed(level)
     slow = ess[ess < needed]
@@ -85,14 +85,14 @@ def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
         reached = reached_level(level, n_draws)
         said = (
             f"Intervals from {n_draws} draw{'s' * (n_draws != 1)} have level {100 * reached:.3g}% and not "
-            f"{100 * level:g}%, which takes {needed} draws: raise max_iter or max_draws_bytes, lower thin or burn_in, "
-            "or let a stream go on."
+            f"{100 * level:g}%, which needs {needed} draws: increase max_iter or max_draws_bytes, decrease thin or "
+            "burn_in, or continue the stream."
         )
     elif 0 < len(ess) <= 2 * len(slow):
         said = (
-            f"Intervals of {len(slow)} of {len(ess)} topics hold less than {100 * level:g}%, as {n_draws} draws of the "
-            f"worst are worth {slow.min():.0f} independent ones and {needed} are needed: raise max_iter, and thin or "
-            "max_draws_bytes with it."
+            f"Intervals of {len(slow)} of {len(ess)} topics have a level below {100 * level:g}%, because the smallest "
+            f"effective sample size of {n_draws} draws is {slow.min():.0f} and {needed} is needed: increase max_iter, "
+            "together with thin or max_draws_bytes."
         )
     else:
         return

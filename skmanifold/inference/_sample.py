@@ -1,4 +1,4 @@
-"""Draw from a density on a manifold: the samplers without an estimator around them."""
+"""The function `sample`: draws from a density on a manifold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
 from ._temperature import n_independent_coordinates, warn_temperature
 
-_BLOCK = 256  # chains that a vectorised target sees at once, whatever the number of threads
+_BLOCK = 256  # number of chains in one call of a vectorised target, for any number of threads
 
 
 def sample(
@@ -43,47 +43,48 @@ def sample(
     Parameters
     ----------
     target : Density or another target
-        What to draw from, or a chart of it.
+        The target distribution, or a chart of it.
     sampler : BaseSampler or str
-        An instance such as ``SGGMC(step_size=0.01)``, or a short name such as ``"sggmc"`` for its defaults.
+        A sampler such as ``SGGMC(step_size=0.01)``, or a short name such as ``"sggmc"`` for its default settings.
     n_draws : int, default=1000
-        Draws kept of each chain.
+        Number of draws of each chain.
     burn_in : int, optional
-        Steps of the sampler before the first draw is kept; by default half as many as come after.
+        Number of steps before the first draw; by default half of the number of steps after it.
     thin : int, default=1
-        Steps of the sampler from one draw to the next.
+        Number of steps per draw.
     n_chains : int, default=4
-        Chains, each with its own random stream: chain c is the same for any number of chains.
+        Number of chains. Each has its own random stream, so chain c is the same for any number of chains.
     batch_size : int, optional
-        Rows of a minibatch, for targets with ``n_samples``; by default all.
+        Number of rows of a minibatch, for targets with ``n_samples``; by default all rows.
     position : ndarray of shape (n_chains, *shape) or shape, optional
-        Where the chains begin, each or all; by default at random points of the manifold.
+        Initial positions of the chains, or one for all; by default random points of the manifold.
     random_state : None, int or RandomState
-        Seed. With an int the draws are the same bit for bit, whatever `n_jobs`.
+        Seed. With an int the draws are bitwise reproducible, for any `n_jobs`.
     n_jobs : int, optional
-        Threads for the chains, as in joblib. They help where the target's functions release the GIL. (Linear algebra
-        runs on one thread meanwhile.)
+        Number of threads for the chains, as in joblib. They are useful if the functions of the target release the GIL.
+        Linear algebra runs on one thread during the call.
 
     Returns
     -------
     Draws
-        With ``position`` of shape ``(n_chains, n_draws, *shape)``, and ``stats``.
+        The draws, with ``position`` of shape ``(n_chains, n_draws, *shape)``, and ``stats``.
 
     Raises
     ------
     IncompatibleError
-        If the sampler asks what the target or its manifold does not offer, or if its steps are wrong at a boundary
-        where the gradient is unbounded, as that of a Dirichlet density of small concentrations in `SquareRoot`.
+        If the target or its manifold lacks a method that the sampler requires, or if the steps of the sampler are wrong
+        at a boundary where the gradient is unbounded, as for a Dirichlet density of small concentrations in
+        `SquareRoot`.
     NonFiniteError
-        If a gradient is not finite. It carries the ``state``, and the ``draws`` until then.
+        If a gradient is not finite. The error has the ``state`` and the previous ``draws``.
 
     Warns
     -----
     UserWarning
-        If `SGRLD` or `SGRHMC` is given a density of gamma shapes or Dirichlet concentrations below 1/2.
+        If `SGRLD` or `SGRHMC` is used with a density of gamma shapes or Dirichlet concentrations below 1/2.
     ConvergenceWarning
-        If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, is not 1 by more than
-        20% and what chance explains: noise of minibatches that is not compensated for, or steps that are too large.
+        If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, differs from 1 by more
+        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def sample(
     check_boundary(mover, target)
     if batch_size is not None:
         if mover.batching == "full":
-            raise ValueError(f"{type(mover).__name__} needs all data at every step: leave batch_size at None.")
+            raise ValueError(f"{type(mover).__name__} needs all data at every step: set batch_size to None.")
         target = target.minibatched(batch_size)
     shape = target.manifold.shape
     if position is not None:
@@ -121,7 +122,7 @@ def sample(
 
     root = root_key(random_state)
     keys = np.array([subkey(root, Purpose.CHAIN, chain) for chain in range(n_chains)], np.uint64)
-    # A vectorised function may round differently for other numbers of chains; a looped one cannot.
+    # The rounding of a vectorised function may depend on the number of chains, so its blocks have a fixed size.
     n_workers = effective_n_jobs(n_jobs)
     block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
     run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
@@ -141,7 +142,7 @@ def sample(
 
 @dataclass
 class _Run:
-    """One call of `sample`: blocks of chains write their draws into one array."""
+    """The data of one call of `sample`; blocks of chains write their draws into one array."""
 
     sampler: ManifoldSampler
     target: Any
@@ -164,14 +165,14 @@ class _Run:
                 self._array_of(name, values)[start:stop, draw] = values
 
     def _array_of(self, name: str, example: np.ndarray) -> np.ndarray:
-        """The array of all chains' values; of several threads' the first one to be made."""
+        """The array of values of all chains; it is created by the first thread that needs it."""
         if name not in self.stats:
             shape = (*self.positions.shape[:2], *example.shape[1:])
             self.stats.setdefault(name, np.full(shape, np.nan if example.dtype.kind == "f" else 0, example.dtype))
         return self.stats[name]
 
     def draws(self) -> Draws:
-        """What the chains have drawn by now; nan where they have not come to."""
+        """The current draws; NaN for draws that have not been made."""
         return Draws(self.positions, self.stats, self.sampler)
 
 

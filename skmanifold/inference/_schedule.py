@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Schedule(NamedTuple):
-    """`max_iter` passes, the first `burn_in` of them thrown away, then every `thin`-th one kept as a draw."""
+    """`max_iter` passes; the first `burn_in` are discarded, then every `thin`-th pass is a draw."""
 
     max_iter: int
     burn_in: int
@@ -14,7 +14,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_params(cls, max_iter: int, burn_in: int | None, thin: int) -> Schedule:
-        """Fill in the default (half the passes are burn-in) and refuse a burn-in that leaves nothing."""
+        """Apply the default of `burn_in`, half of the passes; raise a ValueError if it leaves no passes."""
         burn_in = max_iter // 2 if burn_in is None else burn_in
         if burn_in >= max_iter:
             raise ValueError(f"burn_in={burn_in} leaves none of the max_iter={max_iter} passes over the data.")

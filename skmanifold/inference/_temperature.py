@@ -1,4 +1,4 @@
-"""The kinetic temperature of samplers with a velocity: a run that has not kept it near 1 has drawn something else."""
+"""Check of the kinetic temperature of samplers with a velocity, which is close to 1 in a valid run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import gammainccinv, gammaincinv
 from sklearn.exceptions import ConvergenceWarning
 
-_HEAT = 0.2  # of the logarithm of the temperature, beyond chance, of which a fit warns
-_RARE = 1e-6  # a probability
+_TOLERANCE = 0.2  # deviation of the logarithm of the temperature, beyond chance, that causes a warning
+_RARE = 1e-6  # tail probability of chance deviations
 _N_BATCHES = 10
-_LEAST_BATCH = 10  # draws
+_LEAST_BATCH = 10  # draws per batch
 
 
 def warn_temperature(
@@ -21,20 +21,20 @@ def warn_temperature(
     drawn: str = "posterior",
     stacklevel: int = 4,
 ) -> None:
-    """Warn if a sampler with a velocity has not kept the temperature, by more than chance can explain.
+    """Warn if the mean kinetic temperature of a sampler with a velocity deviates from 1 by more than chance.
 
-    Chance is that of `n_coordinates` independent coordinates of velocities. `step_size` and `drawn` are the message's
-    words for the parameter and for what is drawn from.
+    Chance deviations are those of `n_coordinates` independent coordinates of velocities. `step_size` and `drawn` are
+    the names of the parameter and of the target in the message.
     """
     if temperature is None or not np.isfinite(temperature).any():
         return
     mean = float(np.nanmean(temperature))
-    # Those of a run are not independent: what a single velocity may have by chance.
+    # The range of temperatures of independent velocities.
     half = 0.5 * n_coordinates
     low, high = gammaincinv(half, _RARE) / half, gammainccinv(half, _RARE) / half
-    if not low * np.exp(-_HEAT) <= mean <= high * np.exp(_HEAT):
+    if not low * np.exp(-_TOLERANCE) <= mean <= high * np.exp(_TOLERANCE):
         warnings.warn(
-            f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the {drawn}. Take "
+            f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the {drawn}. Use "
             f"smaller steps ({step_size}), larger minibatches, or a longer burn_in.",
             ConvergenceWarning,
             stacklevel=stacklevel,
@@ -42,9 +42,10 @@ def warn_temperature(
 
 
 def n_independent_coordinates(temperature: np.ndarray, dim: int) -> float:
-    """How many independent coordinates of velocities would have a mean as certain as that of ``(n_chains, n_draws)``.
+    """The number of independent velocity coordinates whose mean has the same variance as that of all temperatures.
 
-    Velocities of `dim` coordinates are independent from chain to chain; within chains, means of batches tell.
+    Velocities of `dim` coordinates are independent between chains; within chains the variance is estimated from batch
+    means.
     """
     n_chains, n_draws = temperature.shape
     least, length = float(dim * n_chains), n_draws // _N_BATCHES

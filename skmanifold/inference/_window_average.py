@@ -1,4 +1,4 @@
-"""The average of a quantity over the last passes, at any pass, without keeping them all."""
+"""The sum of a quantity over the last passes, without storing all of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class WindowAverage:
-    """Sums over windows of passes, laid so that the last window ends with the last pass.
+    """Sums over windows of passes, aligned so that the last window ends with the last pass.
 
-    At the end of a run that is not cut short, the sum covers exactly the last `window` passes. If a run ends early it
-    covers between half and one and a half times as many (fewer, if fewer have passed).
+    At the end of a complete run, the sum covers exactly the last `window` passes. If a run ends early, it covers
+    between half and one and a half times as many passes (fewer, if there have been fewer).
 
     Parameters
     ----------
     window : int
-        Passes in a window.
+        Number of passes in a window.
     last : int
         The last pass of the whole run; the first is 1.
     first : int
@@ -29,10 +29,10 @@ class WindowAverage:
         self.offset = last % window
         self.first = first
         self.add = add
-        self.sums: list[tuple[Any, int]] = []  # the one being filled, and until it is half full, the window before
+        self.sums: list[tuple[Any, int]] = []  # the current window, and until it is half full also the previous one
 
     def update(self, iteration: int, value: Any) -> None:
-        """Take in the value of pass `iteration`."""
+        """Add the value of pass `iteration`."""
         if iteration < self.first:
             return
         begins = (iteration - 1 - self.offset) % self.window == 0
@@ -41,11 +41,11 @@ class WindowAverage:
         else:
             total, n = self.sums[-1]
             self.sums[-1] = (self.add(total, value), n + 1)
-        if 2 * self.sums[-1][1] >= self.window:  # let go of the window before: sums of sparse counts are large
+        if 2 * self.sums[-1][1] >= self.window:  # drop the previous window, because sums of sparse counts are large
             self.sums = self.sums[-1:]
 
     def total(self) -> tuple[Any, int]:
-        """The sum, and how many passes are in it; (None, 0) before the first."""
+        """The sum and its number of passes; (None, 0) before the first pass."""
         if not self.sums:
             return None, 0
         total, n = self.sums[0]

@@ -1,4 +1,4 @@
-"""Pictures of what is fitted and drawn; matplotlib is asked for where something is drawn, not before."""
+"""Displays of fitted estimators and draws; matplotlib is only imported when something is plotted."""
 
 from ._co_clustering import CoClusteringDisplay
 from ._dimensions import DimensionPosteriorDisplay

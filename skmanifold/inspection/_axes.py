@@ -1,4 +1,4 @@
-"""What all displays share: matplotlib asked for, axes found or made, colours that everybody can tell apart."""
+"""Functions that all displays share: import of matplotlib, axes, and colours for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-# Of Okabe and Ito, without its black and its yellow, which is lost on white.
+# The palette of Okabe and Ito without black, and without yellow, which has little contrast on white.
 _GROUPS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MAIN, AGAINST = _GROUPS[0], _GROUPS[5]
-QUIET = "0.45"  # of what is said beside the data
-SHADES = "Blues"  # of probabilities from 0 to 1
+QUIET = "0.45"  # colour of annotations
+SHADES = "Blues"  # colour map of probabilities from 0 to 1
 
 
 def pyplot(caller: str) -> Any:
-    """Return matplotlib.pyplot, or say in one sentence that `caller` needs it."""
+    """Return matplotlib.pyplot; an ImportError names the `caller` that needs it."""
     try:
         import matplotlib.pyplot
     except ImportError as error:
@@ -23,7 +23,7 @@ def pyplot(caller: str) -> Any:
 
 
 def group_colors(n: int) -> list[Any]:
-    """A colour for each of n groups: six that the colour-blind tell apart, for more a scale from dark to light."""
+    """A colour for each of n groups: six colours for colour-blind readers, or for more groups a sequential scale."""
     if n <= len(_GROUPS):
         return list(_GROUPS[:n])
     from matplotlib import colormaps
@@ -41,29 +41,34 @@ def one_panel(caller: str, ax: Any, figsize: tuple[float, float]) -> Any:
 
 
 def is_alone(ax: Any) -> bool:
-    """Whether it is one place for all panels, or none that was given, and not axes for each."""
+    """Whether `ax` is None or a single axes object for all panels."""
     return np.ndim(ax) == 0
 
 
 def several_panels(
     caller: str, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
 ) -> np.ndarray:
-    """Axes for n panels: of a new figure, in the place of the one that is given, or those that are given.
+    """Axes for n panels: of a new figure, in place of a single axes object, or the given ones.
 
     Parameters
     ----------
     caller : str
-        Whose plot it is.
+        Name of the calling method, for messages.
     ax : matplotlib axes, array-like of n of them, or None
-        Where to draw.
+        Axes to draw on.
     n : int
         Number of panels.
     shape : (int, int)
-        Rows and columns of a grid that has room for them.
+        Rows and columns of a grid for the panels.
     figsize : (float, float)
-        Of a new figure, in inches.
+        Size of a new figure, in inches.
     **layout
-        Of matplotlib's ``subplots`` and grid: ``height_ratios``, ``sharex``.
+        Options of ``subplots`` and grids of matplotlib: ``height_ratios``, ``sharex``.
+
+    Returns
+    -------
+    axes : ndarray of matplotlib axes of shape (n,)
+        The axes.
     """
     plt = pyplot(caller)
     if not is_alone(ax):
@@ -90,13 +95,13 @@ def several_panels(
 
 
 def strip(ax: Any, *sides: str) -> None:
-    """Take away the frame but for what carries the axes."""
+    """Hide the given sides of the frame, by default the top and the right one."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)
 
 
 def percent(share: float) -> str:
-    """A share to read beside others, such as 12% or 4.2%."""
+    """A fraction as a percentage, such as 12% or 4.2%."""
     if share < 0.0005:
         return "<0.1%"
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{100 * share:.1f}%"

@@ -1,4 +1,4 @@
-"""Which rows belong together, and how surely."""
+"""Display of co-clustering probabilities."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
 from ._axes import AGAINST, SHADES, one_panel, pyplot, strip
 
-if TYPE_CHECKING:  # matplotlib need not be there
+if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
-_LEAST_NAMED = 0.03  # share of the rows of a cluster whose name has room
+_LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
 
 class CoClusteringDisplay:
-    """Posterior probabilities that two rows belong to the same component, with the rows in order.
+    """Posterior probabilities that two rows are in the same component, with rows sorted by cluster.
 
-    Made by :meth:`from_estimator`. Blocks on the diagonal are clusters; what is pale within them, or shaded between
-    them, is not known for sure. The parameters are kept as attributes.
+    Use :meth:`from_estimator` to create it. Blocks on the diagonal are clusters. Pale cells within a block and shaded
+    cells outside of blocks show uncertain assignments. All parameters are stored as attributes.
 
     Parameters
     ----------
     similarity : ndarray of shape (n_rows, n_rows)
-        Probabilities, rows and columns in the order of the picture.
+        Probabilities, with rows and columns in the order of the plot.
     labels : ndarray of shape (n_rows,)
-        Clusters of the rows in that order; rows of a cluster stand together.
+        Clusters of the rows in this order; rows of a cluster are adjacent.
     rows : ndarray of shape (n_rows,), default=None
-        Which rows of the data they are.
+        Indices of the rows in the data.
 
     Attributes
     ----------
     ax_ : matplotlib axes
-        Where it is drawn.
+        Axes with the plot.
     figure_ : matplotlib figure
-        Where these are.
+        Figure with the axes.
 
     Examples
     --------
@@ -71,40 +71,41 @@ class CoClusteringDisplay:
         max_rows: int = 500,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw which rows a fitted estimator puts together.
+        """Plot the co-clustering probabilities of a fitted estimator.
 
-        Rows are ordered by their cluster, and within it by average linkage of the probabilities, so that rows that are
-        alike stand beside each other.
+        Rows are sorted by cluster, and within clusters by average linkage of the probabilities, so that similar rows
+        are adjacent.
 
         Parameters
         ----------
         estimator : estimator instance
-            Fitted, with a method `co_clustering`, as DPCategoricalMixture has it. Others are refused: products of
-            `predict_proba`, at an estimate or averaged over draws, are not this probability.
+            Fitted estimator with a method `co_clustering`, such as DPCategoricalMixture. Other estimators raise an
+            error, because products of `predict_proba` are not this probability.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows. None is the rows of `fit`, by the draws of their labels.
+            Rows. None uses the rows of `fit` and the draws of their labels.
         labels : array-like of shape (n_samples,), default=None
-            Clusters by which rows are ordered; None is the estimator's own, by `predict` or ``labels_``.
+            Clusters for the order of rows; None uses `predict` or ``labels_`` of the estimator.
         max_rows : int, default=500
-            Most rows that are shown; of more, so many are taken, evenly spaced.
+            Maximum number of rows in the plot; of more rows this number is selected, evenly spaced.
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
 
         Returns
         -------
         display : CoClusteringDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the estimator has no method `co_clustering`, or X is None and no labels were kept.
+            If the estimator has no method `co_clustering`, or if X is None and no labels were kept.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         if not hasattr(estimator, "co_clustering"):
             raise ValueError(
-                "CoClusteringDisplay needs a method co_clustering, as DPCategoricalMixture has it, and "
+                "CoClusteringDisplay needs an estimator with a method co_clustering, such as DPCategoricalMixture; "
                 f"{type(estimator).__name__} has none."
             )
         check_is_fitted(estimator)
@@ -131,23 +132,24 @@ class CoClusteringDisplay:
         return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
-        """Draw the probabilities.
+        """Plot the probabilities.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
         **image_kwargs
-            Of matplotlib's ``imshow``.
+            Keyword arguments of ``imshow`` of matplotlib.
 
         Returns
         -------
         self : CoClusteringDisplay
+            The display.
 
         Raises
         ------
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         check_consistent_length(self.similarity, self.labels)
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))
@@ -175,12 +177,12 @@ class CoClusteringDisplay:
 def _drawn_labels(estimator: Any) -> np.ndarray:
     labels = estimator.posterior_.get("labels")
     if labels is None or labels.shape[1] == 0:
-        raise ValueError("No draws of the rows' labels were kept: pass X.")
+        raise ValueError("No draws of the labels of rows were kept: pass X.")
     return labels.reshape(-1, labels.shape[-1])
 
 
 def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """By label, and within a label by average linkage."""
+    """Order of rows by label, and within a label by average linkage."""
     order = []
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

@@ -1,4 +1,4 @@
-"""How many dimensions or components there are: their posterior probabilities."""
+"""Display of posterior probabilities of dimensions and numbers of components."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ..admixture import OrthogonalSphericalAdmixture
 from ..mixture import DPCategoricalMixture, SubspaceClassifier, SubspaceMixture
 from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
 
-if TYPE_CHECKING:  # matplotlib need not be there
+if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
-_LEAST_SHOWN = 1e-3  # probability of the values at the ends
-_MOST_WITH_NUMBERS = 16  # columns of a heat map whose cells have room for numbers
+_LEAST_SHOWN = 1e-3  # minimum probability of the first and last value in the plot
+_MOST_WITH_NUMBERS = 16  # maximum number of columns of a heat map with numbers in its cells
 
 
 class DimensionPosteriorDisplay:
-    """Posterior probabilities of whole numbers: dimensions of subspaces, numbers of topics or components.
+    """Posterior probabilities of integers: dimensions of subspaces, numbers of topics or components.
 
-    Made by :meth:`from_estimator`. One posterior is drawn as bars, several as a heat map with a row for each. The
-    parameters are kept as attributes.
+    Use :meth:`from_estimator` to create it. A single posterior is shown as bars, several as a heat map with one row for
+    each. All parameters are stored as attributes.
 
     Parameters
     ----------
     probabilities : ndarray of shape (n_posteriors, n_values)
         Probabilities of 0, 1, 2, ...; rows sum to 1.
     names : list of str of length n_posteriors
-        Whose posterior each row is.
+        Name of each posterior.
     value_name : str, default="dimension"
-        What the numbers count.
+        Name of the integers.
 
     Attributes
     ----------
     ax_ : matplotlib axes
-        Where it is drawn.
+        Axes with the plot.
     figure_ : matplotlib figure
-        Where these are.
+        Figure with the axes.
 
     Examples
     --------
@@ -65,26 +65,27 @@ class DimensionPosteriorDisplay:
         *,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw what a fitted estimator says of its dimensions, or of its number of components.
+        """Plot the posterior of the dimensions, or of the number of components, of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator instance
-            Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (those of each class), or
+            Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (dimensions of each class),
             OrthogonalSphericalAdmixture or DPCategoricalMixture (number of components).
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
 
         Returns
         -------
         display : DimensionPosteriorDisplay
+            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no such posterior.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         counted = OrthogonalSphericalAdmixture, DPCategoricalMixture
@@ -110,23 +111,24 @@ class DimensionPosteriorDisplay:
         return cls(probabilities=probabilities, names=names).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Draw the probabilities; values at either end whose probabilities are all below 0.001 are left out.
+        """Plot the probabilities, without the values at both ends whose probabilities are all below 0.001.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
         **kwargs
-            Of matplotlib's ``bar`` (one posterior) or ``imshow`` (several).
+            Keyword arguments of ``bar`` (one posterior) or ``imshow`` (several) of matplotlib.
 
         Returns
         -------
         self : DimensionPosteriorDisplay
+            The display.
 
         Raises
         ------
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         probabilities = np.asarray(self.probabilities)
         seen = np.flatnonzero(probabilities.max(axis=0) >= _LEAST_SHOWN)

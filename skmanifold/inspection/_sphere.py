@@ -1,4 +1,4 @@
-"""Directions in the plane and in space, with areas as they are."""
+"""Display of directions in two and three dimensions, with equal-area projections."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ from ..utils._typing import MatrixLike
 from ..utils._validation import check_array
 from ._axes import QUIET, group_colors, one_panel, pyplot
 
-if TYPE_CHECKING:  # matplotlib need not be there
+if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
 _MINUS = "\N{MINUS SIGN}"
-_N_BINS = 72  # of five degrees
-_TALLEST_BIN = 0.75  # radii
-_MOST_NAMED = 12  # groups that a legend has room for
-_MARGIN = 1.12  # to the edge of the view, in radii
-_GAP = 1.12  # from the middle of the picture to that of a hemisphere, in radii
+_N_BINS = 72  # bins of five degrees
+_TALLEST_BIN = 0.75  # height of the tallest bin, in radii
+_MOST_NAMED = 12  # maximum number of groups in a legend
+_MARGIN = 1.12  # half width of the view, in radii
+_GAP = 1.12  # distance from the centre of the plot to that of a hemisphere, in radii
 
 
 class SphereDisplay:
     """Directions in two or three dimensions: draws, rows, and mean directions.
 
-    Made by :meth:`from_draws` or :meth:`from_estimator`. In two dimensions directions are points on a circle, and a
-    histogram stands around it whose areas are shares. In three dimensions they are points on two hemispheres, each seen
-    from outside, in Lambert's projection, which keeps areas: clouds that look equally dense are. The left one has the
-    third coordinate's end in its middle, the right one its opposite. The parameters are kept as attributes.
+    Use :meth:`from_draws` or :meth:`from_estimator` to create it. In two dimensions directions are points on a circle,
+    with a histogram around it whose areas are proportional to counts. In three dimensions they are points on two
+    hemispheres, each seen from outside, in Lambert's equal-area projection, so densities of points are comparable. The
+    left hemisphere is centred at the positive end of the third axis, the right one at the negative end. All parameters
+    are stored as attributes.
 
     Parameters
     ----------
     directions : ndarray of shape (n_points, 2) or (n_points, 3)
         Unit vectors.
     groups : ndarray of int of shape (n_points,), default=None
-        Which group each of them belongs to, numbers from 0. None is one group.
+        Group of each vector, numbered from 0. None is a single group.
     means : ndarray of shape (n_groups, 2) or (n_groups, 3), default=None
-        Mean directions of the groups, drawn as stars. None draws none.
+        Mean directions of the groups, shown as stars. None shows no stars.
     names : list of str of length n_groups, default=None
-        Names of the groups. None leaves the legend out.
+        Names of the groups. None shows no legend.
     axis_names : list of str of length 2 or 3, default=None
         Names of the coordinates. None is x1, x2 and x3.
 
     Attributes
     ----------
     ax_ : matplotlib axes
-        Where it is drawn.
+        Axes with the plot.
     figure_ : matplotlib figure
-        Where these are.
+        Figure with the axes.
 
     Examples
     --------
@@ -87,37 +88,38 @@ class SphereDisplay:
 
     @classmethod
     def from_draws(cls, draws: Draws, *, ax: Axes | None = None) -> Self:
-        """Draw draws of points on a circle or a sphere.
+        """Plot draws of points on a circle or a sphere.
 
         Parameters
         ----------
         draws : Draws
-            Of ``Sphere(2)`` or ``Sphere(3)`` of any radius, or of several such points at once, each of which gets a
-            colour. Of a `Product` pass the part to be drawn: ``draws.map(lambda x: product.split(x)[0])``.
+            Draws on ``Sphere(2)`` or ``Sphere(3)`` of any radius, or of several such points, each with a different
+            colour. For a `Product` pass one part: ``draws.map(lambda x: product.split(x)[0])``.
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
 
         Returns
         -------
         display : SphereDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the draws are no points on a circle or a sphere.
+            If the draws are not points on a circle or a sphere.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_draws")
         if not isinstance(draws, Draws):
-            raise ValueError(f"SphereDisplay.from_draws needs Draws, as sample returns them; got {draws!r}.")
+            raise ValueError(f"SphereDisplay.from_draws needs Draws, the result of sample; got {draws!r}.")
         shape = draws.position.shape[2:]
         if len(shape) not in (1, 2) or shape[-1] not in (2, 3):
             raise ValueError(f"SphereDisplay draws points of 2 or 3 coordinates; these have shape {shape}.")
         points = draws.position.reshape(-1, int(np.prod(shape[:-1])), shape[-1])
         lengths = np.linalg.norm(points, axis=-1, keepdims=True)
         if not np.allclose(lengths, lengths[:1], rtol=1e-6) or not lengths.all():
-            raise ValueError("SphereDisplay draws points on a sphere: these differ in length from draw to draw.")
+            raise ValueError("SphereDisplay draws points on a sphere, but the length of these differs between draws.")
         directions = points / lengths
         n_points = points.shape[1]
         names = [f"point {k}" for k in range(n_points)] if n_points > 1 else None
@@ -132,28 +134,29 @@ class SphereDisplay:
         *,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw the components of a fitted estimator as stars, and rows about them in the colours of their components.
+        """Plot the components of a fitted estimator as stars, and rows in the colours of their components.
 
         Parameters
         ----------
         estimator : estimator instance
             Fitted VonMisesFisherMixture, SphericalAdmixture or OrthogonalSphericalAdmixture of two or three features.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows, of which only the direction counts; those of zeros, which have none, are left out. None draws the
-            best chain's draws of the topics, where there are any.
+            Rows, of which only the direction is used; rows of zeros are excluded. None uses the draws of the topics of
+            the best chain, if there are any.
         ax : matplotlib axes, default=None
-            Where to draw. None makes a figure.
+            Axes to draw on. None creates a new figure.
 
         Returns
         -------
         display : SphereDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the estimator has no unit vectors, or has not two or three features.
+            If the components of the estimator are not unit vectors, or do not have two or three features.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         if not isinstance(estimator, (VonMisesFisherMixture, SphericalAdmixture, OrthogonalSphericalAdmixture)):
@@ -187,25 +190,26 @@ class SphereDisplay:
         ).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **scatter_kwargs: Any) -> Self:
-        """Draw the directions.
+        """Plot the directions.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw; they get no frame and equal scales. None makes a figure.
+            Axes to draw on, which are set to equal scales without a frame. None creates a new figure.
         **scatter_kwargs
-            Of the points, for matplotlib's ``scatter``.
+            Keyword arguments of ``scatter`` of matplotlib for the points.
 
         Returns
         -------
         self : SphereDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the directions have neither two nor three coordinates.
+            If the directions do not have two or three coordinates.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         directions = np.asarray(self.directions)
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):
@@ -222,7 +226,7 @@ class SphereDisplay:
         if is_flat:
             self._draw_histograms(directions, groups, colors)
         points = _on_circle(directions) if is_flat else _on_hemispheres(directions)
-        # A point takes less ink where there are many, and groups are dealt out so that none hides another.
+        # Points are more transparent if there are many, and groups are interleaved so that none hides another.
         ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
         spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
         style = {
@@ -255,7 +259,7 @@ class SphereDisplay:
         self.ax_.set_ylim(-_MARGIN, _MARGIN)
 
     def _draw_histograms(self, directions: np.ndarray, groups: np.ndarray, colors: list[Any]) -> None:
-        """Shares of all points in bins of angles, groups upon each other, as areas outside the circle."""
+        """Stacked histograms of angles for all groups, as areas outside of the circle."""
         if not len(directions):
             return
         angles = np.arctan2(directions[:, 1], directions[:, 0])
@@ -278,7 +282,7 @@ class SphereDisplay:
                 arc = np.linspace(begin, end, 6)
                 rim = np.column_stack([np.cos(arc), np.sin(arc)])
                 corners.append(np.concatenate([near * rim, far * rim[::-1]]))
-        for corner in corners:  # the view grows to where bins reach
+        for corner in corners:  # extend the view to all bins
             (left, bottom), (right, top) = corner.min(axis=0) - 0.1, corner.max(axis=0) + 0.1
             (x0, x1), (y0, y1) = self.ax_.get_xlim(), self.ax_.get_ylim()
             self.ax_.set_xlim(min(left, x0), max(right, x1))
@@ -305,7 +309,7 @@ class SphereDisplay:
         self.ax_.set_ylim(-1.45, 1.22)
 
     def _number(self, stars: np.ndarray, is_flat: bool) -> None:
-        """Write the groups' numbers beside their stars: on the plane within the circle."""
+        """Write the numbers of the groups next to their stars; in two dimensions inside of the circle."""
         for k, (x, y) in enumerate(stars):
             place = (0.84 * x, 0.84 * y) if is_flat else (x + 0.1, y + 0.1)
             box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7}
@@ -325,10 +329,10 @@ def _on_circle(directions: np.ndarray) -> np.ndarray:
 
 
 def _on_hemispheres(directions: np.ndarray) -> np.ndarray:
-    """Lambert's equal-area projections of both hemispheres onto unit discs side by side, each seen from outside."""
+    """Lambert's equal-area projections of both hemispheres onto adjacent unit discs, each seen from outside."""
     x, y, z = directions.T
     side = np.where(z >= 0.0, 1.0, -1.0)
-    # The distance from a disc's middle has the square 1 - |z|, as the area of a cap has.
+    # The squared distance from the centre of a disc is 1 - |z|, which is proportional to the area of the cap.
     stretch = 1.0 / np.sqrt(1.0 + np.abs(z))
     return np.column_stack([side * (stretch * x - _GAP), stretch * y])
 

@@ -1,4 +1,4 @@
-"""The words of topics, with how sure they are."""
+"""Display of the top words of topics, with credible intervals."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
 from ._axes import AGAINST, MAIN, is_alone, percent, pyplot, several_panels, strip
 
-if TYPE_CHECKING:  # matplotlib need not be there
+if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
 _MAX_COLUMNS = 4
-_LONGEST_WORD = 20  # characters that a panel shows
+_LONGEST_WORD = 20  # maximum number of characters of a word in a panel
 
 
 class TopicDisplay:
-    """The words of each topic, one panel a topic, with credible intervals where the topics are drawn.
+    """Top words of each topic, in one panel per topic, with credible intervals if the sampler draws topics.
 
-    Made by :meth:`from_estimator`. The parameters are kept as attributes.
+    Use :meth:`from_estimator` to create it. All parameters are stored as attributes.
 
     Parameters
     ----------
     topics : array-like of int of shape (n_topics,)
-        Their numbers, rows of ``components_``.
+        Indices of the topics, rows of ``components_``.
     words : list of n_topics lists of str
-        The words of each topic, from the top.
+        Words of each topic, from top to bottom.
     values : list of n_topics arrays
-        Their entries in the topic.
+        Entries of these words in the topic.
     intervals : list of n_topics arrays of shape (2, n_words of the topic), default=None
-        Lower and upper ends of their credible intervals. None: there are none.
+        Lower and upper ends of their credible intervals. None shows no intervals.
     level : float, default=None
-        Posterior probability of each interval: the level that the draws reach, which may be less than what was asked
-        of :meth:`from_estimator`.
+        Posterior probability of each interval: the level that the draws reach, which may be less than the `level` of
+        :meth:`from_estimator`.
     shares : array-like of shape (n_topics,), default=None
-        How much of the data each topic has.
+        Fraction of the data of each topic.
     is_stable : array-like of bool of shape (n_topics,), default=None
-        Whether every chain found the topic. None: there is one chain, which cannot tell.
+        Whether all chains found the topic. None if there is only one chain.
     value_name : str, default="value"
-        What an entry is.
+        Name of the entries.
     topic_name : str, default="topic"
-        What a topic is called.
+        Name of the topics.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib axes of shape (n_topics,)
         The panels.
     figure_ : matplotlib figure
-        Where they are.
+        Figure with the panels.
 
     Examples
     --------
@@ -105,45 +105,45 @@ class TopicDisplay:
         level: float = 0.9,
         ax: Axes | Sequence[Axes] | np.ndarray | None = None,
     ) -> Self:
-        """Draw the topics of a fitted estimator.
+        """Plot the topics of a fitted estimator.
 
-        Bars are entries of ``components_`` (``mean_directions_`` of VonMisesFisherMixture). Of topics with signs they
-        are posterior means, ``components_`` times ``resultant_lengths_``, as a mean direction is longer than the mean
-        of the draws that the intervals are of; words that speak against a topic have another colour, and point to the
-        left. Lines on the bars are credible intervals, one entry at a time: there are none
-        where the sampler estimates the topics and does not draw them, and none of mixtures. A panel's title has the
-        topic's share and, if there are several chains with draws, whether each of them found the topic (cosine of at
-        least 0.8).
+        Bars show entries of ``components_`` (``mean_directions_`` of VonMisesFisherMixture). For topics with negative
+        entries they are posterior means, ``components_`` times ``resultant_lengths_``, so that they are comparable with
+        the intervals; words with negative weight have another colour and point to the left. Lines on the bars are
+        credible intervals of single entries. There are none if the sampler does not draw the topics, and none for
+        mixtures. The title of a panel has the share of the topic. If there are several chains with draws, it also shows
+        whether all chains found the topic (with a cosine of at least 0.8).
 
         Parameters
         ----------
         estimator : estimator instance
             Fitted StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, ExponentialFamilyAdmixture,
-            VonMisesFisherMixture, DPCategoricalMixture of counts, or ExponentialFamilyMixture; those of exponential
-            families with any emission but "gaussian".
+            VonMisesFisherMixture, DPCategoricalMixture of counts, or ExponentialFamilyMixture. Exponential families may
+            have any emission except "gaussian".
         feature_names : array-like of shape (n_features,), default=None
-            Names of the columns, such as ``vectorizer.get_feature_names_out()``; None is ``feature_names_in_``, or
-            their numbers.
+            Names of the columns, such as ``vectorizer.get_feature_names_out()``; None uses ``feature_names_in_``, or
+            the column indices.
         n_words : int, default=8
-            Most words of a topic; of topics with signs, most words of either sign.
+            Maximum number of words of a topic; for topics with negative entries, of each sign.
         topics : int or array-like of int, default=None
-            Which topics, in this order. None is all.
+            Topics to show, in this order. None shows all.
         level : float, default=0.9
-            Posterior probability of each interval. From too few draws it is less, as the estimator's
-            `credible_intervals` warns, and the picture states the level that is reached.
+            Posterior probability of each interval. With too few draws it is lower; `credible_intervals` of the
+            estimator then warns, and the plot states the level that is reached.
         ax : matplotlib axes, or array of one for each topic, default=None
-            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
 
         Returns
         -------
         display : TopicDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the estimator has no topics of words, or a parameter does not fit it.
+            If the estimator has no topics of words, or a parameter is not valid for it.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
 
         Warns
         -----
@@ -176,27 +176,28 @@ class TopicDisplay:
     def plot(
         self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, *, sharex: bool = True, **bar_kwargs: Any
     ) -> Self:
-        """Draw the panels.
+        """Plot the panels.
 
         Parameters
         ----------
         ax : matplotlib axes, or array of one for each topic, default=None
-            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
         sharex : bool, default=True
-            Whether all panels have the same scale; without effect on axes that are given one by one.
+            Whether all panels have the same scale; it has no effect on an array of axes.
         **bar_kwargs
-            Of matplotlib's ``barh``.
+            Keyword arguments of ``barh`` of matplotlib.
 
         Returns
         -------
         self : TopicDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If `ax` are not as many as there are topics.
+            If the number of axes differs from the number of topics.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         n_topics = len(self.topics)
         n_rows = -(-n_topics // _MAX_COLUMNS)
@@ -248,7 +249,7 @@ class TopicDisplay:
 
 
 class _Topics(NamedTuple):
-    """The topics of an estimator, and what to call them."""
+    """The topics of an estimator, and names for the plot."""
 
     entries: np.ndarray  # (n_topics, n_features)
     has_signs: bool
@@ -257,7 +258,7 @@ class _Topics(NamedTuple):
 
 
 def _topics_of(estimator: Any) -> _Topics:
-    """What can be shown; a ValueError where nothing can."""
+    """The topics to show; a ValueError if the estimator has none."""
     kind = type(estimator).__name__
     of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture
     known = StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
@@ -274,7 +275,7 @@ def _topics_of(estimator: Any) -> _Topics:
         return _Topics(estimator.components_, False, "probability", "topic")
     if isinstance(estimator, DPCategoricalMixture):
         if not isinstance(estimator.components_, np.ndarray):
-            raise ValueError("TopicDisplay shows topics of words, and this DPCategoricalMixture has tables.")
+            raise ValueError("TopicDisplay shows topics of words, but this DPCategoricalMixture has tables.")
         return _Topics(estimator.components_, False, "probability", "component")
     emission = estimator.emission_.short_name
     is_mixture = isinstance(estimator, ExponentialFamilyMixture)
@@ -284,12 +285,12 @@ def _topics_of(estimator: Any) -> _Topics:
         "poisson": "expected count" if is_mixture else "probability",
     }
     if emission not in names:
-        raise ValueError(f"TopicDisplay shows topics of words, and this {kind} has emission={estimator.emission!r}.")
+        raise ValueError(f"TopicDisplay shows topics of words, but this {kind} has emission={emission!r}.")
     return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
 
 
 def _top_words(entries: np.ndarray, n_words: int, has_signs: bool) -> np.ndarray:
-    """Columns from the top of a panel: the largest first; of signed ones, the most negative last."""
+    """Columns in descending order of their entries; for topics with negative entries, the most negative is last."""
     if not has_signs:
         return top_columns(entries[np.newaxis], n_words)[0]
     high, low = top_words_by_sign(entries, n_words)
@@ -297,7 +298,7 @@ def _top_words(entries: np.ndarray, n_words: int, has_signs: bool) -> np.ndarray
 
 
 def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:
-    """Credible intervals of all entries, in a list; None where there are no draws to have them from."""
+    """Credible intervals of all entries, in a list; None without draws."""
     if not hasattr(estimator, "credible_intervals"):
         return None
     try:
@@ -307,7 +308,7 @@ def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:
 
 
 def _stability(estimator: Any) -> np.ndarray | None:
-    """Whether every chain found the topic; None where there are no other chains, or no draws, to tell."""
+    """Whether all chains found the topic; None without other chains or without draws."""
     try:
         draws = estimator._draws_of_topics()
     except (AttributeError, ValueError):
@@ -320,12 +321,12 @@ def _stability(estimator: Any) -> np.ndarray | None:
 
 
 def _shares(estimator: Any) -> np.ndarray | None:
-    """How much of the data each topic has; None where it takes more than a look."""
+    """Fraction of the data of each topic; None if the estimator does not store it."""
     if hasattr(estimator, "weights_"):
         return np.asarray(estimator.weights_)
-    draws = getattr(estimator, "posterior_", {})  # of a stream there may be none
+    draws = getattr(estimator, "posterior_", {})  # a stream may have none
     weights = draws.get("topic_weights")
-    if weights is None or weights.shape[1] == 0 or "n_components" in draws:  # topics then change places
+    if weights is None or weights.shape[1] == 0 or "n_components" in draws:  # the order of topics then changes
         return None
     return weights[estimator.best_chain_].mean(axis=0)
 

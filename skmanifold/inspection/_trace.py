@@ -1,4 +1,4 @@
-"""Has it converged? Log density of every pass, R-hat, effective sample size, scores on held-out rows."""
+"""Display of convergence: log density of every pass, R-hat, effective sample size and held-out scores."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
 from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, pyplot, several_panels, strip
 
-if TYPE_CHECKING:  # matplotlib need not be there
+if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
     from ..callbacks import HeldOutMonitor
 
-_MOST_POINTS = 30  # of the curve of effective sample sizes
-_FEW_POINTS = 10  # of a curve that is hardly one
+_MOST_POINTS = 30  # maximum number of points of the curve of effective sample sizes
+_FEW_POINTS = 10  # curves with at most this many points have markers
 _MOST_NAMED_CHAINS = 6
-_MOST_BESIDE = 4  # chains whose names leave room for R-hat on their line
-_OF_A_TASK = {  # what a monitor logs beside scores
+_MOST_BESIDE = 4  # maximum number of chains in a legend on the same line as R-hat
+_OF_A_TASK = {  # columns of the log of a monitor that are not scores
     "task_id_path",
     "parent_task_id_path",
     "estimator_name",
@@ -35,43 +35,43 @@ _OF_A_TASK = {  # what a monitor logs beside scores
 
 
 class TraceDisplay:
-    """Log density of every pass and chain with its R-hat, effective sample size so far, and held-out scores.
+    """Log density of every pass and chain, with R-hat, effective sample sizes and held-out scores.
 
-    The picture says "not converged" where R-hat is above 1.01, the limit of Vehtari et al. (2021) [1]_.
+    The plot shows "not converged" if R-hat is above 1.01, the limit of Vehtari et al. (2021) [1]_.
 
-    Made by :meth:`from_estimator` or :meth:`from_draws`. The parameters are kept as attributes.
+    Use :meth:`from_estimator` or :meth:`from_draws` to create it. All parameters are stored as attributes.
 
     Parameters
     ----------
     trace : ndarray of shape (n_chains, n_passes)
-        Log density, or what else the chains are judged by.
+        Log density, or another quantity to assess convergence.
     burn_in : int, default=0
-        Passes at the beginning that are thrown away.
+        Number of discarded passes at the start.
     ess_passes : ndarray of shape (n_points,), default=None
-        Passes by which the sizes of `ess` were reached.
+        Passes of the effective sample sizes in `ess`.
     ess : dict of str to ndarray of shape (n_points,), default=None
-        Effective sample sizes over all chains, by what they are of. None leaves their panel out.
+        Effective sample sizes over all chains up to these passes, by quantity. None shows no such panel.
     n_draws : ndarray of shape (n_points,), default=None
-        Draws of all chains by then.
+        Numbers of draws of all chains up to these passes.
     score_passes : ndarray of shape (n_scores,), default=None
-        Passes after which rows held out were scored.
+        Passes after which held-out rows were scored.
     scores : dict of str to ndarray of shape (n_scores,), default=None
-        Their scores, by name. None leaves their panel out.
+        Held-out scores, by name. None shows no such panel.
     trace_name : str, default="log density"
-        What the trace is of.
+        Name of the quantity of the trace.
     pass_name : str, default="pass"
-        What happens from one entry of the trace to the next.
+        Name of the steps of the trace.
     note : str, default=None
-        Why there is no R-hat or no effective sample size, to be read below the trace.
+        Reason why there is no R-hat or no effective sample size, shown below the trace.
     rhat : float, default=None
-        Rank-normalised split R-hat of the draws; of several coordinates the largest. None: it is not known.
+        Rank-normalised split R-hat of the draws; for several coordinates the largest. None if it is unknown.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib axes
-        The panels: trace, and where there are any effective sample sizes and scores.
+        The panels: the trace, and if available effective sample sizes and scores.
     figure_ : matplotlib figure
-        Where they are.
+        Figure with the panels.
 
     References
     ----------
@@ -127,38 +127,39 @@ class TraceDisplay:
         monitor: HeldOutMonitor | None = None,
         ax: Axes | Sequence[Axes] | np.ndarray | None = None,
     ) -> Self:
-        """Draw how the fit of an estimator went.
+        """Plot the convergence of the fit of an estimator.
 
-        R-hat and the effective sample size are those of the log density, which does not mind how components are
-        numbered, by arviz-stats. R-hat compares chains: it needs two of them. Where draws are few it may be above 1.01
-        by chance. The effective sample size grows in proportion to the draws in a sound run. It is left out, and
-        ``note`` says why, where the sampler makes no draws, where a chain has fewer than 50, or arviz-stats is not
-        installed.
+        R-hat and the effective sample size, by arviz-stats, are those of the log density, which does not depend on the
+        order of components. R-hat compares chains, so it needs at least two. With few draws it may be above 1.01 by
+        chance. In a converged run the effective sample size grows in proportion to the number of draws. It is omitted
+        if the sampler makes no draws, a chain has fewer than 50 draws, or arviz-stats is not installed; ``note`` then
+        has the reason.
 
         Parameters
         ----------
         estimator : estimator instance
-            Fitted by `fit`; `partial_fit` leaves no trace.
+            Estimator fitted by `fit`; `partial_fit` does not store a trace.
         monitor : HeldOutMonitor, default=None
-            A monitor that was there when the estimator was fitted, for its scores.
+            A monitor that was set on the estimator during the fit, to show its scores.
         ax : matplotlib axes, or array of one for each panel, default=None
-            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
 
         Returns
         -------
         display : TraceDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If the estimator has no trace, or the monitor no scores of it.
+            If the estimator has no trace, or the monitor has no scores of it.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         kind = type(estimator).__name__
         if not isinstance(estimator, (BaseSampledEstimator, VonMisesFisherMixture)):
-            raise ValueError(f"TraceDisplay shows fits by passes, which {kind} does not make.")
+            raise ValueError(f"TraceDisplay shows the passes of a fit, which {kind} does not have.")
         check_is_fitted(estimator)
         held_out: dict[str, Any] = {}
         if monitor is not None:
@@ -168,7 +169,7 @@ class TraceDisplay:
             return cls(trace=bounds, trace_name="lower bound", pass_name="iteration", **held_out).plot(ax=ax)
         trace: np.ndarray | None = getattr(estimator, "log_density_trace_", None)
         if trace is None:
-            raise ValueError(f"TraceDisplay shows the passes of fit, and this {kind} has gone on with partial_fit.")
+            raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
         sampler = estimator.sampler_
         schedule = Schedule.from_params(estimator.max_iter, estimator.burn_in, estimator.thin)
         draws = _draws_so_far(estimator, trace, schedule)
@@ -183,31 +184,34 @@ class TraceDisplay:
 
     @classmethod
     def from_draws(cls, draws: Draws, *, ax: Axes | Sequence[Axes] | np.ndarray | None = None) -> Self:
-        """Draw how a run of :func:`~skmanifold.sample` went.
+        """Plot the convergence of a run of :func:`~skmanifold.sample`.
 
-        The trace is that of the log density, where the sampler tells it, and else of the coordinate that mixes worst.
-        R-hat is that of the log density, or the largest of the coordinates. Effective sample sizes are those of the log
-        density, or of the worst and the median coordinate; there are none below 50 draws of a chain.
+        The trace is that of the log density if the sampler computes it, and otherwise that of the coordinate that mixes
+        worst. R-hat is that of the log density, or the largest of the coordinates. Effective sample sizes are those of
+        the log density, or of the worst and the median coordinate; there are none with fewer than 50 draws per chain.
 
         Parameters
         ----------
         draws : Draws
-            What `sample` returned.
+            The result of `sample`.
         ax : matplotlib axes, or array of one for each panel, default=None
-            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
 
         Returns
         -------
         display : TraceDisplay
+            The display.
 
         Raises
         ------
+        ValueError
+            If `draws` are not Draws.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_draws")
         if not isinstance(draws, Draws):
-            raise ValueError(f"TraceDisplay.from_draws needs Draws, as sample returns them; got {draws!r}.")
+            raise ValueError(f"TraceDisplay.from_draws needs Draws, the result of sample; got {draws!r}.")
         passes = np.arange(1, draws.n_draws + 1)
         log_density = draws.stats.get("log_density")
         if log_density is not None:
@@ -221,28 +225,29 @@ class TraceDisplay:
         return cls(trace=coordinates[..., worst], trace_name=name, pass_name="draw", **summary).plot(ax=ax)
 
     def plot(self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, **line_kwargs: Any) -> Self:
-        """Draw the panels, one below the other.
+        """Plot the panels, one below the other.
 
-        What the trace has climbed before the draws begin may be out of sight: the draws have at least a third of the
-        panel's height.
+        The passes after burn-in fill at least a third of the height of the first panel, so parts of the trace during
+        burn-in may not be visible.
 
         Parameters
         ----------
         ax : matplotlib axes, or array of one for each panel, default=None
-            Where to draw. Axes that are alone are divided into panels. None makes a figure.
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
         **line_kwargs
-            Of the trace, for matplotlib's ``plot``.
+            Keyword arguments of ``plot`` of matplotlib for the trace.
 
         Returns
         -------
         self : TraceDisplay
+            The display.
 
         Raises
         ------
         ValueError
-            If `ax` are not as many as there are panels.
+            If the number of axes differs from the number of panels.
         ImportError
-            Where matplotlib is not installed.
+            If matplotlib is not installed.
         """
         below = [draw for draw, shown in ((self._draw_ess, self.ess), (self._draw_scores, self.scores)) if shown]
         n = 1 + len(below)
@@ -285,7 +290,7 @@ class TraceDisplay:
         if self.rhat is not None and not np.isnan(self.rhat):
             converged = self.rhat <= CONVERGED
             text = f"R-hat {self.rhat:.3f}" + ("" if converged else ": not converged")
-            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # the names of many take the line
+            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # a long legend needs the line
             place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
             panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
         panel.set_ylabel(self.trace_name)
@@ -314,7 +319,7 @@ class TraceDisplay:
 
 
 class _DrawsSoFar(NamedTuple):
-    """Whether a sampler draws, and parameters of the display: how far its draws agree, or why that is not told."""
+    """Whether a sampler draws, and the diagnostics of its draws as parameters of the display."""
 
     makes_any: bool
     summary: dict[str, Any]
@@ -331,7 +336,7 @@ def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _Dra
 
 
 def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, Any]:
-    """Of draws (n_chains, n_draws, n_coordinates) that were made at `passes`: parameters of the display."""
+    """Diagnostics of draws, (n_chains, n_draws, n_coordinates), made at `passes`, as parameters of the display."""
     n_chains, n_draws, n_coordinates = draws.shape
     summary: dict[str, Any] = {}
     notes = []
@@ -341,7 +346,7 @@ def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, An
         elif n_draws < LEAST_FOR_RHAT:
             notes.append(f"R-hat needs {LEAST_FOR_RHAT} draws of a chain; there are {n_draws}.")
         else:
-            with np.errstate(divide="ignore", invalid="ignore"):  # of quantities that do not move
+            with np.errstate(divide="ignore", invalid="ignore"):  # for constant quantities
                 summary["rhat"] = float(np.fmax.reduce(Draws(draws).rhat()))
         if n_draws < LEAST_FOR_ESS:
             notes.append(f"An effective sample size needs {LEAST_FOR_ESS} draws of a chain; there are {n_draws}.")
@@ -358,7 +363,7 @@ def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, An
 
 
 def _worst_coordinate(draws: np.ndarray, summary: dict[str, Any]) -> int:
-    """The coordinate that mixes worst, by effective sample size, or by R-hat where draws are too few for that."""
+    """The coordinate that mixes worst, by effective sample size, or by R-hat if there are too few draws for that."""
     if "ess" in summary:
         badness = -Draws(draws).ess()
     elif "rhat" in summary:
@@ -369,7 +374,7 @@ def _worst_coordinate(draws: np.ndarray, summary: dict[str, Any]) -> int:
 
 
 def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Passes, from 1, and scores of the last fit of an estimator of that class that the monitor saw."""
+    """Passes, from 1, and scores of the last monitored fit of an estimator of this class."""
     rows = [row for row in monitor.get_logs().data if row["estimator_name"] == kind and row["task_name"] == "pass"]
     rows = [row for row in rows if row["parent_task_id_path"] == rows[-1]["parent_task_id_path"]]
     names = [name for name in rows[0] if name not in _OF_A_TASK] if rows else []
@@ -381,7 +386,7 @@ def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.
 
 
 def _show_what_is_kept(panel: Any, trace: np.ndarray, burn_in: int) -> None:
-    """Limits within which what is after burn-in takes a third of the height, or more."""
+    """Set limits so that the passes after burn-in fill at least a third of the height."""
     finite = np.isfinite(trace)
     kept = trace[:, burn_in:][finite[:, burn_in:]]
     if not kept.size:

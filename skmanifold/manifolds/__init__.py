@@ -1,4 +1,4 @@
-"""Manifolds: values that know shapes, tangents, geodesics and metrics, and no data."""
+"""Manifolds: parameter spaces with their shapes, tangent projections, geodesics and metrics."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""What a manifold is: a value that knows shapes, tangents, geodesics and metrics, and no data."""
+"""The base class of manifolds, and the protocols of their geometry: geodesics and diffusion metrics."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from ..utils._plain_numbers import PlainNumbers
 class Manifold(PlainNumbers, BaseEstimator):
     """Base class of manifolds.
 
-    A point is a float64 array of `shape`; `dim` is the intrinsic dimension. Methods that move points take float64
-    arrays with one leading axis of chains, ``(n_chains, *shape)``, C-contiguous, and write in place: chains do not see
-    each other. Log densities are with respect to the manifold's base measure, which the class names.
+    A point is a float64 array of `shape`; `dim` is the intrinsic dimension. Methods that move points accept
+    C-contiguous float64 arrays with one leading axis of chains, ``(n_chains, *shape)``, and modify them in place.
+    Chains are independent of each other. Log densities are with respect to the base measure of the manifold, which
+    the documentation of each class specifies.
 
-    A subclass stores its constructor's arguments under their own names, then calls `_set_up`, which refuses bad ones.
+    The constructor of a subclass stores its arguments under their own names, then calls `_set_up`, which validates
+    them.
     """
 
     def _set_up(self) -> None:
-        """Check the parameters and derive what the methods need."""
+        """Validate the parameters and compute the derived attributes."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, checked as in the constructor.
@@ -53,21 +55,53 @@ class Manifold(PlainNumbers, BaseEstimator):
 
     @property
     def size(self) -> int:
-        """How many numbers represent a point."""
+        """Number of entries of the array that represents a point."""
         return math.prod(self.shape)
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw a point of `shape`: uniform where the manifold is compact."""
+        """Draw a point; uniform if the manifold is compact.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         raise NotImplementedError
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x`, of `shape` after any leading axes, is on the manifold within `atol`."""
+        """Raise a ValueError unless `x` is on the manifold within `atol`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         raise NotImplementedError
 
 
 @runtime_checkable
 class Flat(Protocol):
-    """A whole Euclidean space: a straight step from any point leads to a point; declared only where it is so."""
+    """A Euclidean space, where a straight step from any point leads to another point.
+
+    A manifold that is not a Euclidean space does not have this attribute, or has it set to False.
+
+    Attributes
+    ----------
+    is_flat : bool
+        Whether the manifold is a Euclidean space.
+    """
 
     is_flat: bool
 
@@ -77,15 +111,41 @@ class GeodesicFlow(Protocol):
     """An embedded manifold whose geodesics are known in closed form."""
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Replace `v` by its tangent part at `x`, in place."""
+        """Replace `v` by its tangent part at `x`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         ...
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Follow the geodesic from `x` with velocity `v` for time `t`; both move, in place."""
+        """Move along the geodesic from `x` with velocity `v` for time `t`; both are updated in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
         ...
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Take rounding errors off a point that left the manifold by little, and off its tangent vector, in place."""
+        """Correct rounding errors of a point close to the manifold and of its tangent vector, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; modified in place.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         ...
 
 
@@ -94,13 +154,37 @@ class DiffusionMetric(Protocol):
     """A space with a diagonal Riemannian metric G, for diffusions in its own coordinates."""
 
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Diagonal of the inverse metric G^-1 at `x`, written to `out`, shaped like `x`."""
+        """Diagonal of the inverse metric G^-1 at `x`, written to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the diagonal of the inverse metric.
+        """
         ...
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        r"""Its divergence, :math:`\sum_j \partial (G^{-1})_{ij} / \partial x_j`, written to `out`."""
+        r"""Divergence of the inverse metric, :math:`\sum_j \partial (G^{-1})_{ij} / \partial x_j`, written to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the divergence.
+        """
         ...
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Mirror coordinates that left the space back into it, and turn their momenta round, in place."""
+        """Reflect coordinates that left the space back into it and reverse their momenta, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points after a step; modified in place.
+        momentum : ndarray of shape (n_chains, ...), default=None
+            Momenta of the points; modified in place; None for samplers without momentum.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The sphere on which the projections onto subspaces of every dimension lie together."""
+"""The Conway sphere, which contains the projection matrices of all ranks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from ._validation import check_count, finite_array
 
 
 class ConwaySphere(Manifold):
-    r"""Projection matrices of every rank in one sphere.
+    r"""Sphere that contains the projection matrices of all ranks.
 
-    A symmetric m x m matrix is written as the vector of its upper triangle, rows in order, the off-diagonal entries
-    times :math:`\sqrt 2`, so that Euclidean and Frobenius distances agree. Every projection P, whatever its rank, then
-    lies at distance :math:`\|P - I/2\|_F = \sqrt m / 2` from the image of I/2. This manifold is the sphere of that
-    centre and radius. Its other points are symmetric matrices, which `nearest_projection` rounds.
+    A symmetric m x m matrix is represented by the vector of its upper triangle, in row order, with the off-diagonal
+    entries multiplied by :math:`\sqrt 2`, so that Euclidean and Frobenius distances agree. Every projection P, of any
+    rank, then has distance :math:`\|P - I/2\|_F = \sqrt m / 2` from the image of I/2. This manifold is the sphere
+    with that centre and radius. Its other points are symmetric matrices, which `nearest_projection` rounds to
+    projections.
 
     The base measure is the surface area; random points are uniform.
 
     .. warning::
-        The uniform law is no vague prior on the rank: the trace has mean m / 2 and standard deviation
-        :math:`m / (2 \sqrt{m (m + 1) / 2})`, less than 0.71 for every m, so that ranks away from m / 2 are never seen
-        beyond m of about eight. Put an explicit prior on the rank.
+        The uniform distribution is not a vague prior on the rank. The trace has mean m / 2 and standard deviation
+        :math:`m / (2 \sqrt{m (m + 1) / 2})`, which is less than 0.71 for every m. For m above about eight, ranks far
+        from m / 2 practically never occur. Use an explicit prior on the rank.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class ConwaySphere(Manifold):
     spaces. Experimental Mathematics 5.
 
     St. Thomas, B., Lin, L., Lim, L.-H. and Mukherjee, S. (2014). Learning subspaces of different dimensions.
-    arXiv preprint. Its embedding, centre and radius are corrected here.
+    arXiv preprint. This implementation corrects the embedding, centre and radius of the preprint.
     """
 
     def __init__(self, m: int) -> None:
@@ -70,60 +71,110 @@ class ConwaySphere(Manifold):
         return self.size - 1
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly."""
+        """Draw uniformly.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         direction = rng.standard_normal(self.shape)
         return self._centre + self.radius / np.linalg.norm(direction) * direction
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless every point has its distance from the centre within `atol`."""
+        """Raise a ValueError unless every point has its distance from the centre within `atol`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         excess = np.abs(np.linalg.norm(finite_array(x, self.shape) - self._centre, axis=-1) - self.radius)
         if (excess > atol).any():
             raise ValueError(
-                f"A point has distance sqrt(m) / 2 = {self.radius:.6g} from the centre, "
-                f"but the distance of one of these is {excess.max():.3g} off."
+                f"A point must have the distance sqrt(m) / 2 = {self.radius:.6g} from the centre; "
+                f"the largest deviation is {excess.max():.3g}."
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Take the radial part off `v`, in place."""
+        """Remove the radial part of `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         project_to_sphere(x - self._centre, v, self._radii)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Follow great circles about the centre for time `t`, in place."""
+        """Move along great circles about the centre for time `t`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
         x -= self._centre
         flow_on_sphere(x, v, t, self._radii)
         x += self._centre
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Scale the distance from the centre to the radius, then take the radial part off `v`, in place."""
+        """Scale the distance of `x` from the centre to the radius, then remove the radial part of `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; modified in place.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         x -= self._centre
         retract_to_sphere(x, v, self._radii)
         x += self._centre
 
     def embed(self, P: np.ndarray) -> np.ndarray:
-        """Write symmetric matrices as vectors.
+        """Represent symmetric matrices as vectors.
 
         Parameters
         ----------
         P : array of shape (..., m, m)
-            Symmetric matrices; projections land on the sphere.
+            Symmetric matrices. The images of projections are points of the sphere.
 
         Returns
         -------
         x : array of shape (..., m (m + 1) / 2)
-            The upper triangles, off-diagonal entries times sqrt(2).
+            The upper triangles, with off-diagonal entries multiplied by sqrt(2).
 
         Raises
         ------
         ValueError
-            If the matrices have another size, are not finite or not symmetric.
+            If the matrices have another size, are not finite or are not symmetric.
         """
         P = finite_array(P, (self.m, self.m))
         if not np.allclose(P, P.mT):
-            raise ValueError(f"These matrices are not symmetric: two entries differ by {np.abs(P - P.mT).max():.3g}.")
+            raise ValueError(f"P must be symmetric; two entries differ by {np.abs(P - P.mT).max():.3g}.")
         return P[..., self._rows, self._columns] * self._weights
 
     def matrix(self, x: np.ndarray) -> np.ndarray:
-        """Write vectors as symmetric matrices: the inverse of `embed`.
+        """Convert vectors to symmetric matrices: the inverse of `embed`.
 
         Parameters
         ----------
@@ -148,18 +199,23 @@ class ConwaySphere(Manifold):
     def nearest_projection(self, x: np.ndarray) -> np.ndarray:
         """Round points to the nearest projection of any rank.
 
-        It keeps the eigenvectors whose eigenvalues are larger than 1/2, which maximises the sum of (eigenvalue - 1/2)
-        over those kept; rounding the trace to a rank does not.
+        The nearest projection is that onto the eigenvectors whose eigenvalues are larger than 1/2: it maximises the
+        sum of (eigenvalue - 1/2) over the selected eigenvectors. Rounding the trace to a rank does not.
 
         Parameters
         ----------
         x : array of shape (..., m (m + 1) / 2)
-            Points, on the sphere or off it.
+            Points, which need not be on the sphere.
 
         Returns
         -------
         P : array of shape (..., m, m)
             Projection matrices.
+
+        Raises
+        ------
+        ValueError
+            If `x` has another length or is not finite.
         """
         eigenvalues, eigenvectors = np.linalg.eigh(self.matrix(x))
         kept = eigenvectors * (eigenvalues > 0.5)[..., None, :]
@@ -170,7 +226,7 @@ def projection_distance(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     r"""Chordal distance between subspaces of any dimensions, :math:`\|P - Q\|_F / \sqrt 2`.
 
     For dimensions d1 and d2 its square is half their difference plus the sum of the squared sines of the principal
-    angles. It is a chord's length over sqrt(2) in the Conway sphere, not a geodesic distance.
+    angles. It is the length of a chord of the Conway sphere divided by sqrt(2), not a geodesic distance.
 
     Parameters
     ----------

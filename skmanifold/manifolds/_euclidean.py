@@ -1,4 +1,4 @@
-"""The Euclidean space, where every law of a sampler is the textbook's."""
+"""The Euclidean space."""
 
 from __future__ import annotations
 
@@ -12,50 +12,124 @@ from ._validation import finite_array
 class Euclidean(ShapedLikeArray):
     """Arrays of real numbers.
 
-    Geodesics are straight lines, :math:`x(t) = x + t v`; the metric is the identity; the base measure is Lebesgue's.
-    A random point is standard normal.
+    Geodesics are straight lines, :math:`x(t) = x + t v`; the metric is the identity; the base measure is the Lebesgue
+    measure. A random point is standard normal.
 
     Parameters
     ----------
     shape : int or tuple of int
-        Shape of a point; an integer d is kept as ``(d,)``.
+        Shape of a point; an integer d is stored as ``(d,)``.
 
     Raises
     ------
     TypeError, ValueError
-        If `shape` is not made of positive integers.
+        If `shape` is not an integer or a tuple of integers, or if one of them is not positive.
     """
 
     is_flat = True
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw standard normal coordinates."""
+        """Draw standard normal coordinates.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         return rng.standard_normal(self.shape)
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x` has the right shape and is finite."""
+        """Raise a ValueError unless `x` has the right shape and is finite.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance; ignored.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         finite_array(x, self.shape)
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Leave `v` alone: every vector is tangent."""
+        """Do nothing: every vector is tangent.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; not changed.
+        """
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Go straight on for time `t`."""
+        """Move along straight lines for time `t`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
         _move_straight(x, v, t)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: no point is off this manifold."""
+        """Do nothing: every array is a point of this manifold.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; not changed.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; not changed.
+        """
 
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write ones to `out`."""
+        """Write ones to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the diagonal of the inverse metric.
+        """
         out.fill(1.0)
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write zeros to `out`."""
+        """Write zeros to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the divergence.
+        """
         out.fill(0.0)
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Do nothing: there is no wall."""
+        """Do nothing: there is no boundary.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points after a step; not changed.
+        momentum : ndarray of shape (n_chains, ...), default=None
+            Momenta of the points; not changed; None for samplers without momentum.
+        """
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
 """The exponential of small matrices, in plain loops.
 
-A library's exponential would do, were it not for its threads: a linear algebra library that starts them for every
-product and solve of a 4 x 4 matrix makes a step of a microsecond wait for milliseconds when the cores are busy.
+Linear algebra libraries may start threads for products and solves even of 4 x 4 matrices. On busy cores, a step of a
+microsecond then waits for milliseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INVERSE_FACTORIALS = np.array([1.0 / math.factorial(j) for j in range(17)])
 
 @njit(cache=True, nogil=True)
 def exponential(matrices):
-    """Matrix exponentials along the first axis: Taylor's polynomial of degree 16, scaled and squared."""
+    """Matrix exponentials along the first axis, by scaling and squaring with a Taylor polynomial of degree 16."""
     result = np.empty_like(matrices)
     n = matrices.shape[1]
     powers = np.empty((5, n, n))
@@ -28,7 +28,7 @@ def exponential(matrices):
         if not math.isfinite(norm):
             _scale(matrices[i], math.nan, total)
             continue
-        # Below 3/4 the first term left out is smaller than half a unit in the last place of one
+        # For norms below 3/4 the first omitted term is smaller than half a unit in the last place of one
         n_squarings = max(math.frexp(norm / 0.75)[1], 0)
         _scale(matrices[i], 0.5**n_squarings, powers[1])
         for k in range(2, 5):
@@ -78,7 +78,7 @@ def _add_terms(powers, first, total):
 
 @njit(cache=True, nogil=True)
 def _multiply(a, b, out):
-    """Row by row, each a sum of rows of `b`: the order of additions is the same on every machine."""
+    """Matrix product by rows, each a sum of rows of `b`, so that the order of additions is fixed."""
     for i in range(a.shape[0]):
         for j in range(b.shape[1]):
             out[i, j] = 0.0

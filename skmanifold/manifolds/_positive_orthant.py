@@ -1,4 +1,4 @@
-"""The positive orthant: gamma variables, and the simplex before it is normalised."""
+"""The positive orthant, for gamma variables and unnormalised proportions."""
 
 from __future__ import annotations
 
@@ -12,76 +12,151 @@ from ._validation import check_non_negative, finite_array
 class PositiveOrthant(ShapedLikeArray):
     r"""Arrays of positive numbers.
 
-    As a diffusion's space it has the metric of Poisson counts, :math:`G^{-1} = \mathrm{diag}(x)`, whose divergence is
-    one everywhere. As an embedded manifold it is a billiard table: straight lines with specular reflection,
+    For diffusions its metric is the Fisher information of Poisson counts, with :math:`G^{-1} = \mathrm{diag}(x)`, whose
+    divergence is one everywhere. For geodesic samplers its flow consists of straight lines with specular reflection at
+    the boundary,
 
-    .. math:: x(t) = |x + t v|, \qquad v(t) = \mathrm{sign}(x + t v)\, v,
+    .. math:: x(t) = |x + t v|, \qquad v(t) = \mathrm{sign}(x + t v)\, v.
 
-    which is exact for any time, since a straight line meets each wall once. The base measure is Lebesgue's. A random
-    point has standard exponential coordinates.
+    This is exact for any time, because a straight line crosses each coordinate hyperplane at most once. The base
+    measure is the Lebesgue measure. A random point has standard exponential coordinates.
 
-    The boundary has measure zero, but gamma draws of small shape underflow to it: zero is a legal coordinate, and a
-    negative one is not, whatever the tolerance.
+    Zero is a valid coordinate, because gamma draws of small shape underflow to it, although the boundary has measure
+    zero. Negative coordinates are never valid, whatever the tolerance.
 
     Parameters
     ----------
     shape : int or tuple of int
-        Shape of a point; an integer d is kept as ``(d,)``.
+        Shape of a point; an integer d is stored as ``(d,)``.
 
     Raises
     ------
     TypeError, ValueError
-        If `shape` is not made of positive integers.
+        If `shape` is not an integer or a tuple of integers, or if one of them is not positive.
     """
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw standard exponential coordinates."""
+        """Draw standard exponential coordinates.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         return rng.standard_exponential(self.shape)
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x` has the right shape, is finite and nowhere negative."""
+        """Raise a ValueError unless `x` has the right shape, is finite and nowhere negative.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance; ignored.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         check_non_negative(finite_array(x, self.shape))
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Leave `v` alone: every vector is tangent."""
+        """Do nothing: every vector is tangent.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; not changed.
+        """
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Go straight on for time `t`, bouncing off the walls."""
-        _move_and_bounce(x, v, t)
+        """Move along straight lines for time `t`, with reflection at the boundary, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
+        _move_and_reflect(x, v, t)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: the flow keeps the signs exactly."""
+        """Do nothing: the flow keeps coordinates non-negative exactly.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; not changed.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; not changed.
+        """
 
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write `x` itself to `out`."""
+        """Write `x` itself to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the diagonal of the inverse metric.
+        """
         np.copyto(out, x)
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write ones to `out`."""
+        """Write ones to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the divergence.
+        """
         out.fill(1.0)
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Mirror negative coordinates, and turn their momenta round, in place."""
+        """Reflect negative coordinates at zero and reverse their momenta, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points after a step; modified in place.
+        momentum : ndarray of shape (n_chains, ...), default=None
+            Momenta of the points; modified in place; None for samplers without momentum.
+        """
         if momentum is None:
             np.abs(x, out=x)
         else:
-            _bounce(x, momentum)
+            _reflect(x, momentum)
 
 
 @njit(cache=True, nogil=True)
-def _move_and_bounce(x, v, t):
+def _move_and_reflect(x, v, t):
     x = x.reshape(-1)
     v = v.reshape(-1)
     for j in range(x.shape[0]):
-        there = x[j] + t * v[j]
-        if there < 0:
-            there = -there
+        moved = x[j] + t * v[j]
+        if moved < 0:
+            moved = -moved
             v[j] = -v[j]
-        x[j] = there
+        x[j] = moved
 
 
 @njit(cache=True, nogil=True)
-def _bounce(x, v):
+def _reflect(x, v):
     x = x.reshape(-1)
     v = v.reshape(-1)
     for j in range(x.shape[0]):

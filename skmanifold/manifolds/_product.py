@@ -1,4 +1,4 @@
-"""Products of manifolds, for posteriors with several blocks."""
+"""Products of manifolds, for posteriors with several blocks of parameters."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def _all_factors(protocol: type) -> Callable[[Product], bool]:
 class Product(Manifold):
     """The product of manifolds.
 
-    A point is one flat array, the factors' points one after the other, each flattened; `split` gives them back in
-    shape. The base measure is the product of the factors'.
+    A point is one flat array that concatenates the flattened points of the factors; `split` returns views of the parts
+    in their shapes. The base measure is the product of the base measures of the factors.
 
-    What a product offers depends on its factors: `project`, `flow` and `retract` if all of them are geodesic flows,
-    `inverse_metric`, `divergence` and `reflect` if all of them have a diffusion's metric, ``is_flat`` if all are flat.
-    What one factor lacks the product has not: ``hasattr`` tells the truth.
+    The methods of a product depend on its factors. `project`, `flow` and `retract` exist if all factors are geodesic
+    flows; `inverse_metric`, `divergence` and `reflect` exist if all factors have a diffusion metric. ``is_flat`` is
+    True if all factors are flat. ``hasattr`` is False for a method that one of the factors lacks.
 
-    Factors are given one by one, ``Product(Sphere(3), Euclidean(2))``; as a parameter (`get_params`, `set_params`) they
-    are the tuple ``factors``.
+    The constructor takes the factors as positional arguments, ``Product(Sphere(3), Euclidean(2))``. As a parameter
+    (`get_params`, `set_params`) they are the tuple ``factors``.
 
     Parameters
     ----------
     *factors : Manifold
-        At least one.
+        The factors, at least one.
 
     Raises
     ------
@@ -61,11 +61,11 @@ class Product(Manifold):
 
     @property
     def dim(self) -> int:
-        """Intrinsic dimension: the sum of the factors'."""
+        """Intrinsic dimension: the sum of the dimensions of the factors."""
         return sum(factor.dim for factor in self.factors)
 
     def split(self, x: np.ndarray) -> list[np.ndarray]:
-        r"""Show each factor's part of a point.
+        r"""Split points into the parts of the factors.
 
         Parameters
         ----------
@@ -84,11 +84,35 @@ class Product(Manifold):
         ]
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw each factor's point, in order."""
+        """Draw a random point of each factor, in order.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         return np.concatenate([factor.random_point(rng).ravel() for factor in self.factors])
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError, naming the factor, unless every part is on its factor within `atol`."""
+        """Raise a ValueError, naming the factor, unless every part is on its factor within `atol`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         for i, (factor, part) in enumerate(zip(self.factors, self.split(finite_array(x, self.shape)), strict=True)):
             try:
                 factor.check_point(part, atol)
@@ -102,36 +126,86 @@ class Product(Manifold):
 
     @available_if(_all_factors(GeodesicFlow))
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Replace `v` by its tangent part at `x`, in place."""
+        """Replace `v` by its tangent part at `x`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         self._call_factors("project", [x], [v])
 
     @available_if(_all_factors(GeodesicFlow))
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Follow the geodesic from `x` with velocity `v` for time `t`; both move, in place."""
+        """Move along the geodesic from `x` with velocity `v` for time `t`; both are updated in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
         self._call_factors("flow", [], [x, v], t)
 
     @available_if(_all_factors(GeodesicFlow))
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Take rounding errors off `x`, and off its tangent vector, in place."""
+        """Remove rounding errors from `x` and from its tangent vector `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; modified in place.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         self._call_factors("retract", [], [x, v])
 
     @available_if(_all_factors(DiffusionMetric))
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Diagonal of the inverse metric at `x`, written to `out`."""
+        """Diagonal of the inverse metric at `x`, written to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the diagonal of the inverse metric.
+        """
         self._call_factors("inverse_metric", [x], [out])
 
     @available_if(_all_factors(DiffusionMetric))
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Its divergence, written to `out`."""
+        """Divergence of the inverse metric at `x`, written to `out`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        out : ndarray of shape (n_chains, ...)
+            Output: the divergence.
+        """
         self._call_factors("divergence", [x], [out])
 
     @available_if(_all_factors(DiffusionMetric))
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Mirror coordinates that left the space back into it, and turn their momenta round, in place."""
+        """Reflect coordinates that left the space back into it and reverse their momenta, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points after a step; modified in place.
+        momentum : ndarray of shape (n_chains, ...), default=None
+            Momenta of the points; modified in place; None for samplers without momentum.
+        """
         self._call_factors("reflect", [], [x] if momentum is None else [x, momentum])
 
     def _call_factors(self, method: str, read: list, written: list, *arguments) -> None:
-        """Call `method` of every factor with its parts of the arrays, contiguous as it expects."""
+        """Call `method` of every factor with contiguous copies or views of its parts of the arrays."""
         start = 0
         for factor, stop in zip(self.factors, self._stops, strict=True):
             inputs = [np.ascontiguousarray(array[:, start:stop]) for array in read]
@@ -140,7 +214,7 @@ class Product(Manifold):
             parts = [part.reshape(-1, *factor.shape) for part in inputs + outputs]
             getattr(factor, method)(*parts, *arguments)
             for view, output in zip(views, outputs, strict=True):
-                if output is not view:  # with several chains a factor's part is not contiguous: it worked on a copy
+                if output is not view:  # with several chains the part is not contiguous, so `output` is a copy
                     view[...] = output
             start = stop
 
@@ -150,7 +224,7 @@ class Product(Manifold):
         Parameters
         ----------
         deep : bool, default=True
-            Ignored: factors have no names to be addressed by.
+            Ignored, because factors have no names.
 
         Returns
         -------
@@ -171,6 +245,11 @@ class Product(Manifold):
         -------
         self : Product
             The same object.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If another parameter is given, a factor is not a manifold, or there are no factors.
         """
         if unknown := sorted(params.keys() - {"factors"}):
             raise ValueError(f"Product has no parameter {unknown[0]!r}, only 'factors'.")

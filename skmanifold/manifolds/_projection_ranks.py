@@ -1,4 +1,4 @@
-"""The law of the rank to which a uniform point of the Conway sphere rounds, exact however far in a tail."""
+"""The distribution of the rank to which a uniform point of the Conway sphere rounds, exact also far in the tails."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ._validation import check_count
 def log_rank_probabilities(m: int) -> np.ndarray:
     r"""Logarithms of the probabilities that a uniform point of ``ConwaySphere(m)`` rounds to a rank.
 
-    Less its centre, a uniform point is a Gaussian symmetric matrix of the orthogonal ensemble, scaled: it rounds to
-    rank d if that matrix has d positive eigenvalues. An explicit prior p(d) of the rank, uniform over the projections
-    of each rank, is therefore the density p(d) / P(d) with respect to the surface area, P(d) the probability given
-    here. The latter is symmetric about m / 2, and P(0) falls like :math:`\exp(-m^2 (\ln 3) / 4)` ([2]_).
+    Minus its centre, a uniform point is a scaled symmetric Gaussian matrix of the orthogonal ensemble. The point
+    rounds to rank d if that matrix has d positive eigenvalues. Let P(d) be the probability that this function
+    returns. An explicit prior p(d) of the rank, uniform over the projections of each rank, therefore has the density
+    p(d) / P(d) with respect to the surface area. P is symmetric about m / 2, and P(0) decreases like
+    :math:`\exp(-m^2 (\ln 3) / 4)` ([2]_).
 
-    The generating function of the number of positive eigenvalues is a ratio of Pfaffians, of skew matrices of moments
-    over the half lines ([1]_). It is evaluated with hundreds of digits at as many points as it has unknown
-    coefficients. That takes time like the sixth power of m: a second for m = 40.
+    The generating function of the number of positive eigenvalues is a ratio of Pfaffians of skew matrices, which
+    contain moments over the half lines ([1]_). It is evaluated with hundreds of digits at as many points as it has
+    unknown coefficients. The running time grows like the sixth power of m: it is a second for m = 40.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def log_rank_probabilities(m: int) -> np.ndarray:
     Returns
     -------
     log_probabilities : ndarray of shape (m + 1,)
-        Of ranks 0 to m. The array is kept for the next call, and cannot be written to.
+        For ranks 0 to m. The array is cached for the next call and is read-only.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def log_rank_probabilities(m: int) -> np.ndarray:
     [0.1464, 0.7071, 0.1464]
     """
     check_count("The parameter m of log_rank_probabilities", m)
-    # For the least probability, the condition of the moments of monomials, and that of powers of the points.
+    # Digits for the smallest probability, the condition number of the moments, and that of the Vandermonde matrix.
     out = _log_probabilities(m, digits=40 + 3 * m + m * m // 10)
     out.flags.writeable = False
     return out
@@ -74,8 +75,9 @@ def _log_probabilities(m: int, digits: int) -> np.ndarray:
 def _generating_function(m: int, points: Iterable[int]) -> np.ndarray:
     """Sum over d of P(d) x^d at the points x, up to a constant: the Pfaffian of the weight x on the positive half line.
 
-    The matrix is that of j, k -> int int sign(y - x) x^j y^k f(x) f(y) exp(-(x^2 + y^2) / 2), f being x or 1. Where
-    both variables are on one half line it is `within`, up to a sign; where they are on two it is a product.
+    Entry j, k of the matrix is int int sign(v - u) u^j v^k f(u) f(v) exp(-(u^2 + v^2) / 2) du dv, where f is x on the
+    positive half line and 1 on the negative one. The part with both variables on the same half line is `within`, up
+    to a sign; the part with the variables on different half lines is a product.
     """
     half, within = _half_line_moments(m)
     signs = np.array([(-1) ** j for j in range(m)], object)
@@ -94,8 +96,9 @@ def _generating_function(m: int, points: Iterable[int]) -> np.ndarray:
 def _half_line_moments(m: int) -> tuple[np.ndarray, np.ndarray]:
     """Moments of exp(-x^2 / 2) over x > 0, (m,), and of sign(y - x) exp(-(x^2 + y^2) / 2) over x, y > 0, (m, m).
 
-    By parts: with w the density and D_j(y) the integral of x^j w(x) below y less that above, D_j is (j - 1) D_{j-2} -
-    2 y^{j-1} w(y), and D_1 is 1 - 2 w(y). The square of w is exp(-y^2), whose moments are `narrow`.
+    Integration by parts: let w(x) = exp(-x^2 / 2), and let D_j(y) be the integral of x^j w(x) over x < y minus that
+    over x > y. Then D_j = (j - 1) D_{j-2} - 2 y^{j-1} w(y), and D_1 = 1 - 2 w(y). The square of w is exp(-y^2), whose
+    moments are `narrow`.
     """
     root_pi = _pi().sqrt()
     half = [root_pi / Decimal(2).sqrt(), Decimal(1)]
@@ -114,7 +117,7 @@ def _half_line_moments(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pi() -> Decimal:
-    """Pi in the digits of the context, by Machin's formula."""
+    """Pi in the precision of the decimal context, by Machin's formula."""
     with localcontext() as context:
         context.prec += 10
         pi = 4 * (4 * _inverse_tangent(5) - _inverse_tangent(239))
@@ -133,7 +136,7 @@ def _inverse_tangent(n: int) -> Decimal:
 
 
 def _pfaffian(matrix: np.ndarray) -> Decimal:
-    """Pfaffian of a skew matrix of even size, by congruences that leave two-by-two blocks; over the matrix."""
+    """Pfaffian of a skew matrix of even size, by congruences to two-by-two blocks; overwrites the matrix."""
     out = Decimal(1)
     for k in range(0, len(matrix), 2):
         pivot = k + 1 + int(np.argmax(np.abs(matrix[k, k + 1 :])))
@@ -148,7 +151,7 @@ def _pfaffian(matrix: np.ndarray) -> Decimal:
 
 
 def _solve(matrix: np.ndarray, values: np.ndarray) -> list:
-    """Solve linear equations by elimination with row pivots; over both."""
+    """Solve linear equations by Gaussian elimination with row pivots; overwrites both arguments."""
     n = len(matrix)
     for k in range(n):
         pivot = k + int(np.argmax(np.abs(matrix[k:, k])))

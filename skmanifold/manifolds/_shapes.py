@@ -1,4 +1,4 @@
-"""Two ways to give a shape, each shared by two manifolds: all of it, or rows of vectors."""
+"""Base classes of manifolds whose parameter is an array shape, or a number of vectors of some length."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ._validation import check_count, check_shape
 
 
 class ShapedLikeArray(Manifold):
-    """A manifold as large as the array: its parameter is the shape itself."""
+    """A manifold whose dimension is the number of array entries; its parameter is the shape."""
 
-    shape: tuple[int, ...] = ()  # hides the base class's property
+    shape: tuple[int, ...] = ()  # replaces the property of the base class
 
     def __init__(self, shape: int | Sequence[int]) -> None:
-        self.shape = cast(tuple[int, ...], shape)  # as given: `_set_up` makes it a tuple
+        self.shape = cast(tuple[int, ...], shape)  # `_set_up` converts it to a tuple
         self._set_up()
 
     def _set_up(self) -> None:
@@ -28,7 +28,7 @@ class ShapedLikeArray(Manifold):
 
 
 class RowsOfVectors(Manifold):
-    """A manifold of vectors of `d` entries under one constraint, or of `n_points` of them in rows."""
+    """A manifold of vectors of `d` entries with one constraint, or of `n_points` such vectors as rows."""
 
     def __init__(self, d: int, n_points: int | None = None) -> None:
         self.d = d

@@ -1,4 +1,4 @@
-"""Unit spheres, and the kernels of every round sphere about the origin."""
+"""Spheres, and the kernels of spheres about the origin."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ class Sphere(RowsOfVectors):
 
         x(t) = x \cos(at) + \frac{v}{a} \sin(at), \qquad v(t) = v \cos(at) - a\, x \sin(at),
 
-    and a velocity of zero stays where it is. Tangent projection is :math:`v - x\,(x^\top v) / r^2`. The base
-    measure is the surface area (of each point, for several); random points are uniform.
+    and a point with velocity zero does not move. Tangent projection is :math:`v - x\,(x^\top v) / r^2`. The base
+    measure is the surface area (for several points, the product measure); random points are uniform.
 
-    The flow keeps the length of x to rounding as long as v is tangent: project after every kick, and retract now and
-    then.
+    The flow keeps the length of x to rounding if v is tangent. Call `project` after every change of the velocity, and
+    `retract` from time to time.
 
     Parameters
     ----------
     d : int
-        Dimension of the surrounding space, at least 1; d = 1 is the two points -1 and 1, between which samplers
-        cannot move: they refuse it.
+        Dimension of the surrounding space, at least 1. For d = 1 the sphere consists of the points -1 and 1, between
+        which samplers cannot move, so they raise an error.
     n_points : int, default=None
-        Shape ``(n_points, d)``, every row a point on the sphere; None: shape ``(d,)``, one point.
+        Number of vectors. A point then has shape ``(n_points, d)``, and each row is on the sphere. None: one vector, of
+        shape ``(d,)``.
     radius : float or array-like of shape (n_points,), default=1.0
-        r, of all points or of each. A larger sphere is a slower one: a sampler's step of length h on radius r turns
-        the point by the angle h / r.
+        Radius r, one for all points or one for each. Samplers mix more slowly on a larger sphere: a step of length h
+        on radius r rotates the point by the angle h / r.
 
     Raises
     ------
     TypeError, ValueError
-        If `d` or `n_points` is not a positive integer, or a radius not a positive number.
+        If `d` or `n_points` is not a positive integer, or a radius is not a positive number.
 
     References
     ----------
@@ -70,34 +71,84 @@ class Sphere(RowsOfVectors):
         self._radii = radii
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly."""
+        """Draw uniformly.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         x = rng.standard_normal(self.shape)
         return x / np.linalg.norm(x, axis=-1, keepdims=True) * self._lengths[..., None]
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless every vector has its length within `atol` times that."""
+        """Raise a ValueError unless the length of every vector is r within a relative tolerance of `atol`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance of the ratio of the length to r.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         excess = np.abs(np.linalg.norm(finite_array(x, self.shape), axis=-1) / self._lengths - 1)
         if (excess > atol).any():
-            length = "1" if np.all(self._radii == 1) else "its radius"
+            length = "1" if np.all(self._radii == 1) else "equal to the radius"
             raise ValueError(
-                f"A point on the sphere has length {length}, but the length of one of these is {excess.max():.3g} off."
+                f"A point of the sphere must have length {length}; the largest deviation is {excess.max():.3g}."
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Take the radial part off `v`, in place."""
+        """Remove the radial part of `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         project_to_sphere(x, v, self._radii)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Follow great circles for time `t`, in place."""
+        """Move along great circles for time `t`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
         flow_on_sphere(x, v, t, self._radii)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Scale `x` to its length, then take the radial part off `v`, in place."""
+        """Scale `x` to the length r, then remove the radial part of `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; modified in place.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         retract_to_sphere(x, v, self._radii)
 
     @property
     def _lengths(self) -> np.ndarray:
-        """Radii, one a point; without an axis for one point."""
+        """Radii, one per point; a scalar if `n_points` is None."""
         return self._radii[0] if self.n_points is None else np.broadcast_to(self._radii, self.n_points)
 
 

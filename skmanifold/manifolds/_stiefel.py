@@ -1,4 +1,4 @@
-"""The Stiefel manifold of orthonormal frames, with the metric of the matrices around it."""
+"""The Stiefel manifold of orthonormal frames, with the metric of the space of matrices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ._validation import check_count, finite_array
 
 
 class Stiefel(Manifold):
-    r"""Matrices of n rows and p orthonormal columns, or columns r times as long: :math:`X^\top X = r^2 I`.
+    r"""Matrices of n rows and p orthogonal columns of length r, by default 1: :math:`X^\top X = r^2 I`.
 
-    The metric is the one inherited from the matrices around it. Tangent projection is
-    :math:`V - X\,\mathrm{sym}(X^\top V)`. With :math:`A = X^\top V` (skew) and :math:`V - X A = Q R`, the columns of Q
-    orthonormal, geodesics are
+    The metric is that of the surrounding Euclidean space of matrices. Tangent projection is
+    :math:`V - X\,\mathrm{sym}(X^\top V)`. Let :math:`A = X^\top V` (skew) and :math:`V - X A = Q R`, where the columns
+    of Q are orthonormal. Geodesics are
 
     .. math::
 
@@ -25,13 +25,14 @@ class Stiefel(Manifold):
 
     the curves of Edelman, Arias and Smith (1998, section 2.2.2) in an orthonormal basis (Zimmermann and Hueper, 2022).
     The cost of a step is O(n p^2 + p^3): R is a square root of a p x p matrix. The base measure is the Hausdorff
-    measure; random frames are uniform (Haar). ``Stiefel(n, 1)`` is the sphere, ``Stiefel(n, n)`` the orthogonal group,
-    whose matrices of determinant 1 and -1 no geodesic connects: a chain keeps the sign of its start.
+    measure; random frames are uniform (Haar). ``Stiefel(n, 1)`` is the sphere and ``Stiefel(n, n)`` the orthogonal
+    group. No geodesic of the orthogonal group connects matrices of determinant 1 and -1, so a chain keeps the sign of
+    the determinant of its initial state.
 
-    With columns of length r these are the geodesics of X / r and V / r, times r; tangent projection is
+    For columns of length r these are the geodesics of X / r and V / r, multiplied by r; tangent projection is
     :math:`V - X\,\mathrm{sym}(X^\top V) / r^2`.
 
-    Retraction takes the nearest frame, the polar factor.
+    Retraction returns the nearest frame, which is the polar factor.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class Stiefel(Manifold):
     p : int
         Number of columns, at most n.
     radius : float, default=1.0
-        r, the length of all columns. A larger radius is a slower manifold: a sampler's step of length h on radius r
-        turns the frame by h / r.
+        Length r of all columns. Samplers mix more slowly with a larger radius: a step of length h on radius r rotates
+        the frame by h / r.
 
     Raises
     ------
@@ -57,7 +58,7 @@ class Stiefel(Manifold):
     and performance. SIAM Journal on Matrix Analysis and Applications 43.
     """
 
-    _square: float  # of the radius
+    _square: float  # square of the radius
 
     def __init__(self, n: int, p: int, radius: float = 1.0) -> None:
         self.n = n
@@ -85,29 +86,71 @@ class Stiefel(Manifold):
         return self.n * self.p - self.p * (self.p + 1) // 2
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly (Haar)."""
+        """Draw uniformly (Haar).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        x : ndarray
+            A point, an array of `shape`.
+        """
         frame, triangle = np.linalg.qr(rng.standard_normal(self.shape))
-        # LAPACK's signs are no coin tosses: the frame is Haar only if the triangle's diagonal is positive
+        # LAPACK does not choose signs at random: the frame is Haar only if the diagonal of the triangle is positive
         return frame * (self.radius * np.sign(np.diagonal(triangle)))
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless the columns, over their length, are orthonormal within `atol`, each with each."""
+        """Raise a ValueError unless the columns, divided by r, are orthonormal within `atol`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Points: an array of `shape`, after any leading axes.
+        atol : float, default=1e-8
+            Absolute tolerance.
+
+        Raises
+        ------
+        ValueError
+            If a point is not on the manifold.
+        """
         x = finite_array(x, self.shape) / self.radius
         excess = np.abs(x.mT @ x - np.eye(self.p))
         if (excess > atol).any():
-            over = "" if self.radius == 1 else ", over its radius,"
+            over = "" if self.radius == 1 else ", divided by the radius,"
             raise ValueError(
-                f"A frame's columns{over} are orthonormal, but an inner product here is {excess.max():.3g} off."
+                f"The columns of a frame{over} must be orthonormal; the largest deviation is {excess.max():.3g}."
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Take the part off `v` that would bend the frame, in place."""
+        """Remove the part of `v` that is normal to the manifold, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         v -= x @ (_symmetric_part(x.mT @ v) / self._square)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Follow geodesics for time `t`, in place."""
-        # The textbook's basis [X, V] takes one exponential of a matrix that is not skew: rounding errors then grow
-        # exponentially with time, and overflow when a column hardly moves. Here exponentials are of skew matrices only.
+        """Move along geodesics for time `t`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points; replaced by the points at time `t`.
+        v : ndarray of shape (n_chains, ...)
+            Tangent velocities; replaced by those at time `t`.
+        t : float
+            Time, which may be negative.
+        """
+        # In the usual basis [X, V] one exponential is of a matrix that is not skew. Rounding errors then grow
+        # exponentially with time, and overflow if a column hardly moves. Here all exponentials are of skew matrices.
         p = self.p
         along = (x.mT @ v) / self._square
         turn = 0.5 * (along - along.mT)
@@ -127,7 +170,15 @@ class Stiefel(Manifold):
         x[...] = x @ to_x[:, :p] + outward @ (to_directions @ to_x[:, p:])
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Replace `x` by the nearest frame, its polar factor, then project `v`, in place."""
+        """Replace `x` by the nearest frame, its polar factor, then project `v`, in place.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_chains, ...)
+            Points close to the manifold; modified in place.
+        v : ndarray of shape (n_chains, ...)
+            Vectors at these points; modified in place.
+        """
         squares, axes = np.linalg.eigh((x.mT @ x) / self._square)
         x[...] = x @ ((axes / np.sqrt(squares)[:, None, :]) @ axes.mT)
         self.project(x, v)

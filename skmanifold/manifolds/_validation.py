@@ -1,4 +1,4 @@
-"""Checks that all manifolds share, each refusing in one sentence."""
+"""Validation functions that all manifolds share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..utils._typing import ArrayLike
 
 
 def check_count(subject: str, value: Any) -> None:
-    """Refuse a constructor's argument that is not a positive integer; `subject` begins the sentence."""
+    """Raise an error unless `value` is a positive integer; the message begins with `subject`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{subject} must be an integer, got {value!r}.")
     if value < 1:
@@ -19,7 +19,7 @@ def check_count(subject: str, value: Any) -> None:
 
 
 def check_shape(owner: str, shape: Any) -> tuple[int, ...]:
-    """A tuple of positive integers made of `shape`, an integer or a sequence of them; a tuple is returned as it is."""
+    """`shape`, an integer or a sequence of integers, as a tuple of positive integers; a tuple is returned unchanged."""
     if isinstance(shape, Integral) and not isinstance(shape, bool):
         shape = (int(shape),)
     elif isinstance(shape, list):
@@ -32,16 +32,16 @@ def check_shape(owner: str, shape: Any) -> tuple[int, ...]:
 
 
 def finite_array(x: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """`x` as an array of floats; refused unless it ends in `shape` and is finite."""
+    """`x` as an array of floats; raises a ValueError unless its last axes have the shape `shape` and it is finite."""
     x = np.asarray(x, dtype=np.float64)
     if x.shape[max(x.ndim - len(shape), 0) :] != shape:
-        raise ValueError(f"A point has shape {shape}, after any leading axes, but this array has shape {x.shape}.")
+        raise ValueError(f"A point must have shape {shape}, after any leading axes; got an array of shape {x.shape}.")
     if not np.isfinite(x).all():
-        raise ValueError(f"A point is finite, but {np.count_nonzero(~np.isfinite(x))} of these numbers are not.")
+        raise ValueError(f"A point must be finite; {np.count_nonzero(~np.isfinite(x))} of its entries are not.")
     return x
 
 
 def check_non_negative(x: np.ndarray) -> None:
-    """Refuse negative coordinates, however small: the boundary is exact, and square roots of them are not real."""
+    """Raise a ValueError for negative coordinates of any size, because their square roots are not real."""
     if (x < 0).any():
-        raise ValueError(f"A point has no negative coordinate, but one of these is {x.min():.3g}.")
+        raise ValueError(f"The coordinates of a point must not be negative; the smallest is {x.min():.3g}.")

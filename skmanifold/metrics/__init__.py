@@ -1,4 +1,4 @@
-"""Judging a fitted model: held-out likelihood, topic coherence, matching of topics, distances of subspaces."""
+"""Evaluation of fitted models: held-out likelihood, topic coherence, matching of topics, distances of subspaces."""
 
 import lazy_loader as _lazy
 

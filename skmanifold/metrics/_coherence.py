@@ -1,4 +1,4 @@
-"""Topic coherence: whether a topic's top words occur in the same documents."""
+"""Topic coherence: whether the top words of a topic occur in the same documents."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ def topic_coherence(
 ) -> np.ndarray:
     r"""Coherence of each topic's most probable words, from their co-occurrence in documents.
 
-    With D(v) the number of documents of the reference corpus that contain v, D(u, v) that contain both, N of all, and
-    P = D / N, the two measures are means over the pairs of a topic's top words :math:`v_1, v_2, ...`, most probable
-    first:
+    Let N be the number of documents of the reference corpus, D(v) the number that contain the word v, D(u, v) the
+    number that contain both u and v, and P = D / N. The two measures are means over the pairs of the top words
+    :math:`v_1, v_2, ...` of a topic, in descending order of probability:
 
     .. math::
         \text{npmi} &= \operatorname{mean}_{i < j}
             \frac{\log \frac{P(v_i, v_j) + \epsilon}{P(v_i) P(v_j)}}{-\log (P(v_i, v_j) + \epsilon)} \\
         \text{umass} &= \operatorname{mean}_{i < j} \log \frac{D(v_i, v_j) + \epsilon}{D(v_i)}
 
-    The first is between -1 (never together) and 1 (only together): [1]_, as used on topics in [2]_, but with documents
-    in place of windows. The second is at most about 0: [3]_ equation (1), which has a sum in place of the mean, so
-    multiply by ``n_top_words * (n_top_words - 1) / 2``.
+    The first, from [1]_, is between -1 (the words never occur together) and 1 (they only occur together). It is applied
+    to topics as in [2]_, but with documents instead of windows. The second is at most about 0. Equation (1) of [3]_ has
+    a sum instead of the mean; multiply by ``n_top_words * (n_top_words - 1) / 2`` to obtain it.
 
     Parameters
     ----------
     topic_word : array-like of shape (n_components, n_features) or TopicWord
-        The topics; only the order of the words within each topic matters. Ties, zeros included, go to the lower
-        column.
+        The topics. Only the order of the words within each topic matters. Of equal entries, also zeros, that with the
+        lower column index comes first.
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Reference corpus, non-negative; a word is in a document where its entry is not zero.
+        Reference corpus, non-negative. A document contains the words with nonzero entries.
     measure : {"npmi", "umass"}, default="npmi"
-        Which measure.
+        Coherence measure.
     n_top_words : int, default=10
         Number of words per topic, 2 to n_features.
     eps : float, optional
-        Smoothing; None is 0 for "npmi" (a pair that never occurs together counts -1, the limit), where it must be
-        under 1 / n_rows, and 1 for "umass".
+        Smoothing constant. For "npmi" it must be less than 1 / n_rows, and None is 0; a pair that never occurs together
+        then has the limit, -1. For "umass" None is 1.
 
     Returns
     -------
     ndarray of shape (n_components,)
-        Higher is better. A pair is left out where the corpus tells nothing of it, one of its words being in no
-        document; a topic of which no pair is left gets NaN. A pair of which both words are in every document has an
-        NPMI of 0, being independent.
+        Coherence of each topic; higher is better. Pairs with a word that is in no document are excluded. A topic
+        without any other pair has NaN. A pair of words that are both in every document is independent and has an NPMI
+        of 0.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def topic_coherence(
 
 
 def _npmi(first, second, joint, eps):
-    """Normalised pointwise mutual information of probabilities; -1 where nothing is left, 0 where joint is 1."""
+    """Normalised pointwise mutual information; -1 where the smoothed joint probability is 0, and 0 where joint is 1."""
     smoothed = joint + eps
     values = np.where(joint < 1, -1.0, 0.0)
     inside = (joint < 1) & (smoothed > 0)

@@ -1,4 +1,4 @@
-"""Held-out likelihood by document completion: one evaluator for any topic-word matrix, ours or a peer's."""
+"""Held-out likelihood by document completion, for topic-word matrices of any library."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from ..utils._validation import check_array
 
 _MAX_ITER, _TOL = 1000, 1e-7  # of inferred proportions
 _SPLIT = 1  # folded after Purpose.INFERENCE
+_SPLIT = 1  # folded into the key after Purpose.INFERENCE
 _BLOCK_ROWS = 256
-_CHUNK_CELLS = 1 << 23  # proportions held at a time
+_CHUNK_CELLS = 1 << 23  # proportions in memory at a time
 
 
 class PerDocument(NamedTuple):
-    """Scores document by document, in the order of the rows; a document left out has 0 tokens and 0 log likelihood.
+    """Scores of documents, in the order of the rows; an excluded document has 0 tokens and log likelihood 0.
 
     Parameters
     ----------
     log_likelihood : ndarray of shape (n_rows,)
-        Summed over the document's scored tokens, in nats.
+        Sum over the scored tokens of the document, in nats.
     n_tokens : ndarray of shape (n_rows,), int64
-        Scored tokens; of fractional counts their sum, float64.
+        Number of scored tokens. For fractional counts it is their sum, float64.
     """
 
     log_likelihood: np.ndarray
@@ -43,23 +44,23 @@ class PerDocument(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScore:
-    """A held-out likelihood, with its error.
+    """A held-out likelihood and its standard error.
 
     Attributes
     ----------
     log_likelihood : float
-        Per token, in nats: the sum over scored tokens divided by their number. Higher is better.
+        Log likelihood per token, in nats: the sum over scored tokens divided by their number. Higher is better.
     standard_error : float
-        Of `log_likelihood`, over the choice of documents: the ratio estimator's
-        ``sqrt(D / (D - 1) * sum_d (l_d - r n_d)**2) / sum_d n_d`` for D documents with sums ``l_d`` over ``n_d`` tokens
-        and r = `log_likelihood`. NaN for a single document or an infinite likelihood. To compare two models, take the
-        differences of their `per_document` sums instead: much of this error is common to both.
+        Standard error of `log_likelihood` over the choice of documents. It is that of a ratio estimator,
+        ``sqrt(D / (D - 1) * sum_d (l_d - r n_d)**2) / sum_d n_d``, for D documents with sums ``l_d`` over ``n_d``
+        tokens and r = `log_likelihood`. It is NaN for a single document or an infinite likelihood. To compare two
+        models, use the differences of their `per_document` sums instead, because much of this error is common to both.
     n_tokens : int
-        Number of scored tokens; of fractional counts their sum, a float.
+        Number of scored tokens. For fractional counts it is their sum, a float.
     n_documents : int
         Number of scored documents.
     per_document : PerDocument
-        The sums behind the mean.
+        Log likelihoods and numbers of tokens of the documents.
     """
 
     log_likelihood: float
@@ -70,7 +71,7 @@ class HeldOutScore:
 
     @property
     def perplexity(self) -> float:
-        """``exp(-log_likelihood)``; lower is better."""
+        """Perplexity, ``exp(-log_likelihood)``; lower is better."""
         return float(np.exp(-self.log_likelihood))
 
 
@@ -84,33 +85,35 @@ def document_completion(
     tol: float = _TOL,
     n_jobs: int | None = None,
 ) -> HeldOutScore:
-    r"""Likelihood of one half of each document's tokens given the other half.
+    r"""Likelihood of one half of the tokens of each document given the other half.
 
-    Of a document's n tokens exactly floor(n / 2) are observed, chosen without replacement, and the others held out.
-    The proportions :math:`\theta` come from the observed half, by
-    :func:`~skmanifold.topics.proportions.infer_proportions`, and the held-out half has the log likelihood
+    Exactly floor(n / 2) of the n tokens of a document are observed, chosen without replacement. The others are held
+    out. The proportions :math:`\theta` are estimated from the observed half by
+    :func:`~skmanifold.topics.proportions.infer_proportions`. The held-out half, with the counts :math:`h_v`, has the
+    log likelihood
 
-    .. math:: \sum_{v} h_v \log \sum_k \theta_k \phi_{kv},
+    .. math:: \sum_{v} h_v \log \sum_k \theta_k \phi_{kv}.
 
-    :math:`h_v` being its counts: a likelihood of a plug-in prediction, not a bound. The split belongs to the
-    document's content and `random_state`: equal documents are split alike, in whichever batch or position, and every
-    model is asked to predict the same tokens. Documents under two tokens are left out. This is the document
-    completion of [1]_, section 5, with tokens drawn at random in place of a first and a second half.
+    It is the likelihood of a plug-in prediction, not a bound. The split depends only on the content of the document and
+    on `random_state`. So equal documents are split in the same way, in every batch and position, and all models predict
+    the same tokens. Documents with fewer than two tokens are excluded. This is the document completion of [1]_,
+    section 5, with tokens chosen at random instead of a first and a second half.
 
     Fractional counts are weights. A count of 2.3 is three tokens with the weights 1, 1 and 0.3: half of the tokens are
-    observed, and the weights of the others are the :math:`h_v`. Nothing is rounded.
+    observed, and the weights of the others are the :math:`h_v`. Counts are not rounded.
 
-    Of S draws of the topics, each has its own proportions :math:`\theta_s` from the same observed half, and a held-out
-    token's probability is the mean over draws:
+    With S draws of the topics, proportions :math:`\theta_s` are estimated for each draw from the same observed half,
+    and the probability of a held-out token is the mean over draws:
 
     .. math:: \sum_{v} h_v \log \frac{1}{S} \sum_{s=1}^{S} \sum_k \theta_{sk} \phi_{skv}.
 
-    The mean is taken for each token and not for each document (the log of the mean over s of the product over the
-    document's tokens). A product of a hundred probabilities differs between draws by many powers of ten, so its mean is
-    that of the luckiest draw and keeps growing with S; the mean of one token's probability settles after a few draws.
-    The result is still in nats per token, comparable with that of a single matrix, and by Jensen's inequality never
-    below the mean of the draws' own scores. No topic is compared between draws, so draws of several chains may be
-    pooled unmatched. All draws weigh the same, and `standard_error` does not speak of their choice.
+    The mean is computed for each token, not for each document (which would be the log of the mean over s of the product
+    over the tokens of the document). A product of a hundred probabilities differs between draws by many orders of
+    magnitude, so its mean is dominated by the best draw and keeps growing with S. The mean of the probability of one
+    token converges after a few draws. The result is in nats per token, comparable with that of a single matrix, and by
+    Jensen's inequality not less than the mean of the scores of the draws. Topics are not compared between draws, so
+    draws of several chains may be pooled without matching. All draws have the same weight. `standard_error` does not
+    include the variation over draws.
 
     Parameters
     ----------
@@ -121,19 +124,21 @@ def document_completion(
         Non-negative counts; fractions are weights. A :class:`~skmanifold.datasets.Corpus`, or a list of several, is
         read from disk in blocks.
     doc_topic_prior : array-like of shape (n_components,)
-        Parameters :math:`\alpha` of the proportions' prior; with draws of the topics, one vector for all or a sequence
-        of vectors, one a draw.
+        Parameters :math:`\alpha` of the prior of the proportions. With draws of the topics, it is one vector for all or
+        a sequence of vectors, one per draw.
     random_state : None, int or RandomState, default=0
         Seed of the split.
-    max_iter, tol
-        As in `infer_proportions`.
+    max_iter : int, default=1000
+        Maximum number of iterations of `infer_proportions`.
+    tol : float, default=1e-7
+        Tolerance of `infer_proportions`.
     n_jobs : int or None
-        Number of threads; the result is the same for every number.
+        Number of threads. The result does not depend on it.
 
     Returns
     -------
     HeldOutScore
-        `log_likelihood` is minus infinity where a held-out word has probability zero (in every draw).
+        The score. `log_likelihood` is minus infinity if a held-out word has probability zero (in every draw).
 
     Raises
     ------
@@ -162,7 +167,7 @@ def document_completion(
 def held_out_score(scores: PerDocument) -> HeldOutScore:
     """The score of documents from their sums; a ValueError if none was scored."""
     if not scores.n_tokens.any():
-        raise ValueError("There is nothing to hold out: no document in X has two tokens or more.")
+        raise ValueError("No tokens can be held out, because no document in X has two or more tokens.")
     return HeldOutScore(**summarise(*scores))
 
 
@@ -176,7 +181,7 @@ def complete_documents(
     tol: float = _TOL,
     n_jobs: int | None = None,
 ) -> PerDocument:
-    """The sums behind `document_completion`, whose parameters these are; there may be nothing to hold out."""
+    """Scores of the documents for `document_completion`, with the same parameters; no document may be scored."""
     draws = pair_draws(topic_word, doc_topic_prior)
     key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
     blocks: Iterable[Counts]
@@ -230,12 +235,12 @@ def complete_halves(
 def pair_draws(
     topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord], doc_topic_prior: ArrayLike
 ) -> list[tuple]:
-    """Draws of the topics, or the one matrix, each beside its prior; the first is checked and a TopicWord already.
+    """Pairs of a topic matrix, one or one per draw, and its prior; the first is validated and is a TopicWord.
 
-    The others are turned into TopicWords one at a time, when needed, for these take more memory than the draws.
+    The others are converted to TopicWord one at a time, when needed, because a TopicWord takes more memory.
     """
-    matrices = _take_apart(topic_word, 2)
-    priors = _take_apart(doc_topic_prior, 1) if matrices else None
+    matrices = _split_draws(topic_word, 2)
+    priors = _split_draws(doc_topic_prior, 1) if matrices else None
     matrices = matrices or [topic_word]
     priors = priors or [doc_topic_prior] * len(matrices)
     if len(priors) != len(matrices):
@@ -245,7 +250,7 @@ def pair_draws(
     return list(zip([first, *matrices[1:]], priors, strict=True))
 
 
-def _take_apart(value: Any, ndim: int) -> list[Any] | None:
+def _split_draws(value: Any, ndim: int) -> list[Any] | None:
     """The items of a sequence of arrays with `ndim` axes; None if `value` is not one."""
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim == ndim + 1 else None
@@ -254,10 +259,10 @@ def _take_apart(value: Any, ndim: int) -> list[Any] | None:
     return list(value) if isinstance(value[0], TopicWord) or np.ndim(value[0]) == ndim else None
 
 
-def check_counts(X: MatrixLike, n_features: int, whom: str, most_per_row: int = MAX_ROW_TOKENS) -> Counts:
-    """Counts of `X` as they are; `whom` names the caller in errors."""
+def check_counts(X: MatrixLike, n_features: int, caller: str, most_per_row: int = MAX_ROW_TOKENS) -> Counts:
+    """Validated counts of `X`; error messages name the function `caller`."""
     X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
-    check_non_negative(X, whom)
+    check_non_negative(X, caller)
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")
     counts = as_counts(canonical_csr(X))
@@ -271,7 +276,7 @@ def row_bits(counts: Counts) -> np.ndarray:
 
 
 def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Counts, Counts]:
-    """Observed and held-out halves; a row under two tokens is empty in both. A fraction is a token of this weight."""
+    """Observed and held-out halves; a row of less than two tokens is empty in both, and fractions are weights."""
     values = counts.counts.astype(np.float64)
     in_observed, in_held_out = np.zeros_like(values), np.zeros_like(values)
     arrays = (
@@ -288,7 +293,7 @@ def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Coun
 
 
 def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
-    """The fields of a HeldOutScore out of the documents' sums; documents without tokens do not count."""
+    """The fields of a HeldOutScore, from the sums of documents; documents without tokens are excluded."""
     scored = n_tokens > 0
     sums, sizes = log_likelihood[scored], n_tokens[scored]
     n_documents, total = len(sums), sizes.sum().item()
@@ -306,7 +311,7 @@ def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
 
 
 def _with_counts(counts, new_counts):
-    """`counts` with `new_counts` in place of its own, zeros dropped."""
+    """`counts` with the values `new_counts`, without zeros."""
     keep = new_counts > 0
     indptr = np.concatenate(([0], np.cumsum(keep)))[counts.indptr]
     kept = new_counts[keep].astype(counts.counts.dtype)
@@ -315,7 +320,7 @@ def _with_counts(counts, new_counts):
 
 @njit(cache=True, nogil=True)
 def _split_rows(first, last, indptr, indices, counts, bits, key, out_observed, out_held_out):
-    """Selection sampling (Knuth, volume 2, algorithm S): each set of floor(n / 2) tokens is equally likely."""
+    """Selection sampling (Knuth, volume 2, algorithm S): every set of floor(n / 2) tokens has the same probability."""
     for row in range(first, last):
         start, stop = indptr[row], indptr[row + 1]
         left = np.int64(0)

@@ -1,4 +1,4 @@
-"""Left-to-right evaluation: Monte Carlo estimates of a document's marginal likelihood under LDA."""
+"""Left-to-right evaluation: Monte Carlo estimates of the marginal likelihood of a document under LDA."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ._held_out import HeldOutScore, check_counts, row_bits, summarise
 
-_LEFT_TO_RIGHT = 2  # folded after Purpose.INFERENCE
+_LEFT_TO_RIGHT = 2  # folded into the key after Purpose.INFERENCE
 _BLOCK_ROWS = 4
-_MAX_ROW_TOKENS = 100_000  # the time goes with the square: hours for one such document
+_MAX_ROW_TOKENS = 100_000  # the time grows with the square of the number of tokens: hours for one such document
 
 
 @dataclass(frozen=True, eq=False)
 class LeftToRightScore(HeldOutScore):
-    """A held-out likelihood from left-to-right evaluation; see HeldOutScore for the other attributes.
+    """A held-out likelihood from left-to-right evaluation.
 
     Attributes
     ----------
+    log_likelihood, standard_error, n_tokens, n_documents, per_document
+        See HeldOutScore.
     monte_carlo_error : float
-        Standard error of `log_likelihood` due to the particles alone (`standard_error` is over documents, and
-        contains it). Like `document_errors`, to first order in the spread of the runs.
+        Standard error of `log_likelihood` due to the particles only; `standard_error`, over documents, includes it.
+        Like `document_errors`, it is accurate to first order in the spread of the runs.
     document_errors : ndarray of shape (n_rows,)
-        Monte Carlo standard error of each document's log likelihood, in nats; NaN where that is infinite.
+        Monte Carlo standard error of the log likelihood of each document, in nats; NaN if that is infinite.
     """
 
     monte_carlo_error: float
@@ -48,56 +50,57 @@ def left_to_right(
 ) -> LeftToRightScore:
     r"""Marginal likelihood of whole documents under LDA, by left-to-right evaluation.
 
-    Estimates :math:`\log p(w \mid \phi, \alpha)` of every document's token sequence (no multinomial coefficient), with
-    the proportions integrated out under their Dirichlet(:math:`\alpha`) prior. A run reads the tokens one by one, in a
-    random order. At position n each of its R particles first draws the earlier assignments
-    :math:`z_1, ..., z_{n-1}` anew, one after the other, from their Gibbs conditionals given the first n - 1 words,
-    then takes
+    The function estimates :math:`\log p(w \mid \phi, \alpha)` of the token sequence of every document (without the
+    multinomial coefficient), with the proportions integrated out under their Dirichlet(:math:`\alpha`) prior. A run
+    processes the tokens one by one, in a random order. At position n each of its R particles first redraws the earlier
+    assignments :math:`z_1, ..., z_{n-1}`, one after the other, from their Gibbs conditionals given the first n - 1
+    words. Then it computes
 
     .. math:: p_n = p(w_n \mid z_{<n}) = \sum_k \frac{D_k + \alpha_k}{n - 1 + \sum_l \alpha_l} \, \phi_{k w_n},
 
-    :math:`D` being the counts of :math:`z_{<n}`, and draws :math:`z_n`. A particle's weight is the product of its
-    :math:`p_n`; when the effective number of particles falls under R / 2, they are resampled (systematically) in
-    proportion to the weights, and the mean weight becomes a factor of the run's estimate.
+    where :math:`D` are the counts of :math:`z_{<n}`, and draws :math:`z_n`. The weight of a particle is the product of
+    its :math:`p_n`. If the effective number of particles is less than R / 2, the particles are resampled
+    (systematically) with probabilities proportional to the weights, and the mean weight becomes a factor of the
+    estimate of the run.
 
-    Since the Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` as it is, a run's estimate has the expectation p(w)
-    exactly, for any R: it is a sequential Monte Carlo sampler [3]_ with the moves of [4]_. So has the mean of the
-    `n_runs` independent runs: it is **unbiased for p(w)**, hence on average too low for log p(w), by about half its
-    squared standard error. Algorithm 3 of [1]_ averages the particles' :math:`p_n` at each position without weights,
-    and the sequential sampler of [2]_ averages along one chain; their products of averages are not unbiased for p(w)
-    at a finite number of draws. Weights without resampling (the case of R = 1 and many runs) are unbiased but, beyond
-    some fifty tokens, so skew that their mean is far too low nearly always.
+    The Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` invariant. So the estimate of a run has the expectation p(w)
+    exactly, for any R: it is a sequential Monte Carlo sampler [3]_ with the moves of [4]_. The mean of the `n_runs`
+    independent runs is therefore **unbiased for p(w)**. On average its logarithm is lower than log p(w), by about half
+    its squared standard error. Algorithm 3 of [1]_ averages the :math:`p_n` of the particles at each position without
+    weights, and the sequential sampler of [2]_ averages along one chain. Their products of averages are not unbiased
+    for p(w) with a finite number of draws. Weights without resampling (R = 1 and many runs) are unbiased, but for more
+    than about fifty tokens their distribution is so skewed that their mean is almost always far too low.
 
-    The cost grows with the square of a document's length.
+    The cost grows with the square of the length of a document.
 
     Parameters
     ----------
     topic_word : array-like of shape (n_components, n_features) or TopicWord
         The topics :math:`\phi`. Rows of an array are divided by their sums.
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Counts of words in documents, whole numbers.
+        Counts of words in documents, integers.
     doc_topic_prior : array-like of shape (n_components,)
-        Parameters :math:`\alpha` of the proportions' prior.
+        Parameters :math:`\alpha` of the prior of the proportions.
     n_particles : int, default=20
-        Particles R in a run.
+        Number of particles R in a run.
     n_runs : int, default=4
-        Independent runs per document, at least 2: their spread gives the Monte Carlo error.
+        Number of independent runs per document, at least 2. Their spread gives the Monte Carlo error.
     random_state : None, int or RandomState, default=0
-        Seed. Draws belong to it and to the document's content: equal documents get equal values.
+        Seed. Draws depend only on it and on the content of the document, so equal documents have equal values.
     n_jobs : int or None
-        Number of threads; the result is the same for every number.
+        Number of threads. The result does not depend on it.
 
     Returns
     -------
     LeftToRightScore
-        Per token over all documents, and document by document. Empty documents are left out. A document with a word
-        that no topic can make has minus infinity.
+        The score per token over all documents, and the scores of the documents. Empty documents are excluded. A
+        document has minus infinity if one of its words has probability zero in all topics.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a value is negative, fractional or not finite, `n_particles` is under 1, `n_runs` is
-        under 2, X has no tokens, or a document has more than 100,000.
+        If the shapes do not agree, a value is negative, fractional or not finite, `n_particles` is less than 1,
+        `n_runs` is less than 2, X has no tokens, or a document has more than 100,000 tokens.
 
     References
     ----------
@@ -120,16 +123,16 @@ def left_to_right(
     if n_particles < 1:
         raise ValueError(f"n_particles must be at least 1; got {n_particles}.")
     if n_runs < 2:
-        raise ValueError(f"n_runs must be at least 2, to tell the Monte Carlo error; got {n_runs}.")
+        raise ValueError(f"n_runs must be at least 2, to estimate the Monte Carlo error; got {n_runs}.")
     key = root_key(random_state)
     counts = check_counts(X, topics.n_features, "left_to_right", _MAX_ROW_TOKENS)
     if counts.counts.dtype.kind == "f":
         raise ValueError(
-            "left_to_right reads documents token by token, and X has fractional counts: pass counts of words "
-            "(CountVectorizer), or use document_completion, which takes fractions as weights."
+            "left_to_right needs integer counts, but X has fractional counts: pass counts of words "
+            "(CountVectorizer), or use document_completion, which uses fractions as weights."
         )
     if counts.n_tokens == 0:
-        raise ValueError("There is nothing to evaluate: no document in X has any tokens.")
+        raise ValueError("X must have tokens to evaluate, but all of its documents are empty.")
     log_estimates = np.zeros((counts.n_rows, n_runs))
     n_tokens = np.zeros(counts.n_rows, dtype=np.int64)
     arrays = (
@@ -154,7 +157,7 @@ def left_to_right(
 
 
 def _log_mean_exp(log_values):
-    """Row by row the log of the mean of exponentials, and its standard error to first order (NaN at -inf)."""
+    """The log of the mean of exponentials of each row, and its standard error to first order (NaN at -inf)."""
     largest = log_values.max(axis=1)
     possible = np.isfinite(largest)
     ratios = np.exp(log_values - np.where(possible, largest, 0.0)[:, np.newaxis])
@@ -182,7 +185,7 @@ def _evaluate_rows(
     out,
     out_tokens,
 ):
-    smooth_prior = np.cumsum(prior * inverse)  # the smoothing part's share of the prior is drawn by its weight there
+    smooth_prior = np.cumsum(prior * inverse)  # for draws of a topic from the smoothing part of the prior
     model = (word_indptr, word_topics, word_weights, base, inverse, prior, smooth_prior)
     most_tokens = 0
     most_entries = 0
@@ -213,7 +216,7 @@ def _evaluate_rows(
                     n += 1
             stream = fold_in(row_stream, run)
             _shuffle(tokens[:n], fold_in(stream, 0))
-            out[row, run] = _read_tokens(tokens[:n], model, stream, latents, topic_counts, cumulative)
+            out[row, run] = _run_particles(tokens[:n], model, stream, latents, topic_counts, cumulative)
 
 
 @njit(cache=True, nogil=True)
@@ -224,8 +227,8 @@ def _shuffle(tokens, key):
 
 
 @njit(cache=True, nogil=True)
-def _read_tokens(tokens, model, stream, latents, topic_counts, cumulative):
-    """One run's log estimate of p(tokens); takes and leaves `topic_counts` at zero."""
+def _run_particles(tokens, model, stream, latents, topic_counts, cumulative):
+    """The log estimate of p(tokens) of one run; `topic_counts` must be zero, and is zero again afterwards."""
     prior_sum = model[5].sum()
     n_particles = len(latents)
     weights = np.ones(n_particles)
@@ -235,7 +238,7 @@ def _read_tokens(tokens, model, stream, latents, topic_counts, cumulative):
             key = fold_in(fold_in(stream, particle + 2), n)
             total = _advance(tokens, n, key, model, latents[particle], topic_counts[particle], cumulative)
             weights[particle] *= total / (n + prior_sum)
-        # The mean weight moves to the estimate at every position, lest the weights underflow.
+        # The mean weight is moved to the estimate at every position, so that the weights do not underflow.
         mean = weights.mean()
         log_estimate += np.log(mean)
         squares = 0.0
@@ -278,9 +281,9 @@ def _resample(weights, u, n_tokens, latents, topic_counts):
 
 @njit(cache=True, nogil=True)
 def _advance(tokens, n, key, model, latents, topic_counts, cumulative):
-    """Gibbs draws of the first `n` latents, then of the next; the sum of products for the next."""
+    """Gibbs draws of the first `n` latents, then of the next one; returns the sum of products for the next one."""
     inverse = model[4]
-    smooth_counts = 0.0  # summed afresh at each position: no drift
+    smooth_counts = 0.0  # computed again at each position, so that rounding errors do not accumulate
     for i in range(n):
         smooth_counts += inverse[latents[i]]
     total = 0.0
@@ -298,9 +301,9 @@ def _advance(tokens, n, key, model, latents, topic_counts, cumulative):
 
 @njit(cache=True, nogil=True)
 def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_counts, cumulative):
-    """A topic in proportion to (count + prior) times the word's probability, and the sum of those products.
+    """Draw a topic with probability proportional to (count + prior) times the word's probability; return their sum too.
 
-    `smooth_counts` is the sum of ``inverse`` over the first `n_latents` latents without the one at `skip`.
+    `smooth_counts` is the sum of ``inverse`` over the first `n_latents` latents except the one at `skip`.
     """
     word_indptr, word_topics, word_weights, base, inverse, prior, smooth_prior = model
     start = word_indptr[v]
@@ -321,7 +324,7 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
                 u -= inverse[latents[i]]
                 if u < 0.0:
                     return latents[i], total
-        u = 0.0  # rounding: the sums differ in their last bits
+        u = 0.0  # reached only because the sums differ by rounding
     else:
         u -= smooth_counts
     return np.int32(_search(smooth_prior, len(smooth_prior), u)), total
@@ -329,7 +332,7 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
 
 @njit(cache=True, nogil=True)
 def _search(cumulative, n, u):
-    """The first of `n` places with a cumulative sum above `u`, or the last."""
+    """The first of `n` indices with a cumulative sum above `u`, or the last."""
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2

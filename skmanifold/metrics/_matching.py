@@ -1,4 +1,4 @@
-"""Matching the topics of two models, or of two chains, one to one."""
+"""One-to-one matching of the topics of two models or chains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 from ..utils._validation import check_array
 
-_CHUNK_CELLS = 1 << 20  # dense cells held at a time
+_CHUNK_CELLS = 1 << 20  # dense entries in memory at a time
 
 
 class TopicMatch(NamedTuple):
@@ -23,11 +23,11 @@ class TopicMatch(NamedTuple):
     Parameters
     ----------
     reference : ndarray of shape (n_pairs,)
-        Rows of the reference, ascending; all of them if it has no more topics than the other.
+        Rows of the reference, ascending; all of them if the reference has at most as many topics as the other matrix.
     other : ndarray of shape (n_pairs,)
-        The row of the other matrix matched to each.
+        The matched rows of the other matrix.
     similarity : ndarray of shape (n_pairs,)
-        Their similarities.
+        Similarities of the pairs.
     """
 
     reference: np.ndarray
@@ -50,26 +50,27 @@ def match_topics(
         \text{hellinger} &= 1 - \Bigl(1 - \sum_v \sqrt{p_v q_v}\Bigr)^{1/2} \\
         \text{total\_variation} &= 1 - \tfrac{1}{2} \sum_v |p_v - q_v|
 
-    the last two being one minus the distance of that name between the rows divided by their sums. All are 1 for equal
-    topics, and 0 for topics without a common word. Pairs are found by the Hungarian method, exactly.
+    The last two are one minus the distance of that name, after division of each row by its sum. All three are 1 for
+    equal topics and 0 for topics without a common word. The Hungarian method finds the pairs exactly.
 
     Parameters
     ----------
     reference, other : array-like of shape (n_topics, n_features) or TopicWord
-        The topics; their numbers may differ, and then as many are matched as the smaller number. Entries may be
-        negative for the cosine only.
+        The topics. If their numbers differ, the number of pairs is the smaller one. Entries may be negative for the
+        cosine only.
     metric : {"cosine", "hellinger", "total_variation"}, default="cosine"
         The similarity.
 
     Returns
     -------
     TopicMatch
-        ``other[match.other]`` stands in the order of ``reference[match.reference]``.
+        The pairs: ``other[match.other]`` is in the order of ``reference[match.reference]``.
 
     Raises
     ------
     ValueError
-        If the numbers of words differ, a value is not finite, a row is zero, or one is negative where it may not be.
+        If the numbers of words differ, a value is not finite, a row is zero, or a value is negative and the metric is
+        not "cosine".
 
     Examples
     --------
@@ -83,7 +84,7 @@ def match_topics(
     reference, other = _check_topics(reference, metric), _check_topics(other, metric)
     n_features = _n_features(reference)
     if _n_features(other) != n_features:
-        raise ValueError(f"The reference has {n_features} words, the other {_n_features(other)}.")
+        raise ValueError(f"The reference has {n_features} words, but the other matrix has {_n_features(other)}.")
     similarity = _similarities(reference, other, n_features, metric)
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return TopicMatch(rows, columns, similarity[rows, columns])
@@ -96,7 +97,7 @@ def _check_topics(topics, metric):
     if metric != "cosine":
         check_non_negative(topics, f"match_topics with metric={metric!r}")
     if not np.all(topics.any(axis=1)):
-        raise ValueError("Every topic must have an entry that is not zero.")
+        raise ValueError("Every topic must have a nonzero entry.")
     return topics
 
 
@@ -105,7 +106,7 @@ def _n_features(topics):
 
 
 def _similarities(reference, other, n_features, metric):
-    """All pairs, from blocks of words, so that sparse topics are never dense as a whole."""
+    """Similarities of all pairs, from blocks of words, so that sparse topics never become one dense array."""
     chunks = split_range(n_features, max(1, _CHUNK_CELLS // max(_n_topics(reference), _n_topics(other))))
     scales = []
     for topics in (reference, other):

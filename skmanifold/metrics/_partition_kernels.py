@@ -1,7 +1,7 @@
-"""Kernels over partitions: labels made canonical, equal rows found, variation of information, and one sweep of moves.
+"""Kernels for partitions: canonical labels, groups of equal rows, variation of information, and a sweep of moves.
 
-Draws of a partition are `codes` of shape (n_rows, n_draws), a row's labels side by side and as narrow as they fit.
-Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draws.
+Draws of a partition are `codes` of shape (n_rows, n_draws), in the smallest integer type that holds the labels, so that
+the labels of a row are contiguous. Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draws.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import numpy as np
 from ..random._keys import fold_in
 from ..utils._njit import njit
 
-LEAST_GAIN = 1e-12  # nats of expected variation of information; less is rounding
+LEAST_GAIN = 1e-12  # nats of expected variation of information; smaller differences are rounding errors
 
 
 @njit(cache=True, nogil=True)
 def name_by_first_row(labels, n_names, out):
-    """Label clusters 0, 1, ... in the order in which they first occur; returns how many there are.
+    """Relabel clusters 0, 1, ... in the order of first occurrence; returns their number.
 
-    `labels` are below `n_names`.
+    All `labels` are less than `n_names`.
     """
     names = np.full(n_names, -1, np.int64)
     n_labels = 0
@@ -35,13 +35,14 @@ def name_by_first_row(labels, n_names, out):
 def find_groups(codes, group_of, first):
     """Group the rows that are equal in every draw; returns the number of groups.
 
-    A table of rows by the hash of their labels. Rows are compared label by label, so hashes may collide.
+    It uses a hash table of rows. Rows with the same hash are compared label by label, so collisions do no harm.
 
     Parameters
     ----------
     codes : (n_rows, n_draws)
+        Labels of the rows in the draws.
     group_of : (n_rows,) int64
-        Overwritten: each row's group. Groups are numbered in the order of their first rows.
+        Overwritten: the group of each row. Groups are numbered in the order of their first rows.
     first : (n_rows,) int64
         Overwritten: the first row of each group.
     """
@@ -81,21 +82,22 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
     """Variation of information between one partition and each draw.
 
     The sum over pairs of clusters is (1 / n) sum_kl n_kl (log(a_k / n_kl) + log(b_l / n_kl)). No term is negative, and
-    all are exactly zero for equal partitions. One cluster of `labels` at a time meets all draws: never a whole
-    contingency table, so that the time goes with rows times draws whatever the number of clusters.
+    all terms are exactly zero for equal partitions. The clusters of `labels` are compared with all draws one after the
+    other. No complete contingency table is built, so the time is proportional to rows times draws for any number of
+    clusters.
 
     Parameters
     ----------
     labels : (n_items,) int64
-        The partition, labels below `n_labels`.
+        The partition; labels are less than `n_labels`.
     weights : (n_items,) int64
-        How many rows each item stands for.
+        Number of rows that each item represents.
     codes, offsets
-        Draws, and their first clusters, (n_draws + 1,).
+        Draws, and the numbers of their first clusters, (n_draws + 1,).
     draw_sizes : (n_clusters,) int64
-        Rows of the clusters of all draws.
+        Numbers of rows of the clusters of all draws.
     logs : (n_rows + 1,) float64
-        Logarithms of whole numbers.
+        Logarithms of the integers.
     out : (n_draws,) float64
         Overwritten, in nats.
     """
@@ -123,7 +125,7 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
             i = members[position]
             for t in range(n_draws):
                 joint[offsets[t] + np.int64(codes[i, t])] += weights[i]
-        if (starts[k + 1] - starts[k]) * n_draws < len(joint):  # whichever is shorter, its rows or all clusters
+        if (starts[k + 1] - starts[k]) * n_draws < len(joint):  # loop over its rows or over all clusters: the fewer
             for position in range(starts[k], starts[k + 1]):
                 i = members[position]
                 for t in range(n_draws):
@@ -147,7 +149,7 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
 
 @njit(cache=True, nogil=True)
 def count_items(labels, weights, codes, offsets, xlogx, sizes, counts, gains):
-    """Fill the tables of `sweep`, all zero before, from labels of which those below zero are left out."""
+    """Fill the tables of `sweep`, which must be zero, from labels; items with negative labels are ignored."""
     n_items, n_draws = codes.shape
     for i in range(n_items):
         k = labels[i]
@@ -163,38 +165,39 @@ def count_items(labels, weights, codes, offsets, xlogx, sizes, counts, gains):
 
 @njit(cache=True, nogil=True)
 def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes, counts, gains):
-    """Move items, one after the other, to the cluster with the least expected variation of information given the rest.
+    """Move items, one after the other, to the cluster of least expected variation of information given the others.
 
-    With f(x) = x log x, n times the expected variation is sum_k f(a_k) - (2 / T) sum_tkl f(n_tkl) plus what the draws
-    alone decide. An item of weight w adds to cluster k, from which it is taken out first,
+    With f(x) = x log x, n times the expected variation is sum_k f(a_k) - (2 / T) sum_tkl f(n_tkl) plus a term that does
+    not depend on the partition. An item of weight w, first removed from its cluster, changes it in cluster k by
 
-        f(a_k + w) - f(a_k) - (2 / T) sum_t [f(n_tkl + w) - f(n_tkl)],  l its own cluster in draw t,
+        f(a_k + w) - f(a_k) - (2 / T) sum_t [f(n_tkl + w) - f(n_tkl)],  l the cluster of the item in draw t.
 
-    and to an empty one, which is the same formula, -f(w). It moves if the sum falls by more than rounding.
+    For an empty cluster the same formula gives -f(w). The item moves if the sum decreases by more than rounding errors.
 
     Parameters
     ----------
     order : (n_items,) int64
-        The items in the order of their visits; the first `begin` are passed over.
+        The order of the items; the first `begin` are skipped.
     labels : (n_items,) int64
-        Each item's cluster, below zero for one that has none yet; overwritten.
+        The cluster of each item, negative if it has none yet; overwritten.
     weights, codes, offsets
         As in `variations`.
     xlogx : float64
         f of 0, 1, ..., up to the number of rows plus the largest weight.
     may_grow : bool
-        Whether the tables may get more columns.
+        Whether the caller can add columns to the tables.
     sizes : (n_columns,) int64
-        The rows of each cluster.
+        Number of rows of each cluster.
     counts : (n_clusters, n_columns) int32
-        Rows by cluster of the draws and of the partition: one item's clusters are side by side.
+        Number of rows in each pair of a cluster of the draws and a cluster of the partition.
     gains : (n_clusters, n_columns) float64
-        f(count + 1) - f(count): what most items, which are one row, would add, so that their scores are sums of rows.
+        f(count + 1) - f(count), the increments for an item of one row, so that its scores are sums of table rows.
 
     Returns
     -------
     position, n_moves : int
-        Where in `order` the sweep stopped, before the end only where no empty column is left and more may be had.
+        Position in `order` at which the sweep stopped, and the number of moves. It stops before the end only if no
+        empty column is left and `may_grow` is true.
     """
     n_items, n_draws = codes.shape
     n_columns = len(sizes)
@@ -225,7 +228,7 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
                 tally = counts[offsets[t] + np.int64(codes[i, t])]
                 for k in range(n_columns):
                     score[k] += xlogx[tally[k] + w] - xlogx[tally[k]]
-        if old >= 0:  # of its own cluster it is a part
+        if old >= 0:  # the item is still counted in its current cluster
             score[old] = 0.0
             for t in range(n_draws):
                 count = counts[offsets[t] + np.int64(codes[i, t]), old]
@@ -263,11 +266,11 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
 
 @njit(cache=True, nogil=True)
 def merge_clusters(labels, xlogx, n_draws, sizes, counts, gains):
-    """Merge each cluster in turn with the one that lowers the expected variation of information most; if any does.
+    """Merge each cluster in turn with the one that lowers the expected variation of information most, if one does.
 
-    Rows that are moved one at a time do not find this: the way leads uphill. The time is at most that of a sweep, as
-    there are no more counts above zero than rows times draws. Arguments are those of `sweep`; returns the number of
-    merges.
+    Moves of single rows do not find merges, because they would first increase the expected variation. The time is at
+    most that of a sweep, because there are at most rows times draws positive counts. The arguments are those of
+    `sweep`; returns the number of merges.
     """
     n_columns = len(sizes)
     score = np.empty(n_columns)
@@ -313,7 +316,7 @@ def merge_clusters(labels, xlogx, n_draws, sizes, counts, gains):
 
 @njit(cache=True, nogil=True)
 def count_agreements(codes, out):
-    """In how many draws two rows have the same label, divided by the number of draws, (n_rows, n_rows) float64."""
+    """Fraction of draws in which two rows have the same label, (n_rows, n_rows) float64."""
     n_rows, n_draws = codes.shape
     for i in range(n_rows):
         out[i, i] = 1.0

@@ -1,6 +1,6 @@
-"""Summaries of draws of a partition: variation of information, a point partition, and how often rows are together.
+"""Summaries of draws of a partition: variation of information, a point estimate and co-clustering probabilities.
 
-Labels are names: only which rows have the same label matters.
+The values of labels have no meaning; it only matters which rows have the same label.
 """
 
 from __future__ import annotations
@@ -26,46 +26,47 @@ from ._partition_kernels import (
 )
 
 _MAX_DENSE_BYTES = 4 << 30
-_MAX_START_LABELS = 1 << 30  # labels read to choose the draw that the search starts from
-_N_ALLOCATIONS = 3  # searches that start from nothing
-_N_TRIAL_SWEEPS = 6  # of each search, before all but the best are given up
-_NEW_COLUMNS = 4  # of a search's tables, at least, when there is no empty one left
+_MAX_START_LABELS = 1 << 30  # labels compared to choose the draw from which the search starts
+_N_ALLOCATIONS = 3  # searches that start without clusters
+_N_TRIAL_SWEEPS = 6  # sweeps of each search, before only the best one is continued
+_NEW_COLUMNS = 4  # minimum number of columns added to the tables when no empty one is left
 
 
 class _Draws(NamedTuple):
-    """Draws of a partition of items, each of which is one or more rows."""
+    """Draws of a partition of items, each of which represents one or more rows."""
 
-    codes: np.ndarray  # (n_items, n_draws), labels 0, 1, ... by first row
-    weights: np.ndarray  # (n_items,) int64, rows of each item
-    offsets: np.ndarray  # (n_draws + 1,) int64, numbers of the draws' first clusters
-    sizes: np.ndarray  # (n_clusters,) int64, rows of the clusters of all draws
-    logs: np.ndarray  # (n_rows + 1,) logarithms of whole numbers; of 0, which has no use, 0
+    codes: np.ndarray  # (n_items, n_draws), labels 0, 1, ... in the order of first rows
+    weights: np.ndarray  # (n_items,) int64, number of rows of each item
+    offsets: np.ndarray  # (n_draws + 1,) int64, numbers of the first clusters of the draws
+    sizes: np.ndarray  # (n_clusters,) int64, numbers of rows of the clusters of all draws
+    logs: np.ndarray  # (n_rows + 1,) logarithms of the integers; 0 in place of log 0, which is not used
 
 
-class _End(NamedTuple):
-    """Where a search stopped."""
+class _SearchResult(NamedTuple):
+    """The result of a search."""
 
-    labels: np.ndarray  # (n_items,) int64, with gaps
+    labels: np.ndarray  # (n_items,) int64, not necessarily consecutive
     variation: float  # expected variation of information
-    settled: bool  # no item would move, and no two clusters merge
+    converged: bool  # no item would move, and no two clusters would merge
 
 
 def variation_of_information(labels_a: ArrayLike, labels_b: ArrayLike) -> float:
     r"""Variation of information between two partitions of the same rows, in nats.
 
-    It is what remains to be told of each partition once the other is known,
+    It is the sum of the conditional entropies of each partition given the other,
 
     .. math::
         VI(a, b) = H(a) + H(b) - 2 I(a, b)
                  = \sum_{kl} \frac{n_{kl}}{n} \Bigl(\log\frac{n_{k\cdot}}{n_{kl}} + \log\frac{n_{\cdot l}}{n_{kl}}\Bigr)
 
-    with :math:`n_{kl}` the rows that a puts into cluster k and b into l. A metric on partitions (Meila, 2007), from 0
-    for equal ones to at most log n. It is summed by the right-hand side, so that equal partitions get 0 exactly.
+    where :math:`n_{kl}` is the number of rows in cluster k of a and cluster l of b. It is a metric on partitions
+    (Meila, 2007), from 0 for equal partitions to at most log n. It is computed by the right-hand side, so that it is
+    exactly 0 for equal partitions.
 
     Parameters
     ----------
     labels_a, labels_b : array-like of shape (n_rows,)
-        Labels: integers that are not negative, with gaps or without.
+        Labels: non-negative integers, not necessarily consecutive.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def variation_of_information(labels_a: ArrayLike, labels_b: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If labels are not whole numbers from 0, are of no rows, or are of different numbers of rows.
+        If labels are not non-negative integers, are empty, or have different numbers of rows.
 
     References
     ----------
@@ -86,7 +87,7 @@ def variation_of_information(labels_a: ArrayLike, labels_b: ArrayLike) -> float:
     >>> from skmanifold.metrics import variation_of_information
     >>> variation_of_information([0, 0, 1, 1], [7, 7, 3, 3])
     0.0
-    >>> round(variation_of_information([0, 0, 1, 1], [0, 1, 0, 1]), 4)  # 2 log 2: neither tells of the other
+    >>> round(variation_of_information([0, 0, 1, 1], [0, 1, 0, 1]), 4)  # 2 log 2: the partitions are independent
     1.3863
     """
     labels_b = _check_labels(labels_b, "labels_b", "n_rows")
@@ -94,21 +95,21 @@ def variation_of_information(labels_a: ArrayLike, labels_b: ArrayLike) -> float:
 
 
 def expected_variation_of_information(labels: ArrayLike, draws: ArrayLike) -> Any:
-    r"""Mean over draws of the variation of information between a partition and each of them, in nats.
+    r"""Mean over draws of the variation of information between a partition and each draw, in nats.
 
     .. math::
         \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
 
-    This is the Monte Carlo estimate of the posterior expected loss of the partition c, and not the lower bound by
-    Jensen's inequality that Wade and Ghahramani (2018) minimise, for which co-clustering probabilities suffice. The
-    time goes with draws times rows, whatever the number of clusters.
+    This is the Monte Carlo estimate of the posterior expected loss of the partition c. It is not the lower bound by
+    Jensen's inequality that Wade and Ghahramani (2018) minimise, which needs only co-clustering probabilities. The
+    running time is proportional to draws times rows, for any number of clusters.
 
     Parameters
     ----------
     labels : array-like of shape (n_rows,) or (n_candidates, n_rows)
-        One partition, or several: integers that are not negative.
+        One partition or several: non-negative integers.
     draws : array-like of shape (n_draws, n_rows)
-        Draws of the partition, labels as above. A cluster need not have the same label in two draws.
+        Draws of the partition: non-negative integers. A cluster need not have the same label in two draws.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def expected_variation_of_information(labels: ArrayLike, draws: ArrayLike) -> An
     Raises
     ------
     ValueError
-        If labels are not whole numbers from 0, there are no draws or rows, or the numbers of rows differ.
+        If labels are not non-negative integers, there are no draws or rows, or the numbers of rows differ.
 
     References
     ----------
@@ -147,53 +148,54 @@ def point_partition(
     random_state: RandomStateLike = 0,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    r"""The partition that is nearest to all draws: least expected variation of information.
+    r"""Point estimate of a partition: the least expected variation of information to the draws.
 
     .. math::
         \hat c = \arg\min_c \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
 
-    The Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018), searched for by sweeps as in SALSO
-    (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, perhaps a new one, with the least expected
-    variation given the other rows. After a sweep, clusters are merged where that lowers it. This goes on until no row
-    moves and no two clusters merge. One search starts from the best of the draws, one from a single cluster, and three
-    put the rows one by one, in random order, into clusters that are empty at first. The one that is best after a few
-    sweeps goes on to its end, the first in a tie. Such an end is a minimum with respect to these moves, and not certain
-    to be the least of all; it is never worse than the draw that the first search started from, or than one cluster.
+    This is the Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018). The search uses sweeps as in
+    SALSO (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, possibly a new one, with the least
+    expected variation given the other rows. After a sweep, clusters are merged if that lowers the expected variation.
+    A search ends when no row moves and no two clusters merge. One search starts from the best draw and one from a
+    single cluster. Three others assign the rows one by one, in random order, starting without clusters. The search
+    that is best after a few sweeps, the first one in a tie, is continued to its end. The result is a local minimum with
+    respect to these moves, not necessarily the global one. It is never worse than the draw from which the first search
+    starts, and never worse than a single cluster.
 
-    Where draws are so unsure of single rows that two of them share little, one cluster may be nearer to all of them
-    than any partition that looks like them. Where they are sure of most rows, a row that no other row is with in half
-    of the draws is best left by itself, so that the minimum may have more clusters than any draw: `max_components`
-    limits them. The minimum of this distance is no estimate of the number of clusters.
+    If the draws are so uncertain that two of them have little in common, a single cluster may have a smaller expected
+    variation than any partition that resembles the draws. If the draws agree on most rows, a row that is with no other
+    row in half of the draws forms a cluster by itself. The estimate may then have more clusters than any draw;
+    `max_components` limits their number. This estimate is not an estimate of the number of clusters.
 
-    That draw is the best of all, if that takes reading no more than some 10^9 labels (draws squared times distinct
-    rows); of more draws the best of as many of them, evenly spaced, as this allows.
+    The best draw is searched among all draws, if that compares at most about 10^9 labels (draws squared times distinct
+    rows). Otherwise it is searched among as many evenly spaced draws as this limit allows.
 
     Parameters
     ----------
     draws : array-like of shape (n_draws, n_rows)
-        Draws of the partition, such as labels kept by a mixture's chain: integers that are not negative. A cluster
-        need not have the same label in two draws.
+        Draws of the partition, such as the labels from a chain of a mixture: non-negative integers. A cluster need not
+        have the same label in two draws.
     max_components : int, optional
-        The greatest number of clusters. Draws with more are no starting points. If all have more, the largest clusters
-        of the best one are kept, and the other rows are put into these one by one.
+        Maximum number of clusters. Draws with more clusters are not used as initial partitions. If all draws have more,
+        the largest clusters of the best draw are kept, and the other rows are assigned to these one by one.
     max_sweeps : int, default=100
-        The greatest number of sweeps of a search.
+        Maximum number of sweeps of a search.
     random_state : None, int or RandomState, default=0
-        Of the order in which rows are visited by the searches that start from nothing. With an int the result is the
-        same each time.
+        Seed of the order of rows in the searches that start without clusters. Pass an int for reproducible results.
     n_jobs : int, optional
-        Threads, as in joblib. The result does not depend on it.
+        Number of threads, as in joblib. The result does not depend on it.
 
     Returns
     -------
     ndarray of shape (n_rows,), int64
-        Labels 0, 1, ... in the order of falling size of the clusters, of equal ones in the order of their first rows.
+        Labels 0, 1, ... in the order of decreasing cluster size; clusters of equal size are in the order of their first
+        rows.
 
     Raises
     ------
     ValueError
-        If labels are not whole numbers from 0, there are no draws or rows, or the tables of clusters by clusters of
-        all draws would take more than 4 GiB.
+        If labels are not non-negative integers, there are no draws or rows, or the contingency tables of clusters and
+        the clusters of all draws would take more than 4 GiB.
 
     References
     ----------
@@ -217,28 +219,28 @@ def point_partition(
     items, item_of_row = _group(_encode(draws))
     n_items = len(items.weights)
     limit = n_items if max_components is None else min(int(max_components), n_items)
-    nothing = np.full(n_items, -1, np.int64)
+    unassigned = np.full(n_items, -1, np.int64)
     with Workers(n_jobs) as workers:
         start = _best_draw(items, limit, workers)
-        how = start.max() + 1, limit, min(max_sweeps, _N_TRIAL_SWEEPS)
-        searches = [(items, labels, np.arange(n_items), *how) for labels in (start, np.zeros(n_items, np.int64))]
+        options = start.max() + 1, limit, min(max_sweeps, _N_TRIAL_SWEEPS)
+        searches = [(items, labels, np.arange(n_items), *options) for labels in (start, np.zeros(n_items, np.int64))]
         for number in range(_N_ALLOCATIONS):
             order = np.argsort(fold_in_each(subkey(key, number), np.arange(n_items)))
-            searches.append((items, nothing, order, *how))
-        ends = workers.run(_search, searches)
+            searches.append((items, unassigned, order, *options))
+        results = workers.run(_search, searches)
     best = 0
-    for number, end in enumerate(ends):
-        if end.variation < ends[best].variation - LEAST_GAIN:
+    for number, result in enumerate(results):
+        if result.variation < results[best].variation - LEAST_GAIN:
             best = number
-    labels = ends[best].labels
-    if not ends[best].settled and max_sweeps > _N_TRIAL_SWEEPS:
+    labels = results[best].labels
+    if not results[best].converged and max_sweeps > _N_TRIAL_SWEEPS:
         order = searches[best][2]
         labels = _search(items, labels, order, labels.max() + 1, limit, max_sweeps - _N_TRIAL_SWEEPS).labels
     return compact_labels(labels[item_of_row])
 
 
 def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray:
-    r"""How often two rows are in the same cluster: the posterior similarity matrix.
+    r"""Posterior similarity matrix: the fraction of draws in which two rows are in the same cluster.
 
     .. math::
         \hat\pi_{ij} = \frac{1}{T} \sum_{t=1}^T 1(z_{ti} = z_{tj})
@@ -246,19 +248,19 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
     Parameters
     ----------
     draws : array-like of shape (n_draws, n_rows)
-        Draws of the partition: integers that are not negative. A cluster need not have the same label in two draws.
+        Draws of the partition: non-negative integers. A cluster need not have the same label in two draws.
     rows : array-like of shape (n_selected,), optional
-        Which rows, as numpy indexes them; None takes all.
+        Indices of rows, or a mask, as for numpy arrays; None uses all rows.
 
     Returns
     -------
     ndarray of shape (n_selected, n_selected), float64
-        Symmetric, probabilities, with a diagonal of 1.
+        Symmetric matrix of probabilities, with ones on the diagonal.
 
     Raises
     ------
     ValueError
-        If labels are not whole numbers from 0, there are no draws or rows, or the matrix would take more than 4 GiB.
+        If labels are not non-negative integers, there are no draws or rows, or the matrix would take more than 4 GiB.
 
     Examples
     --------
@@ -274,7 +276,7 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
     if 8 * n_rows**2 > _MAX_DENSE_BYTES:
         raise ValueError(
             f"Co-clustering of {n_rows} rows would take {8 * n_rows**2 / 2**30:.1f} GiB, more than "
-            f"{_MAX_DENSE_BYTES / 2**30:.1f}: choose fewer rows."
+            f"{_MAX_DENSE_BYTES / 2**30:.1f}: select fewer rows."
         )
     out = np.empty((n_rows, n_rows))
     count_agreements(_encode(draws).codes, out)
@@ -282,12 +284,12 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
 
 
 def compact_labels(labels: ArrayLike) -> np.ndarray:
-    """The same partition with labels 0, 1, ... by falling size of the clusters, equal ones by their first rows.
+    """Relabel clusters 0, 1, ... by decreasing size; clusters of equal size by their first rows.
 
     Parameters
     ----------
     labels : array-like of shape (n_rows,)
-        Integers that are not negative.
+        Non-negative integers.
 
     Returns
     -------
@@ -302,23 +304,23 @@ def compact_labels(labels: ArrayLike) -> np.ndarray:
 
 
 def _check_labels(labels: ArrayLike, name: str, *axes: str) -> np.ndarray:
-    """`labels` as an array of integers that are not negative, with the stated axes and not empty."""
+    """`labels` as a nonempty array of non-negative integers with the given axes."""
     labels = np.asarray(labels)
     if labels.ndim != len(axes) or labels.size == 0:
         shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
         raise ValueError(f"{name} must be of shape {shape} and not empty; got shape {labels.shape}.")
     if labels.dtype.kind not in "iu":
-        cure = f": convert whole numbers by np.asarray({name}, int)" if labels.dtype.kind == "f" else ""
-        raise ValueError(f"{name} must be integers; got dtype {labels.dtype}{cure}.")
+        advice = f": convert them with np.asarray({name}, int)" if labels.dtype.kind == "f" else ""
+        raise ValueError(f"{name} must be integers; got dtype {labels.dtype}{advice}.")
     if labels.min() < 0:
         raise ValueError(f"{name} must not be negative; got {labels.min()}.")
     return labels
 
 
 def _name(labels):
-    """Labels 0, 1, ... by first row, int64, and how many there are."""
+    """Labels 0, 1, ... in the order of first rows, int64, and their number."""
     n_names = int(labels.max()) + 1
-    if n_names > 4 * len(labels) + 1024:  # no table of names where most do not occur
+    if n_names > 4 * len(labels) + 1024:  # avoids a large table in which most labels do not occur
         uniques, labels = np.unique(labels, return_inverse=True)
         n_names = len(uniques)
     names = np.empty(len(labels), np.int64)
@@ -343,19 +345,19 @@ def _encode(draws) -> _Draws:
 def _variations(labels, draws):
     """Variation of information between `labels` and each draw, (n_draws,)."""
     if len(labels) != len(draws.codes):
-        raise ValueError(f"The partitions are of different numbers of rows, {len(labels)} and {len(draws.codes)}.")
+        raise ValueError(f"The partitions have different numbers of rows, {len(labels)} and {len(draws.codes)}.")
     out = np.empty(draws.codes.shape[1])
     variations(*_name(labels), draws.weights, draws.codes, draws.offsets, draws.sizes, draws.logs, out)
     return out
 
 
 def _group(draws):
-    """Rows that are together in every draw as one item, and each row's item.
+    """Items, each of which represents rows that are together in every draw, and the item of each row.
 
-    Such rows are together in every optimum too, so nothing is lost: n times the expected variation, as a function of
-    how many rows x of an item are in one of two clusters and not in the other, has the second derivative
-    1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at + x) + 1 / (n_bt + w - x)]. With n_at <= a, n_bt <= b this
-    is negative, so the least value is at an end.
+    Such rows are together in every optimum too. Let x of the w rows of an item be in one of two clusters and the others
+    in the other. As a function of x, n times the expected variation has the second derivative
+    1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at + x) + 1 / (n_bt + w - x)]. Because n_at <= a and
+    n_bt <= b, it is negative, so the minimum is at x = 0 or x = w.
     """
     n_rows = len(draws.codes)
     item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
@@ -365,7 +367,7 @@ def _group(draws):
 
 
 def _best_draw(items, limit, workers):
-    """Labels of the draw to start from, by falling size; -1 for rows beyond its `limit` largest clusters."""
+    """Labels of the initial draw, by decreasing size; -1 for rows outside of its `limit` largest clusters."""
     n_items, n_draws = items.codes.shape
     n_labels = np.diff(items.offsets)
     candidates = np.flatnonzero(n_labels <= limit)
@@ -382,18 +384,18 @@ def _best_draw(items, limit, workers):
     return rank[items.codes[:, best]]
 
 
-def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
-    """Sweep from `labels`, and merge clusters, until neither is of use.
+def _search(items, labels, order, n_columns, limit, max_sweeps) -> _SearchResult:
+    """Sweep from `labels`, and merge clusters, until neither lowers the expected variation.
 
-    The first sweep makes do with `n_columns` clusters. Rows that are put one by one where others are few would open far
-    too many: two of them are together only if they are so in most of the draws.
+    The first sweep uses at most `n_columns` clusters. Without this limit, an assignment of rows one by one would create
+    far too many clusters, because two single rows are put together only if they are together in most of the draws.
     """
     n_rows = len(items.logs) - 1
     whole = np.arange(n_rows + items.weights.max() + 1, dtype=np.float64)
     xlogx = whole * np.log(np.maximum(whole, 1))
     labels = labels.copy()
     tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
-    settled = False
+    converged = False
     for number in range(max_sweeps):
         moved, position = False, 0
         while position < len(order):
@@ -407,20 +409,20 @@ def _search(items, labels, order, n_columns, limit, max_sweeps) -> _End:
                 tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
         if number > 0:
             n_merges = merge_clusters(labels, xlogx, items.codes.shape[1], *tables)
-            settled = not moved and n_merges == 0
-            if settled:
+            converged = not moved and n_merges == 0
+            if converged:
                 break
-    return _End(labels, _variations(labels, items).mean(), settled)
+    return _SearchResult(labels, _variations(labels, items).mean(), converged)
 
 
 def _fill_tables(items, labels, xlogx, n_columns):
-    """What `sweep` keeps: sizes, counts and gains."""
+    """The tables of `sweep`: sizes, counts and gains."""
     shape = len(items.sizes), int(n_columns)
     n_bytes = 12 * shape[0] * shape[1]
     if n_bytes > _MAX_DENSE_BYTES:
         raise ValueError(
-            f"Tables of {shape[1]} clusters by the {shape[0]} of all draws would take {n_bytes / 2**30:.1f} GiB, more "
-            f"than {_MAX_DENSE_BYTES / 2**30:.1f}: give fewer draws or max_components."
+            f"Tables of {shape[1]} clusters by the {shape[0]} clusters of all draws would take {n_bytes / 2**30:.1f} "
+            f"GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: pass fewer draws or a smaller max_components."
         )
     sizes, counts, gains = np.zeros(n_columns, np.int64), np.zeros(shape, np.int32), np.empty(shape)
     count_items(labels, items.weights, items.codes, items.offsets, xlogx, sizes, counts, gains)

@@ -1,7 +1,7 @@
-"""Annealed importance sampling of a document's proportions under spherical topics, from the prior to the posterior.
+"""Annealed importance sampling of the proportions of a document under spherical topics.
 
-The ladder raises the concentration. A transition may not depend on what its particle met before: step sizes are learnt
-from particles that are then thrown away.
+The concentration increases along the sequence of distributions. A transition must not depend on the history of its
+particle, so step sizes are adapted with particles that are then discarded.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..utils._njit import njit
 from ._spherical_importance import LEAST_SQUARE, add_draw, reset
 
 N_RUNGS = 64
-_N_STEPS = 5  # within a transition
-_GAIN = 0.3  # of the logarithm of a step size, per unit of acceptance probability
-_TARGET = 0.8  # acceptance probability
+_N_STEPS = 5  # leapfrog steps of a transition
+_GAIN = 0.3  # change of the logarithm of a step size per unit of acceptance probability
+_TARGET = 0.8  # target acceptance probability
 _FIRST_LOG_STEP = -1.2
 _STEP = Purpose.STEP
 _START = Purpose.START
@@ -30,13 +30,13 @@ _ACCEPTANCE = Purpose.ACCEPTANCE
 
 @njit(cache=True, nogil=True)
 def start_steps(log_steps):
-    """Step sizes of the ladder's rungs before any are learnt."""
+    """Initial step sizes of all temperatures, before adaptation."""
     log_steps[:] = _FIRST_LOG_STEP
 
 
 @njit(cache=True, nogil=True)
-def _learn_step(log_steps, rung, particle, rate):
-    """Change a rung's step size; the first particle hands it on to the next rung."""
+def _adapt_step(log_steps, rung, particle, rate):
+    """Adapt the step size of a temperature; the first particle also copies it to the next temperature."""
     log_steps[rung] += _GAIN * (rate - _TARGET)
     if particle == 0 and rung + 1 < len(log_steps):
         log_steps[rung + 1] = log_steps[rung]
@@ -44,13 +44,13 @@ def _learn_step(log_steps, rung, particle, rate):
 
 @njit(cache=True, nogil=True)
 def _draw_step(log_step, key):
-    """A step size about the one that was learnt: a fixed one might fall in with a period of the motion."""
+    """A random step size about the adapted one, because a fixed one may resonate with the trajectory."""
     return math.exp(log_step) * (0.8 + 0.4 * uniform(key, _STEP_SIZE))
 
 
 @njit(cache=True, nogil=True)
 def _combine(y, b, B, u, spread):
-    """Fill `u` with exp(y - max y) and `spread` with B u; max y, b'u and u'B u."""
+    """Fill `u` with exp(y - max y) and `spread` with B u; return max y, b'u and u'B u."""
     n = len(y)
     top = y[0]
     for i in range(1, n):
@@ -72,9 +72,9 @@ def _combine(y, b, B, u, spread):
 
 @njit(cache=True, nogil=True)
 def _jump(alpha, kappa, b, B, key, y, work):
-    """Metropolis moves across valleys: topics take new weights from the prior, and swap weights with each other.
+    """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
-    The state is y, exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K).
+    The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K).
     """
     n = len(y)
     u, spread = work[0], work[1]
@@ -85,7 +85,7 @@ def _jump(alpha, kappa, b, B, key, y, work):
         move_key = fold_in(key, move)
         if move < n:
             new_y = log_gamma_variate(move_key, alpha[i])
-            shrink = math.exp(min(0.0, top - new_y))  # all is relative to the larger of the two
+            shrink = math.exp(min(0.0, top - new_y))  # weights are relative to the larger of the two
             change, other_change = math.exp(min(0.0, new_y - top)) - shrink * u[i], 0.0
             log_ratio = 0.0
         else:
@@ -105,7 +105,7 @@ def _jump(alpha, kappa, b, B, key, y, work):
             y[i] = new_y
             if j != i:
                 y[j] = old_y
-            if max(u[i], u[j]) == 1.0 or shrink < 1.0:  # another largest one
+            if max(u[i], u[j]) == 1.0 or shrink < 1.0:  # the largest weight has changed
                 top, along, squared = _combine(y, b, B, u, spread)
                 continue
             u[i] += change
@@ -116,8 +116,8 @@ def _jump(alpha, kappa, b, B, key, y, work):
 
 
 @njit(cache=True, nogil=True)
-def anneal(alpha, kappa, b, B, key, n_particles, log_steps, learns, tally, work):
-    """Count particles that start from the prior while kappa grows, evenly in log(1 + kappa).
+def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work):
+    """Add particles, started from the prior, to the tally; the concentration increases to kappa, on a log(1 + x) grid.
 
     `work` is scratch memory of shape (7, K).
     """
@@ -135,28 +135,28 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, learns, tally, work)
             y[i] = log_gamma_variate(fold_in(start_key, i), alpha[i])
         fill_softmax(y, theta)
         log_weight = 0.0
-        reached = 0.0
+        previous = 0.0
         move_key = fold_in(particle_key, _STEP)
         for rung in range(n_rungs):
-            heat = kappa if rung + 1 == n_rungs else math.expm1((rung + 1) / n_rungs * math.log1p(kappa))
+            current = kappa if rung + 1 == n_rungs else math.expm1((rung + 1) / n_rungs * math.log1p(kappa))
             cosine, _ = cosine_terms(theta, b, B, work[1])
-            log_weight += (heat - reached) * (cosine - 1.0)
-            reached = heat
-            # The last transition changes no weight, but theta, which has the last rung's law before it as after.
+            log_weight += (current - previous) * (cosine - 1.0)
+            previous = current
+            # The last transition changes theta but not its weight, because it leaves the final distribution invariant.
             rung_key = fold_in(move_key, rung)
-            _jump(alpha, heat, b, B, fold_in(rung_key, _JUMP), y, work)
+            _jump(alpha, current, b, B, fold_in(rung_key, _JUMP), y, work)
             step = _draw_step(log_steps[rung], rung_key)
             if on_sphere:
                 fill_softmax(y, theta)
                 for i in range(n):
                     x[i] = math.sqrt(theta[i])
-                rate = move_on_sphere(x, exponents, heat, b, B, step, _N_STEPS, rung_key, work)
-                # Any law of the sum of exp(y) would do; this one makes them independent gammas a priori.
+                rate = move_on_sphere(x, exponents, current, b, B, step, _N_STEPS, rung_key, work)
+                # The distribution of the sum of exp(y) is arbitrary; this one makes them independent gammas a priori.
                 log_sum = log_gamma_variate(fold_in(rung_key, _LOG_SUM), mass)
                 for i in range(n):
                     y[i] = 2.0 * math.log(max(abs(x[i]), _LEAST_ROOT)) + log_sum
             else:
-                rate = move_in_logs(y, alpha, heat, b, B, step, _N_STEPS, rung_key, work)
-            if learns:
-                _learn_step(log_steps, rung, particle, rate)
+                rate = move_in_logs(y, alpha, current, b, B, step, _N_STEPS, rung_key, work)
+            if adapts:
+                _adapt_step(log_steps, rung, particle, rate)
         add_draw(log_weight, theta, tally)

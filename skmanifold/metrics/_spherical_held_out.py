@@ -1,4 +1,4 @@
-"""Likelihood of whole documents under spherical topics, their proportions integrated out by Monte Carlo."""
+"""Likelihood of whole documents under spherical topics, with the proportions integrated out by Monte Carlo."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ _BLOCK_ROWS = 8
 
 
 class IntegratedDocuments(NamedTuple):
-    """What the draws of proportions say of each row; see SphericalLikelihood."""
+    """Monte Carlo estimates for each row; see SphericalLikelihood."""
 
     log_density: np.ndarray  # (n_rows,)
     effective_sample_size: np.ndarray  # (n_rows,), fractions of `n_draws`
     proportions: np.ndarray  # (n_rows, K)
-    n_draws: np.ndarray  # (n_rows,) int64: draws, or particles where annealed
+    n_draws: np.ndarray  # (n_rows,) int64: draws, or particles of annealed rows
     annealed: np.ndarray  # (n_rows,) bool
 
 
 @dataclass(frozen=True, eq=False)
 class SphericalLikelihood:
-    """Log densities of documents, with what tells how far to trust them; rows without entries have NaN.
+    """Log densities of documents, with error diagnostics; they are NaN for rows without entries.
 
     Attributes
     ----------
     log_density : ndarray of shape (n_rows,)
-        Log of the density of each document's direction with respect to the surface area of the unit sphere, in nats.
-        The uniform law's is ``log_vmf_normalizer(n_features, 0)``.
+        Log of the density of the direction of each document with respect to the surface area of the unit sphere, in
+        nats. That of the uniform distribution is ``log_vmf_normalizer(n_features, 0)``.
     document_errors : ndarray of shape (n_rows,)
         Monte Carlo standard error of `log_density`, to first order in the spread of the weights.
     effective_sample_size : ndarray of shape (n_rows,)
-        Of the weights, ``sum(w)**2 / sum(w**2)`` as a fraction of their number. A low one says that the estimate hangs
-        on few draws, and that it is probably too low.
+        Effective sample size of the weights, ``sum(w)**2 / sum(w**2)``, as a fraction of their number. If it is low,
+        the estimate depends on few draws and is probably too low.
     proportions : ndarray of shape (n_rows, n_components)
-        Posterior means of the proportions given the topics, from the same draws; the prior's mean without entries.
+        Posterior means of the proportions given the topics, from the same draws; the prior mean for rows without
+        entries.
     annealed : ndarray of shape (n_rows,), bool
-        Documents whose estimate comes from annealed importance sampling.
+        Whether the estimate of a document comes from annealed importance sampling.
     """
 
     log_density: np.ndarray
@@ -72,29 +73,30 @@ def spherical_document_likelihood(
 ) -> SphericalLikelihood:
     r"""Density of whole documents under a spherical admixture, given its topics.
 
-    A document's direction is :math:`v \sim \mathrm{vMF}(\beta\theta / \|\beta\theta\|, \kappa)` with proportions
+    The direction of a document is :math:`v \sim \mathrm{vMF}(\beta\theta / \|\beta\theta\|, \kappa)`, with proportions
     :math:`\theta \sim \mathrm{Dir}(\alpha)`, which are integrated out:
 
     .. math:: p(v \mid \beta) = \int \mathrm{Dir}(\theta \mid \alpha) \, c_V(\kappa)
         \exp\left(\kappa \, v^\top \frac{\beta\theta}{\|\beta\theta\|}\right) d\theta.
 
-    With ``method="fitted"`` the draws come from a law that is fitted to each document by expectation propagation [2]_:
-    the likelihood is taken for a normal density over weights of any length, the topics' weights are drawn in turn, each
-    from its own prior times a normal factor for the document and for the topics to come, and then divided by their sum.
-    That covers proportions next to 0, so that the weights of the draws are nearly equal for all :math:`\alpha`, unless
-    :math:`\kappa` is small or the document points away from all topics. A pilot of 50 draws is made first: where its
-    effective sample size is under 30%, the prior is tried in the same way, which comes first for :math:`\kappa \le 5`;
-    where that fails too, the estimate comes from annealed importance sampling [3]_ with `n_draws` / 8 particles, from
-    the prior along growing concentrations. Pilots serve nothing else, so that the mean of the weights is **unbiased for
-    the density**, hence on average too low for its logarithm, by about half its squared standard error.
+    With ``method="fitted"`` the estimate uses importance sampling with a proposal that is fitted to each document by
+    expectation propagation [2]_. The likelihood is approximated by a normal density over unnormalised topic weights.
+    The weights are drawn in turn, each from its own prior times a normal factor for the document and for the remaining
+    topics, and then divided by their sum. This proposal also covers proportions close to 0. The importance weights are
+    therefore nearly equal for all :math:`\alpha`, unless :math:`\kappa` is small or the document points away from all
+    topics. A pilot run of 50 draws comes first. If its effective sample size is less than 30%, the prior is tried as
+    the proposal in the same way; for :math:`\kappa \le 5` the prior is tried first. If that fails too, the estimate
+    comes from annealed importance sampling [3]_ with `n_draws` / 8 particles, from the prior along increasing
+    concentrations. The pilot draws are not used in the estimate. So the mean of the weights is **unbiased for the
+    density**. On average its logarithm is too low, by about half its squared standard error.
 
-    Where a document points away from all topics and :math:`\kappa` is large, annealing may miss modes of the posterior
-    (small :math:`\alpha`) or not come near enough (large): the error that the weights tell is then too small, and the
-    logarithm too low, by a few nats and more.
+    If a document points away from all topics and :math:`\kappa` is large, annealing may miss modes of the posterior
+    (for small :math:`\alpha`) or not converge (for large :math:`\alpha`). The estimated error is then too small, and
+    the logarithm is too low by a few nats or more.
 
-    With ``method="prior"`` the draws come from the prior, as in [1]_. That is unbiased as well, but where
-    :math:`\kappa` is in the thousands the largest weight is nearly all of the mean, and the logarithm is too low by
-    many nats, the more so the fewer the draws.
+    With ``method="prior"`` the draws come from the prior, as in [1]_. That is unbiased as well. But if :math:`\kappa`
+    is in the thousands, the largest weight dominates the mean, and the logarithm is too low by many nats, especially
+    with few draws.
 
     Parameters
     ----------
@@ -103,28 +105,28 @@ def spherical_document_likelihood(
     X : {array-like, sparse matrix} of shape (n_rows, n_features)
         Documents; rows are divided by their lengths.
     doc_topic_prior : array-like of shape (n_components,)
-        Parameters :math:`\alpha` of the proportions' prior.
+        Parameters :math:`\alpha` of the prior of the proportions.
     concentration : float
         :math:`\kappa`, at least 0.
     method : {"fitted", "prior"}, default="fitted"
-        Where the draws come from.
+        The proposal distribution.
     n_draws : int, default=200
-        Draws of the proportions for each document.
+        Number of draws of the proportions for each document.
     random_state : None, int or RandomState, default=0
-        Seed. Draws belong to it and to the document's content: equal documents get equal values.
+        Seed. Draws depend only on it and on the content of the document, so equal documents have equal values.
     n_jobs : int or None
-        Number of threads; the result is the same for every number.
+        Number of threads. The result does not depend on it.
 
     Returns
     -------
     SphericalLikelihood
-        Document by document.
+        Log densities and diagnostics of each document.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, a value is not finite, a topic is zero, `concentration` is negative, `n_draws` is
-        under 2 or `method` is unknown.
+        If the shapes do not agree, a value is not finite, a topic is zero, `concentration` is negative, `n_draws` is
+        less than 2 or `method` is unknown.
 
     References
     ----------
@@ -142,7 +144,7 @@ def spherical_document_likelihood(
     """
     beta = as_directions(check_array(topics, dtype=np.float64, input_name="topics"))
     if len(beta.directed) < beta.n_rows:
-        raise ValueError("topics must not have a row of zeros: it has no direction.")
+        raise ValueError("topics must not have rows of zeros, because these have no direction.")
     prior = check_doc_topic_prior(doc_topic_prior, beta.n_rows)
     if not 0 <= concentration < np.inf:
         raise ValueError(f"concentration must be finite and at least 0; got {concentration}.")
@@ -179,7 +181,7 @@ def integrate_documents(
     from_prior: bool = False,
     least_ess: float = LEAST_ESS,
 ) -> IntegratedDocuments:
-    """The work behind `spherical_document_likelihood`, on checked arrays.
+    """Compute `spherical_document_likelihood` of validated arrays.
 
     Parameters
     ----------
@@ -192,15 +194,15 @@ def integrate_documents(
     kappa : float
         Concentration, at least 0.
     key : uint64
-        Key to which each document's content is added.
+        Key of the random streams, into which the content of each document is folded.
     n_draws : int
-        Draws for each document.
+        Number of draws for each document.
     workers : Workers
         Threads.
     from_prior : bool
-        Whether to draw from the prior alone.
+        Whether to draw only from the prior.
     least_ess : float
-        Least effective sample size, as a fraction, of a pilot: under it in both pilots, a row is annealed.
+        Minimum effective sample size of a pilot, as a fraction. A row for which both pilots have less is annealed.
     """
     n_rows, n_components = directions.n_rows, len(topics)
     result = IntegratedDocuments(
@@ -224,6 +226,6 @@ def integrate_documents(
         workers.run(
             integrate_proportions, [(*block, *documents, tables, *rest, least_ess, *result) for block in blocks]
         )
-    # The kernels leave out c_V(kappa) exp(kappa), and a proposal from the prior the prior's density.
+    # The kernels omit the factor c_V(kappa) exp(kappa).
     result.log_density[:] += log_density_at_mode(directions.n_features, kappa)
     return result

@@ -1,7 +1,8 @@
-"""Weighted draws of a document's proportions under spherical topics: how they are counted, and draws of the prior.
+"""Importance sampling of the proportions of a document under spherical topics: weighted sums, and draws of the prior.
 
-A weight is the document's density given its proportions, divided by c_V(kappa) exp(kappa), times the prior's density
-over the proposal's. The prior's draws are made by batches, a draw a column, so that the inner loops run over draws.
+A weight is the density of the document given its proportions, divided by c_V(kappa) exp(kappa), times the ratio of the
+prior density to the proposal density. Draws of the prior are computed in batches, with one draw per column, so that the
+inner loops run over draws.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..random._variates import log_gamma_variate
 from ..utils._njit import njit
 
 BATCH = 64  # columns of scratch memory, which has K + 3 rows
-LEAST_SQUARE = 1e-16  # of theta'B theta, which topics that point away from each other can make 0, or lower by rounding
+LEAST_SQUARE = 1e-16  # minimum of theta'B theta, which is 0, or negative by rounding, if topics cancel each other
 
 
 @njit(cache=True, nogil=True)
@@ -31,14 +32,14 @@ def log_dirichlet_constant(alpha):
 
 @njit(cache=True, nogil=True)
 def reset(tally):
-    """Begin to count weighted draws: the largest log weight, then, relative to it, sums of w, of w^2 and of w theta."""
+    """Initialise the tally: the largest log weight, and relative to it the sums of w, of w^2 and of w theta."""
     tally[0] = -np.inf
     tally[1:] = 0.0
 
 
 @njit(cache=True, nogil=True)
 def add_draw(log_weight, theta, tally):
-    """Count a draw; one whose weight is not a number counts as 0."""
+    """Add a draw to the tally; a weight of NaN counts as 0."""
     if log_weight > tally[0]:
         shrink = math.exp(tally[0] - log_weight)
         tally[0] = log_weight
@@ -56,7 +57,7 @@ def add_draw(log_weight, theta, tally):
 
 @njit(cache=True, nogil=True)
 def effective_fraction(tally, n_draws):
-    """Effective sample size as a fraction of the number of draws; 0 where no draw has a weight."""
+    """Effective sample size as a fraction of the number of draws; 0 if all weights are 0."""
     if not tally[2] > 0.0:
         return 0.0
     return tally[1] * tally[1] / tally[2] / n_draws
@@ -64,7 +65,7 @@ def effective_fraction(tally, n_draws):
 
 @njit(cache=True, nogil=True)
 def _normalise_batch(alpha, n_draws, y, log_prior, row):
-    """Turn columns y into theta = softmax(y), and fill `log_prior` with sum_k alpha_k log theta_k; `row` is scratch."""
+    """Replace columns y by theta = softmax(y); fill `log_prior` with sum_k alpha_k log theta_k; `row` is scratch."""
     for s in range(n_draws):
         row[s] = y[0, s]
         log_prior[s] = 0.0
@@ -113,7 +114,7 @@ def _fill_cosines(b, B, n_draws, theta, out, row, squared):
 
 @njit(cache=True, nogil=True)
 def draw_from_prior(alpha, kappa, b, B, key, n_draws, tally, scratch):
-    """Count draws of the Dirichlet prior."""
+    """Add draws of the Dirichlet prior to the tally."""
     n = len(alpha)
     y = scratch[:n]
     cosines, squared, row = scratch[n], scratch[n + 1], scratch[n + 2]

@@ -1,4 +1,4 @@
-"""Documents of a spherical admixture, one after the other: log density and proportions by importance sampling."""
+"""Log densities and proportions of documents of a spherical admixture by importance sampling."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ._spherical_proposal import draw_from_proposal, fit_proposal
 
 LEAST_ESS = 0.3
 _N_PILOT = 50
-_MOST_FLAT = 5.0  # concentration up to which the prior is as good a proposal as any
+_MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
 _DRAWS_PER_PARTICLE = 8
-_N_LEARNERS = 4  # particles, whose draws serve nothing but to choose step sizes
+_N_ADAPTATION = 4  # particles that only adapt step sizes
 _DRAW = Purpose.DRAW
 _PILOT = Purpose.PILOT
 _TUNING = Purpose.TUNING
@@ -26,7 +26,7 @@ _ANNEALING = Purpose.ANNEALING
 
 @njit(cache=True, nogil=True)
 def _record(tally, n_draws, row, out_log, out_ess, out_proportions):
-    """Write the mean weight's logarithm, the effective sample size and the weighted mean of theta."""
+    """Write the logarithm of the mean weight, the effective sample size and the weighted mean of theta."""
     out_log[row] = tally[0] + math.log(tally[1] / n_draws)
     out_ess[row] = effective_fraction(tally, n_draws)
     for k in range(out_proportions.shape[1]):
@@ -35,7 +35,7 @@ def _record(tally, n_draws, row, out_log, out_ess, out_proportions):
 
 @njit(cache=True, nogil=True)
 def _record_prior(alpha, row, out_log, out_ess, out_proportions):
-    """A row that has no direction."""
+    """Write the results of a row without entries, which has no direction."""
     out_log[row] = np.nan
     out_ess[row] = np.nan
     for k in range(len(alpha)):
@@ -47,7 +47,7 @@ def average_over_prior(
     first, last, indptr, indices, data, bits, word_topic, gram, alpha, kappa, key, n_draws, out_log, out_ess,
     out_proportions,
 ):  # fmt: skip
-    """Rows ``first:last`` by draws from the prior."""
+    """Integrate rows ``first:last`` with draws from the prior."""
     n = len(alpha)
     rows = np.arange(first, last)
     products = np.empty((last - first, n))
@@ -68,7 +68,7 @@ def average_over_prior(
 def _draw(
     from_prior, alpha, kappa, k, b, gram, tables, means, precisions, shifts, lower, key, n_draws, tally, work, scratch
 ):  # fmt: skip
-    """Count draws of the prior or of the fitted proposal; returns their effective fraction."""
+    """Add draws of the prior or of the fitted proposal to the tally; return their effective fraction."""
     if from_prior:
         draw_from_prior(alpha, kappa, b, gram, key, n_draws, tally, scratch)
     else:
@@ -83,7 +83,7 @@ def integrate_proportions(
     first, last, indptr, indices, data, bits, word_topic, gram, alpha, tables, kappa, key, n_draws, least_ess, out_log,
     out_ess, out_proportions, out_n_draws, out_annealed,
 ):  # fmt: skip
-    """Rows ``first:last`` by the fitted proposal, or by the prior; by annealing where pilots speak against both."""
+    """Integrate rows ``first:last`` with the fitted proposal or the prior, or by annealing if both pilots fail."""
     n = len(alpha)
     rows = np.arange(first, last)
     products = np.empty((last - first, n))
@@ -94,7 +94,7 @@ def integrate_proportions(
     means, precisions, shifts = np.empty(n), np.empty(n), np.empty(n)
     lower = np.zeros((n, n))
     matrices = np.empty((3, n, n))
-    fits = kappa > _MOST_FLAT and n > 1
+    fits = kappa > _MAX_PRIOR_KAPPA and n > 1
     for row in range(first, last):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
@@ -125,9 +125,9 @@ def integrate_proportions(
 
 @njit(cache=True, nogil=True)
 def _anneal(alpha, kappa, b, B, key, n_particles, tally, work):
-    """Annealing, whose step sizes are learnt from particles of their own."""
+    """Annealing, with step sizes adapted by separate particles."""
     log_steps = np.empty(N_RUNGS)
     start_steps(log_steps)
-    for learns in (True, False):
-        of_stage = fold_in(key, _TUNING if learns else _DRAW)
-        anneal(alpha, kappa, b, B, of_stage, _N_LEARNERS if learns else n_particles, log_steps, learns, tally, work)
+    for adapts in (True, False):
+        of_stage = fold_in(key, _TUNING if adapts else _DRAW)
+        anneal(alpha, kappa, b, B, of_stage, _N_ADAPTATION if adapts else n_particles, log_steps, adapts, tally, work)

@@ -1,8 +1,8 @@
-"""The law on the positive half-line with density proportional to x^(a - 1) exp(mu x - x^2 / 2): moments and draws.
+"""The distribution on x > 0 with density proportional to x^(a - 1) exp(mu x - x^2 / 2): moments and draws.
 
-It is what a gamma prior of one variable becomes under a normal likelihood. As mu falls it turns into a gamma law, as mu
-rises into a normal one. Its normaliser and mean are tabulated for each a, on a grid of mu; what lies beyond the grid,
-and large a, is drawn from a law close to it, whose density is known.
+It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
+distribution; as mu increases, a normal distribution. Its normaliser and mean are tabulated for each a on a grid of mu.
+For mu outside of the grid, and for large a, draws come from an approximating distribution with a known density.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ..utils._njit import njit
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0
-_PARTS = 4  # steps of the integration within one of the grid
-_LEAD = 96  # steps of the grid on which the mean's first value, a guess, is forgotten
+_PARTS = 4  # integration steps per step of the grid
+_LEAD = 96  # additional steps before the grid, in which the error of the approximate initial value decays
 _ORIGIN = int(_REACH / _STEP)
 N_NODES = 2 * _ORIGIN + 1
-_MOST_MIXED = 6.0  # above, the mass next to 0 is less than 1e-6 of a normal law's
-_LARGE = 20.0  # shapes that a table would serve no better than a law of the same mode and curvature
+_MOST_MIXED = 6.0  # above it, the probability mass close to 0 is less than 1e-6 of that of a normal distribution
+_LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
 _MAX_TERMS = 400
 
 
 @njit(cache=True, nogil=True)
 def _approximate_moments(a, mu):
-    """Mean and variance off the grid: of the gamma law that is left under a steep slope, or from the curvature."""
+    """Mean and variance outside of the grid: of the limiting gamma distribution, or from the curvature at the mode."""
     if mu < 0.0 and a < _LARGE:
         mean = 2.0 * a / (math.sqrt(mu * mu + 4.0 * (a + 1.0)) - mu)
         return mean, mean * mean / a
@@ -39,16 +39,16 @@ def _approximate_moments(a, mu):
 
 @njit(cache=True, nogil=True)
 def _find_mode(a, mu):
-    """The place of the maximum, where there is one: from a = 1 on, or for mu^2 > 4 (1 - a)."""
+    """The mode, which exists for a >= 1 or mu^2 > 4 (1 - a)."""
     root = math.sqrt(mu * mu + 4.0 * (a - 1.0))
     return 0.5 * (mu + root) if mu >= 0.0 else 2.0 * (a - 1.0) / (root - mu)
 
 
 @njit(cache=True, nogil=True)
 def _tabulate(a, table):
-    """Fill rows (log normaliser, mean) of the grid: the mean R solves R' = a + mu R - R^2 and log Z has slope R.
+    """Fill rows (log normaliser, mean) of the grid: the mean R solves R' = a + mu R - R^2, and log Z has the slope R.
 
-    The equation forgets its start as mu grows. Classical Runge-Kutta steps.
+    The equation is integrated by classical Runge-Kutta steps; errors of the initial value decay as mu increases.
     """
     h = _STEP / _PARTS
     mu = -_REACH - _LEAD * _STEP
@@ -77,7 +77,7 @@ def _tabulate(a, table):
 
 @njit(cache=True, nogil=True)
 def tabulate(shapes):
-    """Tables of the law for each shape, (n, N_NODES, 2); equal neighbours are worked out once."""
+    """Tables of the distribution for each shape, (n, N_NODES, 2); successive equal shapes are computed once."""
     tables = np.zeros((len(shapes), N_NODES, 2))
     for i in range(len(shapes)):
         if i > 0 and shapes[i] == shapes[i - 1]:
@@ -116,7 +116,7 @@ def moments(a, mu, table):
 
 @njit(cache=True, nogil=True)
 def draw(a, mu, table, key):
-    """A draw, and the log density that it was drawn with, over x^(a - 1); infinity where it has no place in the law."""
+    """A draw, and the log of its proposal density divided by x^(a - 1); infinity for a draw outside of the support."""
     if mu > _MOST_MIXED or (mu > 0.0 and a >= _LARGE):
         return _draw_normal(a, mu, key)
     if a >= _LARGE or mu <= -_REACH:
@@ -128,7 +128,7 @@ def draw(a, mu, table, key):
 
 @njit(cache=True, nogil=True)
 def _draw_normal(a, mu, key):
-    """From the normal law of the same mode and curvature; below 0 the target has no density."""
+    """Draw from the normal distribution with the same mode and curvature; the target has no density below 0."""
     mode = _find_mode(a, mu)
     precision = 1.0 + (a - 1.0) / (mode * mode)
     z = normal(key, 0)
@@ -140,9 +140,10 @@ def _draw_normal(a, mu, key):
 
 @njit(cache=True, nogil=True)
 def _draw_gamma(a, mu, key):
-    """From a gamma law: of the same shape, tangent to the normal factor at its mean, or of the same mode and curvature.
+    """Draw from a gamma distribution.
 
-    The latter has a larger shape, which only a large `a` allows: there, next to no draw is near 0.
+    It has the same shape, and is tangent to the normal factor at its mean. For a large `a` it has the same mode and
+    curvature instead, and therefore a larger shape, which is only accurate if almost no draws are close to 0.
     """
     shape = a
     if a < _LARGE:
@@ -160,7 +161,7 @@ def _draw_gamma(a, mu, key):
 
 @njit(cache=True, nogil=True)
 def _draw_by_rejection(a, mu, key):
-    """For mu <= 0: under the gamma law that is tangent at its mean m; exp(-(x - m)^2 / 2) of its draws are taken."""
+    """For mu <= 0: rejection from the gamma distribution tangent at its mean m, accepted with exp(-(x - m)^2 / 2)."""
     rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
     mean = a / rate
     attempt = 0

@@ -1,18 +1,18 @@
-"""A proposal for a document's proportions under spherical topics, fitted to it by expectation propagation.
+"""A proposal for the proportions of a document under spherical topics, fitted by expectation propagation.
 
-Weights w >= 0 of any length stand for the proportions theta = w / sum(w). The likelihood sees the direction of beta w
-only, so that its length s = |beta w| is free to have a law of its own, s^3 ~ Ga(k, k): nearly normal, about 1. Then w
-has the density, b = beta'v, A = sum(alpha),
+Weights w >= 0 represent the proportions theta = w / sum(w). The likelihood depends only on the direction of beta w, so
+its length s = |beta w| can be given any distribution. Here s^3 ~ Ga(k, k), which is nearly normal and close to 1. Then,
+with b = beta'v and A = sum(alpha), w has the density
 
     prod_k w_k^(alpha_k - 1) exp(kappa b'w / s) s^(3 k) exp(-k s^3) sum(w)^-A
 
-times Gamma(A) / prod Gamma(alpha_k) * 3 k^k / Gamma(k). All but the first product is close to a normal density: a von
-Mises-Fisher density over directions is a normal one over vectors of any length. So the proposal is this: one normal
-factor for the likelihood; for each topic, a normal factor that has the effect of w_k^(alpha_k - 1) on the moments
-(Minka, 2001). The topics are drawn in turn, given those before, with the normal factors of those to come and their own
-factor as it is: a law of one variable, of which `_spherical_power_normal` knows all. So a topic may be present or
-absent, and a draw is far from normal, next to 0 too. What is left to the weights is that the likelihood is not quite
-normal, and the effect of the topics to come neither.
+times Gamma(A) / prod Gamma(alpha_k) * 3 k^k / Gamma(k). All factors except the first product are close to a normal
+density, because a von Mises-Fisher density over directions corresponds to a normal one over vectors. The approximation
+has one normal factor for the likelihood and, for each topic, a normal factor that has the same effect on the moments as
+w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given the previous ones, with the normal factors
+of the remaining topics and the exact factor of the current one. This is a distribution of one variable, implemented in
+`_spherical_power_normal`. So the proposal also covers weights close to 0, where it is far from normal. The importance
+weights correct for the likelihood and the factors of the remaining topics, which are only approximately normal.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MAX_RIDGES = 20
 _DAMPING = 0.7
 _TOL = 0.01  # largest change of a mean, in standard deviations
 _LEAST_SUM = 1e-300
-_LEAST_K = 2.0  # less, and s could be near 0, where nothing is normal
-_MOST_OFF = 4.0  # of the mean of s^2, which is near 1: beyond, the fit has gone astray
-_LEAST_SHARE = 1e-4  # of a normal law's precision, where another of its factors is taken away from it
+_LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
+_MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
+_LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
 
 
 @njit(cache=True, nogil=True)
 def _fill_cone_point(b, B, out):
-    """Non-negative weights whose combination of topics is nearest to the document: cyclic coordinate descent."""
+    """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
     n = len(b)
     out[:] = 0.0
     for _ in range(_MAX_SWEEPS):
@@ -55,7 +55,7 @@ def _fill_cone_point(b, B, out):
 
 @njit(cache=True, nogil=True)
 def _combine(w, b, B, spread):
-    """Fill `spread` with B w; b'w, w'B w and the sum of w."""
+    """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
     along = 0.0
     squared = 0.0
@@ -73,7 +73,7 @@ def _combine(w, b, B, spread):
 
 @njit(cache=True, nogil=True)
 def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
-    """Means between the prior's and the best likelihood's, and factors to match; returns the cosine there."""
+    """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
     n = len(alpha)
     mass = 0.0
     for i in range(n):
@@ -90,7 +90,7 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
     _, squared, total = _combine(means, b, B, spread)
     length = math.sqrt(squared)
     for i in range(n):
-        # Where w_i is small, its law is close to a gamma law, whose rate is minus the slope of the rest.
+        # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
         rate = max(kappa * (cosine * spread[i] / length - b[i]), 0.0) + mass * length / total
         means[i] = max((best[i] if share > 0.5 else means[i]) / length, alpha[i] / rate)
         precisions[i] = alpha[i] / (means[i] * means[i])
@@ -100,11 +100,11 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
 
 @njit(cache=True, nogil=True)
 def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift):
-    """The normal factor of the likelihood, and of all else that is not one topic's, about the means.
+    """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
-    With kappa cos = kappa b'w / s replaced by kappa b'w - kappa cosine s, which is as good as it where s is near 1 or
-    cos near `cosine`, it depends on w linearly, through q = s^2 and through sum(w); q and sum(w) are expanded to second
-    order.
+    kappa cos = kappa b'w / s is replaced by kappa b'w - kappa cosine s, which is accurate if s is close to 1 or cos
+    close to `cosine`. The log density then depends on w linearly, through q = s^2 and through sum(w), and is expanded
+    to second order.
     """
     n = len(b)
     root = math.sqrt(squared)
@@ -124,7 +124,7 @@ def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, preci
 
 @njit(cache=True, nogil=True)
 def _factor(matrix, diagonal, out):
-    """Lower Cholesky factor of `matrix` + diag(`diagonal`); False where there is none."""
+    """Lower Cholesky factor of `matrix` + diag(`diagonal`); returns False if the matrix is not positive definite."""
     n = len(matrix)
     for i in range(n):
         for j in range(i):
@@ -164,7 +164,7 @@ def _invert(lower, inverse, out):
 
 @njit(cache=True, nogil=True)
 def _match_moments(alpha, tables, covariance, means, precisions, shifts):
-    """Change each topic's normal factor towards the one with the effect of its own; the largest change of a mean."""
+    """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
     for i in range(len(alpha)):
         variance = covariance[i, i]
@@ -183,9 +183,9 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
 
 @njit(cache=True, nogil=True)
 def fit_proposal(alpha, kappa, b, B, tables, means, precisions, shifts, lower, work, matrices):
-    """Fit the topics' normal factors; fills `means` and `lower`, the factor of the whole precision. Returns k, or 0.
+    """Fit the normal factors of the topics; fill `means` and `lower`, the Cholesky factor of the precision. Return k.
 
-    0 says that there is no such normal law. `tables` are `tabulate(alpha)`, `work` is scratch memory of shape (2, K),
+    It returns 0 if the fit fails. `tables` are `tabulate(alpha)`, `work` is scratch memory of shape (2, K) and
     `matrices` of shape (3, K, K).
     """
     n = len(alpha)
@@ -231,7 +231,7 @@ def fit_proposal(alpha, kappa, b, B, tables, means, precisions, shifts, lower, w
 def draw_from_proposal(
     alpha, kappa, k, b, B, tables, means, precisions, shifts, lower, key, n_draws, tally, work
 ):  # fmt: skip
-    """Count draws of the fitted law; `work` is scratch memory of shape (2, K)."""
+    """Add draws of the fitted proposal to the tally; `work` is scratch memory of shape (2, K)."""
     n = len(alpha)
     w, spread = work[0], work[1]
     mass = 0.0

@@ -1,4 +1,4 @@
-"""Distances between linear subspaces of any dimensions, given by orthonormal bases, and their matching one to one."""
+"""Distances between linear subspaces of any dimensions, given by orthonormal bases, and one-to-one matching."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from ..utils._typing import ArrayLike
 from ..utils._validation import check_array
 
-_MAX_EXCESS = 1e-5  # of an inner product; float32 keeps to it, and what is within it is made orthonormal
+_MAX_EXCESS = 1e-5  # largest error of an inner product, as of float32; bases within it are orthonormalised again
 
 
 class SubspaceMatch(NamedTuple):
@@ -20,11 +20,11 @@ class SubspaceMatch(NamedTuple):
     Parameters
     ----------
     reference : ndarray of shape (n_pairs,)
-        Places in the reference, ascending; all of them if it has no more subspaces than the other.
+        Indices into the reference, ascending; all of them if it has at most as many subspaces as the other list.
     other : ndarray of shape (n_pairs,)
-        The place in the other list matched to each.
+        Indices of the matched subspaces in the other list.
     distance : ndarray of shape (n_pairs,)
-        Their distances.
+        Distances of the pairs.
     """
 
     reference: np.ndarray
@@ -35,14 +35,14 @@ class SubspaceMatch(NamedTuple):
 def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Principal angles between two subspaces of any dimensions.
 
-    Sines and cosines come from two singular value decompositions, and each angle from both [1]_. So errors are of the
-    order of 1e-16 for all angles, those close to 0 or to a right angle included. The cost is O(n_features d^2).
+    Sines and cosines are computed by two singular value decompositions, and each angle from both [1]_. So errors are of
+    the order of 1e-16 for all angles, also for those close to 0 or to a right angle. The cost is O(n_features d^2).
 
     Parameters
     ----------
     A, B : array-like of shapes (d1, n_features) and (d2, n_features)
-        Bases with orthonormal rows, such as ``components_`` of :class:`~sklearn.decomposition.PCA`. No rows span the
-        subspace of dimension 0.
+        Bases with orthonormal rows, such as ``components_`` of :class:`~sklearn.decomposition.PCA`. A basis without
+        rows spans the subspace of dimension 0.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
 
     See Also
     --------
-    subspace_distance : One number made of the angles and the two dimensions.
+    subspace_distance : Distance computed from the angles and the two dimensions.
 
     References
     ----------
@@ -77,28 +77,29 @@ def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
 def subspace_distance(A: ArrayLike, B: ArrayLike, *, metric: Literal["projection", "geodesic"] = "projection") -> float:
     r"""Distance between two subspaces of any dimensions.
 
-    Of the principal angles :math:`\theta_i` and the dimensions, with P and Q the projections onto the subspaces:
+    Let :math:`\theta_i` be the principal angles, :math:`d_1` and :math:`d_2` the dimensions, and P and Q the
+    projections onto the subspaces. The two distances are
 
     .. math::
         \text{projection} &= \tfrac{1}{\sqrt 2} \|P - Q\|_F
             = \Bigl(\tfrac{1}{2} |d_1 - d_2| + \sum_i \sin^2 \theta_i\Bigr)^{1/2} \\
         \text{geodesic} &= \Bigl(\tfrac{\pi^2}{4} |d_1 - d_2| + \sum_i \theta_i^2\Bigr)^{1/2}
 
-    Both are metrics on subspaces of all dimensions; between subspaces of one dimension the second is the length of
-    the shortest path in their Grassmannian [1]_. No subspace is farther than the orthogonal complement.
-    The first needs no projection matrices here, and no digits are lost for subspaces that are nearly equal.
+    Both are metrics on subspaces of all dimensions. Between subspaces of the same dimension the second is the length of
+    the shortest path in the Grassmannian [1]_. The subspace with the largest distance is the orthogonal complement.
+    The implementation forms no projection matrices and is accurate for nearly equal subspaces.
 
     Parameters
     ----------
     A, B : array-like of shapes (d1, n_features) and (d2, n_features)
-        Bases with orthonormal rows. No rows span the subspace of dimension 0.
+        Bases with orthonormal rows. A basis without rows spans the subspace of dimension 0.
     metric : {"projection", "geodesic"}, default="projection"
         The distance.
 
     Returns
     -------
     float
-        The distance, which depends on the subspaces alone and not on their bases.
+        The distance, which depends only on the subspaces and not on their bases.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def subspace_distance(A: ArrayLike, B: ArrayLike, *, metric: Literal["projection
     See Also
     --------
     pairwise_subspace_distances : All pairs of two lists.
-    skmanifold.manifolds.projection_distance : The same of projection matrices.
+    skmanifold.manifolds.projection_distance : The projection distance between projection matrices.
 
     References
     ----------
@@ -182,20 +183,20 @@ def match_subspaces(
 ) -> SubspaceMatch:
     """One-to-one matching of two lists of subspaces with the smallest sum of distances.
 
-    Pairs are found by the Hungarian method, exactly.
+    The Hungarian method finds the pairs exactly.
 
     Parameters
     ----------
     reference, other : sequences of array-like of shape (d, n_features)
-        Bases with orthonormal rows; d may differ. So may the lengths of the lists, and then as many are matched as
-        the shorter one has.
+        Bases with orthonormal rows; d may differ. If the lengths of the lists differ, the number of pairs is the
+        smaller one.
     metric : {"projection", "geodesic"}, default="projection"
         The distance, as in :func:`subspace_distance`.
 
     Returns
     -------
     SubspaceMatch
-        ``[other[i] for i in match.other]`` stands in the order of the matched ones of `reference`.
+        The pairs: ``[other[i] for i in match.other]`` is in the order of the matched subspaces of `reference`.
 
     Raises
     ------
@@ -221,13 +222,13 @@ def _check_metric(metric):
 
 
 def _check_bases(bases):
-    """Each basis as float64, orthonormal to the last digit."""
+    """The bases as float64, orthonormalised again."""
     checked: list[np.ndarray] = []
     for basis in bases:
         basis = check_array(basis, dtype=np.float64, ensure_min_samples=0, input_name="basis")
         excess = np.abs(basis @ basis.T - np.eye(len(basis))).max(initial=0.0)
         if excess > _MAX_EXCESS:
-            raise ValueError(f"The rows of a basis are orthonormal, but an inner product here is {excess:.3g} off.")
+            raise ValueError(f"The rows of a basis must be orthonormal; the largest deviation is {excess:.3g}.")
         if checked and basis.shape[1] != checked[0].shape[1]:
             raise ValueError(f"One basis has {checked[0].shape[1]} features, another {basis.shape[1]}.")
         checked.append(np.linalg.qr(basis.T)[0].T)
@@ -237,14 +238,14 @@ def _check_bases(bases):
 def _angles(A, B):
     """Angles of checked bases.
 
-    `scipy.linalg.subspace_angles` takes the sine or the cosine of each angle by the size of another angle: beside one
-    above 45 degrees it gives 0 for an angle of 1e-10.
+    `scipy.linalg.subspace_angles` chooses between the sine and the cosine of an angle by the size of another angle:
+    with another one above 45 degrees it returns 0 for an angle of 1e-10.
     """
     small, large = (A, B) if len(A) < len(B) else (B, A)
     cross = small @ large.T
     cosines = np.linalg.svd(cross, compute_uv=False)
     sines = np.linalg.svd(small - cross @ large, compute_uv=False)
-    return np.arctan2(sines[::-1], cosines)  # descending cosines belong to ascending sines
+    return np.arctan2(sines[::-1], cosines)  # descending cosines correspond to ascending sines
 
 
 def _distance(A, B, metric):

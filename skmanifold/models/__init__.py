@@ -1,4 +1,4 @@
-"""What posteriors can answer: the protocols between models and samplers, the check that they meet, and users' own."""
+"""Models and targets: the protocols between models and samplers, compatibility checks, and custom densities."""
 
 import lazy_loader as _lazy
 

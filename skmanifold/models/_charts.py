@@ -1,15 +1,15 @@
-r"""Charts: targets in other coordinates, each of which carries the Jacobian of its change of coordinates itself.
+r"""Charts: targets in other coordinates, with the Jacobian of the change of coordinates.
 
-A chart is a target like the one that it wraps, on a manifold of its own. With x the point that belongs to the chart's
-coordinates y, its log density is :math:`\log\pi(x(y)) + \log|J(y)|`, and its gradient
-:math:`(\partial x / \partial y)^\top \nabla\log\pi + \nabla\log|J|`. Draws of y become draws of x by `Chart.point`.
+A chart wraps a target and is itself a target, on another manifold. Let x(y) be the point with the coordinates y. The
+log density of the chart is :math:`\log\pi(x(y)) + \log|J(y)|`, and its gradient is
+:math:`(\partial x / \partial y)^\top \nabla\log\pi + \nabla\log|J|`. `Chart.point` converts draws of y to draws of x.
 
-On a simplex the target's gradient is that of any function of all d coordinates that agrees with the log density where
-they sum to one: a constant added to all its entries changes nothing in any chart.
+On a simplex the gradient of the target may be that of any function of all d coordinates that agrees with the log
+density where the coordinates sum to one. A constant added to all entries of the gradient has no effect in any chart.
 
-A float64 has no numbers between 0 and 1e-308, and densities on a simplex may have much of their mass there. Every chart
-keeps the coordinates of x at 1e-290 or more, so that a gradient like (alpha - 1) / x stays finite and its product with
-x is exact. Closer to the boundary than that the target does not change any more.
+Densities on a simplex may have much of their mass below the smallest float64, about 1e-308. Every chart keeps the
+coordinates of x at 1e-290 or more, so that a gradient such as (alpha - 1) / x is finite and its product with x is
+exact. The target is constant closer to the boundary than that.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _LEAST_ROOT, _LOG_LEAST = np.sqrt(_LEAST), np.log(_LEAST)
 
 
 class Chart(TargetWrapper):
-    """Base class of charts: a target seen in other coordinates. It offers what the target offers.
+    """Base class of charts: a target in other coordinates, with the same methods as the target.
 
-    A subclass names its `source` and defines `coordinates` and the steps of the change of coordinates: `_domain`,
-    `_change`, `_pull_back`, `_log_jacobian` and `_add_jacobian_gradient`.
+    A subclass sets the class attribute `source` and defines `coordinates` and the steps of the change of coordinates:
+    `_domain`, `_change`, `_pull_back`, `_log_jacobian` and `_add_jacobian_gradient`.
 
     Parameters
     ----------
     target : object
-        A density on a manifold of the class `source`, of dimension one at least.
+        A density on a manifold of the class `source`, of dimension at least one.
 
     Attributes
     ----------
     manifold : Manifold
-        Where the coordinates live.
+        Manifold of the coordinates.
     noise_covariance : None
-        The noise of a gradient pulled back depends on the point, so none is declared, whatever the target declares.
+        Not available: in these coordinates the covariance of gradient noise depends on the point.
 
     Raises
     ------
     TypeError
-        If the target lives elsewhere.
+        If the target is on another manifold.
     """
 
     source: ClassVar[type[Manifold]]
@@ -58,7 +58,7 @@ class Chart(TargetWrapper):
             where = getattr(target, "manifold", None)
             raise TypeError(
                 f"{type(self).__name__} needs a target on a {self.source.__name__} of dimension 1 or more; "
-                + (f"got {target!r}." if where is None else f"this {type(target).__name__} lives on {where!r}.")
+                + (f"got {target!r}." if where is None else f"this {type(target).__name__} is on {where!r}.")
             )
         self.target = target
         self.manifold = self._domain(target.manifold)
@@ -66,21 +66,64 @@ class Chart(TargetWrapper):
 
     @classmethod
     def accepts(cls, model: Any) -> bool:
-        """Whether this chart applies to `model`."""
+        """Whether this chart applies to `model`.
+
+        Parameters
+        ----------
+        model : object
+            A model or target.
+
+        Returns
+        -------
+        bool
+            Whether the model has a manifold of the class `source`, of dimension at least one.
+        """
         manifold = getattr(model, "manifold", None)
         return isinstance(manifold, cls.source) and manifold.dim > 0
 
     def point(self, y: np.ndarray) -> np.ndarray:
-        """Take coordinates ``(..., *self.manifold.shape)`` to points ``(..., *self.target.manifold.shape)``."""
+        """Convert coordinates to points of the target's manifold.
+
+        Parameters
+        ----------
+        y : ndarray of shape (..., k)
+            Coordinates.
+
+        Returns
+        -------
+        x : ndarray of shape (..., d)
+            Points.
+        """
         return self._change(np.asarray(y, np.float64))[0]
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points, of many the plainest: ``point(coordinates(x))`` is `x`."""
+        """Coordinates of points: a right inverse of `point`, so that ``point(coordinates(x))`` is `x`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         raise NotImplementedError
 
     @available_if(target_has("grad_log_density"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient in these coordinates at each chain's position, written to `out`; `keys` go to the target."""
+        """Gradient of the log density in these coordinates, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+        """
         x, aid = self._change(position)
         gradient = np.empty_like(x)
         self.target.grad_log_density(x, keys, gradient)
@@ -89,7 +132,23 @@ class Chart(TargetWrapper):
 
     @available_if(target_has("grad_with_deviations"))
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of the target's minibatch, and its samples' deviations: these know nothing of the Jacobian."""
+        """Gradient estimate of a minibatch in these coordinates, and the deviations of its samples.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which selects its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
+            the covariance of the gradient estimate.
+        """
         x, aid = self._change(position)
         gradient = np.empty_like(x)
         deviations = self.target.grad_with_deviations(x, keys, gradient)
@@ -99,24 +158,35 @@ class Chart(TargetWrapper):
 
     @available_if(target_has("log_density"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density at each chain's position, with respect to the base measure of these coordinates."""
+        """Log density with respect to the base measure of these coordinates.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant.
+        """
         x, aid = self._change(position)
         return self.target.log_density(x) + self._log_jacobian(aid).reshape(len(x), -1).sum(axis=1)
 
     def _domain(self, manifold: Any) -> Manifold:
-        """Where the coordinates of points on `manifold` live."""
+        """The manifold of the coordinates of points on `manifold`."""
         raise NotImplementedError
 
     def _change(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points, and what the Jacobian is made of (with the same leading axes): the `aid` of the other steps."""
+        """Points, and the array `aid`, with the same leading axes, from which the other steps compute the Jacobian."""
         raise NotImplementedError
 
     def _pull_back(self, x: np.ndarray, aid: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Transposed Jacobian times gradients at the points `x`."""
+        """The transposed Jacobian times gradients at the points `x`."""
         raise NotImplementedError
 
     def _log_jacobian(self, aid: np.ndarray) -> np.ndarray:
-        """Terms of the log Jacobian, a leading axis of chains first, to be summed over the rest."""
+        """Terms of the log Jacobian; the first axis is that of chains, and the others are summed over."""
         raise NotImplementedError
 
     def _add_jacobian_gradient(self, x: np.ndarray, aid: np.ndarray, out: np.ndarray) -> None:
@@ -130,28 +200,28 @@ class Chart(TargetWrapper):
 class ExpandedMean(Chart):
     r"""A target on a simplex, in unnormalised coordinates: :math:`x = \theta / s` with s the sum of the row theta.
 
-    The sum is given a law of its own, a gamma independent of x, so that
+    The sum has an independent gamma distribution, so that
 
     .. math:: p(\theta) = \pi(\theta / s) \, s^{-(d-1)} \, \mathrm{Ga}(s; \text{total}, 1)
               \propto \pi(\theta / s) \, s^{\text{total} - d} \, e^{-s}
 
-    for each row. A Dirichlet of concentrations alpha, with `total` their sum, becomes independent Ga(alpha_i, 1): the
-    prior of Patterson and Teh. The law of x is right whatever `total` is.
+    for each row. A Dirichlet with concentrations alpha, and `total` their sum, becomes independent Ga(alpha_i, 1)
+    variables: the prior of Patterson and Teh. The distribution of x does not depend on `total`.
 
-    Its gradient (alpha - 1) / theta is too large at the boundary for steps of any size where alpha is below 2 and not
-    1: `sample` refuses `SGGMC` and `GSGNHT` there. `SGRLD` and `SGRHMC` have a metric that vanishes at the boundary,
-    and hold from alpha = 1/2 on.
+    If alpha is below 2 and not 1, the gradient (alpha - 1) / theta is too large at the boundary for steps of any size,
+    and `sample` raises an error for `SGGMC` and `GSGNHT`. `SGRLD` and `SGRHMC` have a metric that vanishes at the
+    boundary, and are accurate for alpha of at least 1/2.
 
-    It offers no expected counts, even where the target does: its coordinates are independent gammas given the counts
-    only if `total` is the sum of prior and counts. SCIR takes the target on the simplex itself.
+    The chart has no expected counts, because its coordinates are independent gammas given the counts only if `total` is
+    the sum of prior and counts. Use SCIR with the target on the simplex instead.
 
     Parameters
     ----------
     target : object
         A density on `Simplex(d)` or `Simplex(d, n_points=K)`.
     total : float or array of shape (K,), default=None
-        Shape of the gamma law of each row's sum; None means d. With a Dirichlet prior, the sum of its concentrations
-        keeps prior samples as sparse in theta as they are in x.
+        Shape of the gamma distribution of the sum of each row; None means d. With a Dirichlet prior, use the sum of its
+        concentrations, so that prior samples are as sparse in theta as in x.
 
     References
     ----------
@@ -176,7 +246,18 @@ class ExpandedMean(Chart):
         self._power = self._total - d
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Give each row its mean sum, `total`."""
+        """Coordinates of points: each row multiplied by `total`, the mean of its sum.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         return self._total[..., np.newaxis] * np.asarray(x)
 
     def _domain(self, manifold: Any) -> Manifold:
@@ -204,8 +285,8 @@ class ExpandedMean(Chart):
 class Softmax(Chart):
     r"""A target on a simplex, in log ratios to the last coordinate: :math:`x = \mathrm{softmax}([y, 0])`.
 
-    The Jacobian with respect to the first d - 1 coordinates is the product of all :math:`x_i`, so that a Dirichlet's
-    exponents alpha - 1 become alpha.
+    The Jacobian with respect to the first d - 1 coordinates is the product of all :math:`x_i`, so the exponents
+    alpha - 1 of a Dirichlet density become alpha.
 
     Parameters
     ----------
@@ -217,7 +298,18 @@ class Softmax(Chart):
     source = Simplex
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Log ratios to the last coordinate."""
+        """Coordinates of points: log ratios to the last entry.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         logs = np.log(np.maximum(x, _LEAST))
         return logs[..., :-1] - logs[..., -1:]
 
@@ -244,15 +336,16 @@ class Softmax(Chart):
 
 
 class SquareRoot(Chart):
-    r"""A target on a simplex, on the sphere that covers it: :math:`x = u^2`, elementwise.
+    r"""A target on a simplex, in coordinates on the unit sphere: :math:`x = u^2`, elementwise.
 
-    The density on the whole sphere, :math:`\pi(u^2) \prod_i |u_i|`, is the same in each of its orthants; a Dirichlet's
-    exponents alpha - 1 become 2 alpha - 1 (and Dirichlet(1/2, ..., 1/2) is uniform). Below alpha = 1/2 it is singular
-    where a coordinate vanishes, and below 1, but for 1/2, the gradient (2 alpha - 1) / u is too large there for steps
-    of any size: `sample` refuses samplers without a Metropolis test. Choose `Softmax` or SCIR there. For alpha of 1 and
-    little more the bias of `SGGMC` and `GSGNHT` falls slowly with the step size.
+    The density on the whole sphere, :math:`\pi(u^2) \prod_i |u_i|`, is the same in each of its orthants. The exponents
+    alpha - 1 of a Dirichlet density become 2 alpha - 1, so Dirichlet(1/2, ..., 1/2) is uniform. For alpha below 1/2 the
+    density is singular where a coordinate vanishes. For alpha below 1, except 1/2, the gradient (2 alpha - 1) / u is
+    too large there for steps of any size, and `sample` raises an error for samplers without a Metropolis test. Use
+    `Softmax` or SCIR instead. For alpha of 1 or slightly more, the bias of `SGGMC` and `GSGNHT` decreases slowly with
+    the step size.
 
-    Of all Euclidean gradients, which differ by what points off the sphere, it gives the tangent one.
+    The gradient of the chart is tangent to the sphere.
 
     Parameters
     ----------
@@ -267,7 +360,18 @@ class SquareRoot(Chart):
     source = Simplex
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Non-negative square roots."""
+        """Coordinates of points: non-negative square roots.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         x = np.asarray(x, np.float64)
         return np.sqrt(x / x.sum(axis=-1, keepdims=True))
 
@@ -293,7 +397,7 @@ class SquareRoot(Chart):
 class Log(Chart):
     r"""A target on a positive orthant, in logarithms: :math:`x = e^y`, with the Jacobian :math:`e^{\sum y}`.
 
-    Coordinates of x are kept below 1e290 too.
+    Coordinates of x are also kept below 1e290.
 
     Parameters
     ----------
@@ -304,7 +408,18 @@ class Log(Chart):
     source = PositiveOrthant
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Logarithm of each coordinate."""
+        """Coordinates of points: the logarithm of each entry.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         return np.log(np.maximum(x, _LEAST))
 
     def _domain(self, manifold: Any) -> Manifold:
@@ -324,14 +439,14 @@ class Log(Chart):
 
 
 class Mirror(Chart):
-    r"""A target on a positive orthant, unfolded over the whole space: :math:`x = |y|`, elementwise.
+    r"""A target on a positive orthant, extended symmetrically to the whole space: :math:`x = |y|`, elementwise.
 
-    The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on a flat
-    space that crosses a wall of an orthant does what one that is mirrored at the wall would do: the position is
-    reflected and, where there is a momentum, that coordinate of it turns round.
+    The density :math:`\pi(|y|)` is the same in each of the orthants, and there is no Jacobian. A sampler on the
+    Euclidean space that crosses a coordinate hyperplane is equivalent to one with reflection at the boundary, where the
+    position is reflected and that coordinate of the momentum, if there is one, changes its sign.
 
-    Gradients of gammas, (shape - 1) / x, are too large at the boundary for steps of any size where the shape is below 2
-    and not 1: `sample` refuses samplers without a Metropolis test there. Choose `Log`.
+    If the shape of a gamma density is below 2 and not 1, the gradient (shape - 1) / x is too large at the boundary for
+    steps of any size, and `sample` raises an error for samplers without a Metropolis test. Use `Log` instead.
 
     Parameters
     ----------
@@ -346,7 +461,18 @@ class Mirror(Chart):
     source = PositiveOrthant
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """The point itself."""
+        """Coordinates of points: the points themselves.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d)
+            Points of the target's manifold.
+
+        Returns
+        -------
+        y : ndarray of shape (..., k)
+            Their coordinates.
+        """
         return np.array(x, np.float64)
 
     def _domain(self, manifold: Any) -> Manifold:
@@ -370,13 +496,29 @@ CHARTS: tuple[type[Chart], ...] = (ExpandedMean, Softmax, SquareRoot, Log, Mirro
 
 
 def seen_by(sampler: Any, target: Any) -> Any:
-    """A target on a positive orthant, or for a sampler on flat spaces its mirrored images."""
+    """A target in the coordinates in which a sampler can use it.
+
+    A sampler that needs a Euclidean space can use a target on a positive orthant through `Mirror`; other targets are
+    returned unchanged.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        A sampler.
+    target : object
+        A target.
+
+    Returns
+    -------
+    target : object
+        The target, or `Mirror` of it.
+    """
     if not is_compatible(sampler, target) and is_compatible(sampler, Mirror(target)):
         return Mirror(target)
     return target
 
 
 def _centred(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Vectors less their mean under the probabilities `x`, row by row: free of any constant added to them."""
-    # einsum adds in one order whatever BLAS is there
+    """Vectors minus their mean under the probabilities `x`, by rows, so that constants added to them have no effect."""
+    # einsum has a fixed order of additions, which does not depend on the BLAS library
     return vectors - np.einsum("...i,...i->...", x, vectors)[..., np.newaxis]

@@ -23,7 +23,7 @@ _WORDS = {
 
 
 class IncompatibleError(TypeError, ValueError):
-    """A sampler needs what a model (or its manifold) does not offer, or lacks what it declares."""
+    """Raised if a model or its manifold lacks a method that a sampler requires."""
 
 
 class Requirements(Protocol):
@@ -69,7 +69,20 @@ def missing_capabilities(sampler: Requirements | type[Requirements]) -> list[typ
 
 
 def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> bool:
-    """Whether `model` and its manifold offer all that `sampler` requires."""
+    """Whether a model and its manifold have all methods that a sampler requires.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        A sampler, or a class of samplers.
+    model : object
+        A model or target.
+
+    Returns
+    -------
+    bool
+        Whether the sampler can run on the model.
+    """
     return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
 
 

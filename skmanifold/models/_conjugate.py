@@ -1,4 +1,4 @@
-"""Conjugate posteriors: targets of many data whose exact law is known, with gradients and counts of minibatches."""
+"""Conjugate posteriors: targets with data whose exact distribution is known, with minibatch gradients and counts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ._minibatch import MinibatchTarget
 class DirichletPosterior(MinibatchTarget):
     r"""Posterior of the probabilities of d categories: Dirichlet prior, categorical observations.
 
-    :math:`x \mid z \sim \mathrm{Dir}(\alpha + n)` with :math:`n_j` the number of observations j; the density, with
-    respect to the first d - 1 coordinates, is :math:`\prod_j x_j^{\alpha_j + n_j - 1}`. With a the vector
-    `concentrations` and A its sum, the mean is a / A and the covariance
+    The posterior is :math:`x \mid z \sim \mathrm{Dir}(\alpha + n)`, where :math:`n_j` is the number of observations j.
+    The density with respect to the first d - 1 coordinates is :math:`\prod_j x_j^{\alpha_j + n_j - 1}`. With a the
+    vector `concentrations` and A its sum, the mean is a / A and the covariance is
     :math:`(\mathrm{diag}(a) / A - a a^\top / A^2) / (A + 1)`.
 
-    Its gradient is :math:`(\alpha + \hat n - 1) / x` in all d coordinates, and its expected counts are
-    :math:`\alpha + \hat n`, where :math:`\hat n` is n or N / n_rows times the counts of a minibatch.
+    The gradient is :math:`(\alpha + \hat n - 1) / x` in all d coordinates, and the expected counts are
+    :math:`\alpha + \hat n`, where :math:`\hat n` is n, or N / n_rows times the counts of a minibatch.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class DirichletPosterior(MinibatchTarget):
     Attributes
     ----------
     manifold : Simplex
-        Of d entries.
+        The simplex of d entries.
     concentrations : ndarray of shape (d,)
-        Those of the posterior.
+        Concentrations of the posterior.
 
     References
     ----------
@@ -50,23 +50,59 @@ class DirichletPosterior(MinibatchTarget):
             raise ValueError("prior must be a vector of positive, finite concentrations.")
         d = len(self.prior)
         if self.observations.ndim != 1 or self.observations.dtype.kind not in "iu" or not len(self.observations):
-            raise ValueError("observations must be a vector of integers, one category each, and not empty.")
+            raise ValueError("observations must be a nonempty vector of integers, which are categories.")
         if self.observations.min() < 0 or self.observations.max() >= d:
-            raise ValueError(f"observations must be categories from 0 to {d - 1}, the prior having {d} entries.")
+            raise ValueError(f"observations must be categories from 0 to {d - 1}, because the prior has {d} entries.")
         self.manifold = Simplex(d)
         self.n_samples = len(self.observations)
         self.concentrations = self.prior + np.bincount(self.observations, minlength=d)
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior + N / n * counts, of all rows or (with `keys`) of a minibatch, written to `out`."""
+        """Prior + N / n * counts of all rows or of a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the expected counts.
+        """
         out[...] = self._estimate(self._chosen_rows(keys))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
+        """Gradient of the log density, from all rows or from a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+        """
         out[...] = (self._estimate(self._chosen_rows(keys)) - 1) / position
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
+        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which selects its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
+            the covariance of the gradient estimate.
+        """
         rows = self._chosen_rows(keys)
         out[...] = (self._estimate(rows) - 1) / position
         if rows is None:
@@ -75,11 +111,22 @@ class DirichletPosterior(MinibatchTarget):
         return self._centre(indicators) / position[:, np.newaxis]
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density at each chain's position, of all rows."""
+        """Log density, from all rows.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant.
+        """
         return xlogy(self.concentrations - 1, position).sum(axis=1)
 
     def _estimate(self, rows: np.ndarray | None) -> np.ndarray:
-        """Prior + N / n * counts, ``(n_chains, d)``, or ``(d,)`` of all rows."""
+        """Prior + N / n * counts of minibatches, ``(n_chains, d)``, or of all rows, ``(d,)``."""
         if rows is None:
             return self.concentrations
         (n_chains, n), d = rows.shape, len(self.prior)
@@ -92,9 +139,15 @@ class DirichletPosterior(MinibatchTarget):
 
 
 def sparse_dirichlet() -> DirichletPosterior:
-    """Dir(800.1, 100.1, 100.1, 0.1, ..., 0.1) of 10 categories and 1000 observations; paper 2, section 2.3.
+    """The sparse Dirichlet posterior of Baker et al. (2018): 10 categories and 1000 observations.
 
-    Means 0.79930, 0.1 and 9.99e-5 times the last seven; standard deviation of the first 0.01265.
+    It is Dir(800.1, 100.1, 100.1, 0.1, ..., 0.1). The means are 0.79930, twice 0.1, and seven times 9.99e-5; the
+    standard deviation of the first coordinate is 0.01265.
+
+    Returns
+    -------
+    DirichletPosterior
+        The target.
 
     References
     ----------
@@ -104,7 +157,14 @@ def sparse_dirichlet() -> DirichletPosterior:
 
 
 def dense_dirichlet() -> DirichletPosterior:
-    """Dir(112.1, 119.1, 92.1, 98.1, 95.1, 96.1, 102.1, 92.1, 91.1, 103.1): 1000 observations of 10 categories.
+    """The dense Dirichlet posterior of Baker et al. (2018): 10 categories and 1000 observations.
+
+    It is Dir(112.1, 119.1, 92.1, 98.1, 95.1, 96.1, 102.1, 92.1, 91.1, 103.1).
+
+    Returns
+    -------
+    DirichletPosterior
+        The target.
 
     References
     ----------
@@ -115,29 +175,30 @@ def dense_dirichlet() -> DirichletPosterior:
 
 
 class LogNormalMean(MinibatchTarget):
-    r"""Posterior of positive numbers whose logarithms are normal, a priori and as observed.
+    r"""Posterior of positive numbers with normal priors and normal observations of their logarithms.
 
     :math:`\log\theta \sim \mathcal{N}(m_0, s_0^2)` and :math:`z_i \mid \theta \sim \mathcal{N}(\log\theta, s^2)`, for
     each coordinate. A posteriori :math:`\log\theta \sim \mathcal{N}(m, v)` with :math:`1/v = 1/s_0^2 + N/s^2` and
     :math:`m = v (m_0 / s_0^2 + \sum_i z_i / s^2)`, so that :math:`E\theta = e^{m + v/2}` and
     :math:`\mathrm{Var}\,\theta = (e^v - 1) e^{2m + v}`. The density with respect to Lebesgue measure is
-    :math:`\theta^{-1} \exp(-(\log\theta - m)^2 / 2v)`; a minibatch estimates m, without bias, by N / n times its sum.
+    :math:`\theta^{-1} \exp(-(\log\theta - m)^2 / 2v)`. The estimate of m from N / n times the sum over a minibatch is
+    unbiased.
 
     Parameters
     ----------
-    prior_mean, prior_variance : float or array of `observations`' shape without the first axis
-        m_0 and s_0^2.
+    prior_mean, prior_variance : float or array of the shape of `observations` without the first axis
+        Mean m_0 and variance s_0^2 of the prior.
     observations : array-like of shape (N,) or (N, *shape)
-        Noisy logarithms z; of shape (N,), of one coordinate.
-    noise_variance : float or array of that shape
-        s^2.
+        Noisy logarithms z; an array of shape (N,) has a single coordinate.
+    noise_variance : float or array of the shape of `observations` without the first axis
+        Variance s^2 of the observations.
 
     Attributes
     ----------
     manifold : PositiveOrthant
-        Of ``shape``, or (1,).
+        The positive orthant of shape ``shape``, or (1,).
     log_mean, log_variance : ndarray of ``manifold.shape``
-        m and v.
+        Mean m and variance v of the logarithm.
     """
 
     def __init__(
@@ -147,7 +208,7 @@ class LogNormalMean(MinibatchTarget):
         if z.ndim == 1:
             z = z[:, np.newaxis]
         if z.ndim == 0 or not z.size or not np.isfinite(z).all():
-            raise ValueError("observations must be finite numbers of shape (N,) or (N, *shape), and not empty.")
+            raise ValueError("observations must be a nonempty array of finite numbers of shape (N,) or (N, *shape).")
         self.observations = z
         self.n_samples = len(z)
         self.manifold = PositiveOrthant(z.shape[1:])
@@ -158,12 +219,32 @@ class LogNormalMean(MinibatchTarget):
         self.log_mean = self._mean(z.mean(axis=0))
 
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Mean of the logarithms, of all rows or (with `keys`) as a minibatch estimates it, written to `out`."""
+        """Mean of the logarithms, from all rows or estimated from a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the mean of the logarithms.
+        """
         rows = self._chosen_rows(keys)
         out[...] = self.log_mean if rows is None else self._mean(self.observations[rows].mean(axis=1))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
+        """Gradient of the log density, from all rows or from a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+        """
         self.expected_log(position, keys, out)
         out -= np.log(position)
         out /= self.log_variance
@@ -171,7 +252,23 @@ class LogNormalMean(MinibatchTarget):
         out /= position
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
+        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which selects its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
+            the covariance of the gradient estimate.
+        """
         self.grad_log_density(position, keys, out)
         rows = self._chosen_rows(keys)
         if rows is None:
@@ -179,7 +276,18 @@ class LogNormalMean(MinibatchTarget):
         return self._centre(self.observations[rows]) / (self.noise_variance * position)[:, np.newaxis]
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density at each chain's position, of all rows."""
+        """Log density, from all rows.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant.
+        """
         logs = np.log(position)
         terms = -0.5 * (logs - self.log_mean) ** 2 / self.log_variance - logs
         return terms.reshape(len(position), -1).sum(axis=1)

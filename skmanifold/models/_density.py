@@ -1,4 +1,4 @@
-"""A target written by a user: plain functions of an array, on a manifold."""
+"""A user-defined target: plain functions of an array, on a manifold."""
 
 from __future__ import annotations
 
@@ -25,33 +25,35 @@ class Density(MinibatchTarget):
     Parameters
     ----------
     manifold : Manifold
-        Where it lives; a point is an array of ``manifold.shape``.
+        Manifold of the density; a point is an array of ``manifold.shape``.
     grad_log_density : callable, optional
-        ``f(x)``, the Euclidean gradient of the log density in the coordinates of `x`, shaped like `x`. (What points
-        off the manifold is projected away by the samplers.) All functions get read-only arrays, since `x` is the
-        chain itself.
+        ``f(x)``, the Euclidean gradient of the log density in the coordinates of `x`, with the shape of `x`. (Samplers
+        project it onto the tangent space.) All functions receive read-only arrays, because `x` is the state of the
+        chain.
     log_density : callable, optional
-        ``g(x)``, the log density up to a constant, with respect to the manifold's base measure: Lebesgue on flat spaces
-        and on simplexes (without the last coordinate of a row), surface measure on spheres and Stiefel manifolds.
+        ``g(x)``, the log density up to a constant, with respect to the base measure of the manifold: the Lebesgue
+        measure on Euclidean spaces and on simplexes (without the last coordinate of each row), the surface measure on
+        spheres and Stiefel manifolds.
     noise_covariance : float, array of shape (size,) or (size, size), optional
-        Covariance of the noise in what `grad_log_density` returns, where it is known: a multiple of the identity, a
-        diagonal or a matrix. Samplers that compensate for gradient noise take it from here.
+        Covariance of the noise of `grad_log_density`, if it is known: a multiple of the identity, a diagonal or a
+        matrix. Samplers that compensate for gradient noise use it.
     n_samples : int, optional
-        Number N of data points behind the density. Then the functions take a second argument ``rows``, an int array of
-        n row indices without repetition, and
+        Number N of data points of the density. If it is given, the functions take a second argument ``rows``, an int
+        array of n row indices without repetition:
 
-        - ``f(x, rows)`` returns the gradients of single samples' log likelihoods, ``(n, *shape)``, which are summed and
-          multiplied by N / n; or the estimate of the whole gradient, shaped like `x`, scaled by yourself. Only the
-          former tells how noisy a minibatch is.
-        - ``g(x, rows)`` returns the samples' log likelihoods, ``(n,)``, or their sum, ``()``. Always of all rows.
+        - ``f(x, rows)`` returns the gradients of the log likelihoods of single samples, ``(n, *shape)``, which are
+          summed and multiplied by N / n. Or it returns the estimate of the whole gradient, with the shape of `x`, which
+          it must scale itself. Only the former allows estimates of the gradient noise.
+        - ``g(x, rows)`` returns the log likelihoods of the samples, ``(n,)``, or their sum, ``()``. It is always called
+          with all rows.
     grad_log_prior, log_prior : callable, optional
-        Functions of `x` alone, added once. With `n_samples` only.
+        Functions of `x` only, which are added once. They require `n_samples`.
     expected_counts : callable, optional
-        ``c(x)``, or ``c(x, rows)`` scaled by N / n by yourself: shapes of gammas on a positive orthant, concentrations
-        of Dirichlet rows on a simplex, given the latent counts at `x`. What `SCIR` asks.
+        ``c(x)``, or ``c(x, rows)``, which must scale by N / n itself: shapes of gammas on a positive orthant, or
+        concentrations of Dirichlet rows on a simplex, given the latent counts at `x`. `SCIR` requires it.
     vectorized : bool, default=False
-        The functions take all chains at once: `x` is ``(n_chains, *shape)``, `rows` is ``(n_chains, n)``, and what they
-        return has the leading axis too. The fastest way, and faster still if they are compiled by numba.
+        Whether the functions accept all chains at once: `x` is ``(n_chains, *shape)``, `rows` is ``(n_chains, n)``, and
+        the returned arrays also have this leading axis. This is faster, especially if numba compiles the functions.
 
     Examples
     --------
@@ -91,7 +93,7 @@ class Density(MinibatchTarget):
                 raise TypeError(f"{name} must be a function of a point; got {function!r}.")
             _check_arguments(function, name, 1 if n_samples is None or "prior" in name else 2)
         if n_samples is None and (grad_log_prior is not None or log_prior is not None):
-            raise ValueError("grad_log_prior and log_prior go with n_samples; without it, add them to the density.")
+            raise ValueError("grad_log_prior and log_prior require n_samples; without it, add them to the density.")
         if n_samples is not None and not (isinstance(n_samples, Integral) and n_samples >= 1):
             raise ValueError(f"n_samples must be an integer of at least 1; got {n_samples!r}.")
         if grad_log_density is None and log_density is None and expected_counts is None:
@@ -108,7 +110,17 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_gradient"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
+        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+        """
         rows = self._rows(position, keys)
         if rows is None:
             self._evaluate(self._gradient, "grad_log_density", position, None, out)
@@ -117,13 +129,34 @@ class Density(MinibatchTarget):
 
     @available_if(lambda self: self._gradient is not None and self.n_samples is not None)
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
+        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which selects its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
+            the covariance of the gradient estimate.
+
+        Raises
+        ------
+        ValueError
+            If the user's function does not return one gradient for each row.
+        """
         rows = self._rows(position, keys)
         gradients = self._gradient_of_rows(position, rows)
         if gradients.ndim == position.ndim:
             raise ValueError(
-                "grad_log_density(x, rows) must return one gradient for each row, shape (len(rows), *shape), for the "
-                "noise of the gradient to be estimated; it returned their sum."
+                "grad_log_density(x, rows) must return one gradient for each row, shape (len(rows), *shape), to "
+                "estimate the noise of the gradient; it returned their sum."
             )
         deviations = self._centre(gradients)
         self._add_up(gradients, position, out)
@@ -131,7 +164,18 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_value"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density at each chain's position, of all rows."""
+        """Log density at each chain's position, of all rows.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant.
+        """
         out = np.empty(len(position))
         if self.n_samples is None:
             self._evaluate(self._value, "log_density", position, None, out)
@@ -150,7 +194,17 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_counts"))
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior + counts at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
+        """Prior + counts, from all rows or from a minibatch, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which selects its minibatch; None uses all rows.
+        out : ndarray of shape (n_chains, ...)
+            Output: the expected counts.
+        """
         self._evaluate(self._counts, "expected_counts", position, self._rows(position, keys), out)
 
     def _rows(self, position: np.ndarray, keys: np.ndarray | None) -> Any:
@@ -173,7 +227,7 @@ class Density(MinibatchTarget):
 
     def _evaluate(self, function: Any, name: str, position: np.ndarray, rows: np.ndarray | None, out: np.ndarray):
         values = self._call(function, name, position, rows)
-        if values.size == len(out) == out.size:  # one number each, however wrapped
+        if values.size == len(out) == out.size:  # one number per chain, in any shape
             values = values.reshape(out.shape)
         if values.shape != out.shape:
             axis = 0 if self.vectorized else 1
@@ -211,16 +265,16 @@ class Density(MinibatchTarget):
 
 
 def _check_arguments(function: Any, name: str, n_arguments: int) -> None:
-    """Raise a TypeError unless a function can be called as it will be, where that can be told beforehand."""
+    """Raise a TypeError if the signature of a function shows that it does not accept its arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # None, or a function that does not tell
+    except (TypeError, ValueError):  # None, or a function without a signature
         return
     try:
         signature.bind(*range(n_arguments))
     except TypeError as error:
         called = "(x, rows), because of n_samples" if n_arguments == 2 else "(x)"
-        raise TypeError(f"{name} will be called as {name}{called}, which it does not take: {error}.") from error
+        raise TypeError(f"{name} is called as {name}{called}, but does not accept these arguments: {error}.") from error
 
 
 def check_covariance(covariance: Any, size: int, name: str) -> Any:

@@ -9,44 +9,79 @@ import numpy as np
 
 @runtime_checkable
 class HasGradient(Protocol):
-    """A density on a manifold whose gradient can be asked for, exactly or as an unbiased estimate.
+    """A density on a manifold with a gradient, exact or as an unbiased estimate.
 
-    Gradients are Euclidean ones in the coordinates of the array that represents a point; a sampler projects them.
-    A declared `noise_covariance` of the estimate (number, diagonal or matrix) may stand beside it, else it is None.
+    Gradients are Euclidean, in the coordinates of the array that represents a point; a sampler projects them.
+    `noise_covariance` is the covariance of the estimate (a number, a diagonal or a matrix), or None if it is
+    unknown.
     """
 
     manifold: Any
     noise_covariance: Any
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write the gradient of the log density at each chain's position to `out`, shaped like `position`.
+        """Write the gradient of the log density at the position of each chain to `out`.
 
-        `position` is ``(n_chains, *manifold.shape)``. With `keys`, one for each chain, it may be an unbiased estimate:
-        a function of chain, position and key alone, so that the same key means the same minibatch. None means all data.
+        With `keys` it may be an unbiased estimate. The estimate is a function of chain, position and key only, so
+        that the same key selects the same minibatch.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
         """
         ...
 
 
 @runtime_checkable
 class HasGradientDeviations(HasGradient, Protocol):
-    """A density whose gradient is a sum over samples, so that a minibatch tells how noisy its own gradient is."""
+    """A density whose gradient is a sum over samples, so that minibatches can estimate their gradient noise."""
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Estimate the gradient as `grad_log_density` does, and return deviations, ``(n_chains, n, *manifold.shape)``.
+        """Write an estimate of the gradient to `out`, and return the deviations of its samples.
 
-        The sum over i of ``deviation_i deviation_i'`` is an unbiased estimate of the covariance of the estimate.
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which determines its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+
+        Returns
+        -------
+        deviations : ndarray of shape (n_chains, n, ...)
+            Deviations of the n samples of each minibatch. The sum over i of ``deviation_i deviation_i'`` is an
+            unbiased estimate of the covariance of the gradient estimate.
         """
         ...
 
 
 @runtime_checkable
 class HasGradientDifference(HasGradient, Protocol):
-    """A density whose gradients at two positions can be compared on one minibatch, better than by asking for each."""
+    """A density with an accurate estimate of the difference of gradients at two positions from one minibatch."""
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
-        """Write an unbiased estimate of the gradient at `position` less that at `anchor` to `out`.
+        """Write an unbiased estimate of the gradient at `position` minus the gradient at `anchor` to `out`.
 
-        The latter is what `grad_log_density` wrote when it was last asked without keys: it may itself be an estimate.
+        The gradient at `anchor` is that of the last call of `grad_log_density` without keys, which may be an
+        estimate.
+
+        Parameters
+        ----------
+        anchor : ndarray of shape (n_chains, ...)
+            Anchor of each chain.
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64
+            One key for each chain, which determines its minibatch.
+        out : ndarray of shape (n_chains, ...)
+            Output: the difference of the gradients.
         """
         ...
 
@@ -58,41 +93,68 @@ class HasLogDensity(Protocol):
     manifold: Any
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density of each chain's position, ``(n_chains,)``, with respect to the manifold's base measure."""
+        """Log density at the position of each chain, with respect to the base measure of the manifold.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant, in nats.
+        """
         ...
 
 
 @runtime_checkable
 class HasLinearLogDensity(Protocol):
-    """A density on a Stiefel manifold whose logarithm is linear, tr(F'X): a matrix von Mises-Fisher law."""
+    """A density on a Stiefel manifold with a linear logarithm, tr(F'X): a matrix von Mises-Fisher distribution."""
 
     manifold: Any
 
     def linear_parameter(self) -> np.ndarray:
-        """The matrix F, of the manifold's shape."""
+        """The matrix F of the log density tr(F'X).
+
+        Returns
+        -------
+        ndarray
+            The matrix F, of the shape of the manifold.
+        """
         ...
 
 
 @runtime_checkable
 class HasCounts(Protocol):
-    """Coordinates that are gamma distributed, or Dirichlet rows, given counts: shape = prior + sum of counts.
+    """Coordinates with gamma distributions, or Dirichlet rows, given counts: shape = prior + sum of counts.
 
-    On a positive orthant the coordinates are independent gammas of these shapes and rate one, on a simplex each row is
-    Dirichlet with these concentrations.
+    On a positive orthant the coordinates are independent gammas of these shapes and rate one. On a simplex each
+    row is Dirichlet with these concentrations.
     """
 
     manifold: Any
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write prior + (N / n) * counts of a minibatch to `out`, shaped like `position`; never negative."""
+        """Write prior + (N / n) * counts of a minibatch to `out`; no entry is negative.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the expected counts.
+        """
         ...
 
 
 @runtime_checkable
 class HasRowCounts(Protocol):
-    """Positive coordinates in rows, gammas given counts, of which a minibatch reads and counts few rows.
+    """Rows of positive coordinates that are gammas given counts; a minibatch reads and counts few rows.
 
-    The manifold is a positive orthant of shape ``(n_rows, n_columns)``; columns are normalised by their sums.
+    The manifold is a positive orthant of shape ``(n_rows, n_columns)``. Columns are normalised by their sums.
     """
 
     manifold: Any
@@ -100,34 +162,102 @@ class HasRowCounts(Protocol):
     workers: Any
 
     def choose_batch(self, key: np.uint64) -> Any:
-        """A minibatch; its ``words`` are the rows that it reads, ascending."""
+        """Choose a minibatch.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batch : object
+            The minibatch. Its ``words`` are the rows that it reads, ascending.
+        """
         ...
 
     def count_batch(self, batch: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64) -> Any:
-        """Statistics of the minibatch given its rows' logarithms, ``(len(batch.words), n_columns)``, and columns' sums.
+        """Draw the counts of a minibatch given the rows that it reads.
 
-        Sparse counts over ``batch.words``, of which ``batch.scale`` times as many stand for the whole data.
+        Parameters
+        ----------
+        batch : object
+            The minibatch, from `choose_batch`.
+        log_weights : ndarray of shape (len(batch.words), n_columns)
+            Logarithms of the rows of the minibatch.
+        log_totals : ndarray of shape (n_columns,)
+            Logarithms of the sums of the columns.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Sparse counts over ``batch.words``; they represent the whole data after multiplication by
+            ``batch.scale``.
         """
         ...
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
-        """Assignments of all data drawn uniformly; returns them and their statistics."""
+        """Draw assignments of all data uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The assignments.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def recount_batch(
         self, batch: Any, latents: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64
     ) -> Any:
-        """Redraw a minibatch's part of `latents`, in place; returns by how much its statistics change."""
+        """Redraw the assignments of a minibatch, in place.
+
+        Parameters
+        ----------
+        batch : object
+            The minibatch, from `choose_batch`.
+        latents : object
+            Assignments of all data; those of the minibatch are overwritten.
+        log_weights : ndarray of shape (len(batch.words), n_columns)
+            Logarithms of the rows of the minibatch.
+        log_totals : ndarray of shape (n_columns,)
+            Logarithms of the sums of the columns.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        changes : object
+            Changes of the counts of the minibatch.
+        """
         ...
 
 
 @runtime_checkable
 class HasLogNormalMean(Protocol):
-    """Positive coordinates that are log-normal: the logarithm has a known variance, and a mean known as an estimate."""
+    """Log-normal coordinates: the variance of the logarithm is known, and its mean can be estimated."""
 
     manifold: Any
     log_variance: Any  # number, or array of the manifold's shape
 
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Write an unbiased estimate of the mean of the logarithms to `out`, shaped like `position`."""
+        """Write an unbiased estimate of the mean of the logarithms to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines its minibatch; None uses all data.
+        out : ndarray of shape (n_chains, ...)
+            Output: the mean of the logarithms.
+        """
         ...

@@ -9,38 +9,113 @@ import numpy as np
 
 @runtime_checkable
 class LatentModel(Protocol):
-    """A latent-variable model that imputes its latents given frozen parameters, and fits parameters to the imputed.
+    """A latent-variable model that draws its latents given fixed parameters, and fits parameters to the latents.
 
-    One protocol for every exponential family: *latents* are what the imputation leaves behind for the next one,
-    *statistics* the sums that determine the parameters, *position* the parameters as the model's kernels read them.
+    This protocol covers all exponential families. *Latents* are the state of the imputation, *statistics* are the
+    sums that determine the parameters, and *position* is the parameters in the form that the kernels of the model
+    use.
     """
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
-        """Latents drawn before anything is known; returns them and their statistics."""
+        """Draw initial latents, without parameters.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The latent variables.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def sample_latents(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
-        """Draw every latent given `position`; returns latents, statistics and the log likelihood at `position`.
+        """Draw all latents given the parameters.
 
-        May write into the arrays of `latents`.
+        The arrays of `latents` may be overwritten.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        latents : object
+            Latent variables of the previous pass. Their arrays may be overwritten.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The new latent variables.
+        statistics : object
+            Sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`.
         """
         ...
 
     def mode(self, statistics: Any) -> Any:
-        """The parameters that the statistics and the prior make most probable."""
+        """The posterior mode of the parameters given the statistics, under the prior.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
 @runtime_checkable
 class StreamModel(LatentModel, Protocol):
-    """A latent model whose rows are one minibatch of a stream: statistics of unequal weight can be mixed."""
+    """A latent-variable model of a minibatch of a stream; statistics of different weight can be combined."""
 
     def impute_rows(self, position: Any, n_sweeps: int, key: np.uint64) -> Any:
-        """Draw the latents of rows never seen before, `n_sweeps` times given the same position; the last statistics."""
+        """Draw the latents of new rows, in `n_sweeps` sweeps with the same parameters.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics of the last sweep.
+        """
         ...
 
     def blend(self, old: Any, new: Any, rate: float, scale: float) -> Any:
-        """Return ``(1 - rate) * old + rate * scale * new``."""
+        """Return ``(1 - rate) * old + rate * scale * new``.
+
+        Parameters
+        ----------
+        old : object
+            Statistics so far.
+        new : object
+            Statistics of a minibatch.
+        rate : float
+            Weight of the new statistics, from 0 to 1.
+        scale : float
+            Number of rows that each row of the minibatch represents.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
 
@@ -51,98 +126,288 @@ class ExpectationModel(Protocol):
     n_rows: int
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
-        """Latents drawn before anything is known; returns them and their statistics."""
+        """Draw initial latents, without parameters.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The latent variables.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def expect_latents(self, position: Any) -> tuple[Any, float]:
-        """The expected statistics given data and `position`, and the log likelihood at `position`."""
+        """The expected statistics given the data and the parameters (E step).
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+
+        Returns
+        -------
+        statistics : object
+            Expected sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`.
+        """
         ...
 
     def mode(self, statistics: Any) -> Any:
-        """The parameters that the statistics and the prior make most probable."""
+        """The posterior mode of the parameters given the statistics, under the prior (M step).
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
     def log_joint(self, statistics: Any, position: Any) -> float:
-        """What `mode` maximises: the expected log joint density of data, latents and parameters, up to a constant."""
+        """The objective that `mode` maximises: the expected log joint density, up to a constant.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        position : object
+            Parameters, in the form that the kernels of the model use.
+
+        Returns
+        -------
+        float
+            Expected log joint density of data, latents and parameters, in nats.
+        """
         ...
 
 
 @runtime_checkable
 class RoundingModel(LatentModel, Protocol):
-    """A latent model whose statistics are counts that approximate counters can hold."""
+    """A latent-variable model whose statistics are counts that approximate counters can represent."""
 
     def approximate(self, statistics: Any, key: np.uint64) -> Any:
-        """The same statistics, counts rounded at random to what such counters tell, their totals exact."""
+        """The statistics with counts rounded at random to the values of approximate counters; their totals stay exact.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        statistics : object
+            The rounded statistics.
+        """
         ...
 
 
 @runtime_checkable
 class CollapsedModel(Protocol):
-    """A model whose parameters can be integrated out, leaving one discrete assignment a token."""
+    """A model whose parameters can be integrated out, with one discrete assignment per token."""
 
     def init_assignments(self, key: np.uint64) -> Any:
-        """Assignments drawn uniformly, with their counts."""
+        """Draw initial assignments uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        assignments : object
+            The assignments with their counts.
+        """
         ...
 
     def sweep_assignments(self, assignments: Any, key: np.uint64) -> float:
-        """Redraw each assignment in turn given all others, in place; returns log p(data, assignments)."""
+        """Redraw each assignment in turn given all others, in place.
+
+        Parameters
+        ----------
+        assignments : object
+            The assignments with their counts; modified in place.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        float
+            log p(data, assignments) after the sweep, in nats.
+        """
         ...
 
     def collapsed_statistics(self, assignments: Any) -> Any:
-        """The sufficient statistics of the assignments."""
+        """The sufficient statistics of the assignments.
+
+        Parameters
+        ----------
+        assignments : object
+            The assignments with their counts.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
-        """The parameters from their posterior given the statistics."""
+        """Draw the parameters from their posterior given the statistics.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
 @runtime_checkable
 class PartiallyCollapsedModel(Protocol):
-    """A model whose rows are independent given the parameters, the rows' own parameters integrated out.
+    """A model whose rows are independent given the parameters; the parameters of rows are integrated out.
 
-    *Latents* are one discrete assignment a token, *statistics* their counts, *position* the parameters as drawn.
+    *Latents* are one discrete assignment per token, *statistics* are their counts, and *position* is the drawn
+    parameters.
     """
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
-        """Assignments drawn uniformly; returns them and their statistics."""
+        """Draw initial assignments uniformly.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The assignments.
+        statistics : object
+            Their sufficient statistics.
+        """
         ...
 
     def sample_rows(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
-        """Redraw each row's assignments in turn given `position`; returns them, statistics and log likelihood.
+        """Redraw the assignments of each row in turn given the parameters.
 
-        May write into the arrays of `latents`.
+        The arrays of `latents` may be overwritten.
+
+        Parameters
+        ----------
+        position : object
+            Parameters, in the form that the kernels of the model use.
+        latents : object
+            Assignments of the previous pass.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The new assignments.
+        statistics : object
+            Sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`, in nats.
         """
         ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
-        """The parameters from their posterior given the statistics."""
+        """Draw the parameters from their posterior given the statistics.
+
+        Parameters
+        ----------
+        statistics : object
+            Sufficient statistics.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
         ...
 
 
 @runtime_checkable
 class CollapsedVariationalModel(Protocol):
-    """A model with a zero-order collapsed variational update of one distribution a token."""
+    """A model with a zero-order collapsed variational update of one distribution per token."""
 
     def init_responsibilities(self, key: np.uint64) -> Any:
-        """Responsibilities near uniform, with their expected counts."""
+        """Initial responsibilities, close to uniform, with their expected counts.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        responsibilities : object
+            The responsibilities.
+        """
         ...
 
     def update_responsibilities(self, responsibilities: Any) -> tuple[Any, float]:
-        """One pass over all tokens; returns the new responsibilities and the log likelihood of the old."""
+        """Update the responsibilities in one pass over all tokens.
+
+        Parameters
+        ----------
+        responsibilities : object
+            Responsibilities of the previous pass.
+
+        Returns
+        -------
+        responsibilities : object
+            The new responsibilities.
+        log_likelihood : float
+            Log likelihood of the data at the previous responsibilities, in nats.
+        """
         ...
 
     def expected_statistics(self, responsibilities: Any) -> Any:
-        """The expected sufficient statistics."""
+        """The expected sufficient statistics.
+
+        Parameters
+        ----------
+        responsibilities : object
+            The responsibilities.
+
+        Returns
+        -------
+        statistics : object
+            Sufficient statistics.
+        """
         ...
 
 
 @runtime_checkable
 class StickBreakingModel(Protocol):
-    """A mixture over sticks: rows with labels, components that can be drawn given their rows.
+    """A stick-breaking mixture: rows with labels, and components that can be drawn given their rows.
 
-    *Latents* are one label a row, *statistics* their counts with ``sizes`` by label. The sticks are those of
-    `samplers._latent.stick_breaking`.
+    *Latents* are one label per row, and *statistics* are their counts with ``sizes`` by label.
     """
 
     concentration: float | None  # None: learned, with a gamma prior
@@ -154,27 +419,98 @@ class StickBreakingModel(Protocol):
         ...
 
     def init_concentration(self) -> float:
-        """The concentration to begin with."""
+        """The initial concentration.
+
+        Returns
+        -------
+        float
+            The concentration, positive.
+        """
         ...
 
     def init_labels(self, key: np.uint64) -> np.ndarray:
-        """Labels to begin with."""
+        """The initial labels.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        """
         ...
 
     def count(self, labels: np.ndarray) -> Any:
-        """The statistics of the labels."""
+        """The statistics of the labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+
+        Returns
+        -------
+        counts : object
+            The statistics, with the attribute ``sizes``: the number of rows of each label.
+        """
         ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every row once, in minibatches."""
+        """Divide all rows at random into minibatches.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Indices of the rows of each minibatch.
+        """
         ...
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
-        """The least of the slices of `rows`, each uniform below the weight of its label."""
+        """The smallest slice of the given rows; each slice is uniform between 0 and the weight of the label.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        weights : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        float
+            The smallest slice.
+        """
         ...
 
     def draw_components(self, counts: Any, components: np.ndarray, key: np.uint64) -> Any:
-        """The components of these labels from their posterior given the statistics, as the kernels read them."""
+        """Draw components from their posterior given the statistics.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        components : ndarray of int
+            Labels of the components.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        components : object
+            The components, in the form that the kernels use.
+        """
         ...
 
     def sample_labels(
@@ -188,30 +524,104 @@ class StickBreakingModel(Protocol):
         weight_of: np.ndarray,
         key: np.uint64,
     ) -> Any:
-        """Redraw the labels of `rows`, in place, among the components above their slices; returns the statistics."""
+        """Redraw the labels of the given rows, in place, among the components whose weights exceed their slices.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        drawn : object
+            Components from `draw_components`.
+        weights : ndarray of shape (n_components,)
+            Weights of these components, in descending order.
+        components : ndarray of shape (n_components,)
+            Labels of these components.
+        weight_of : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
         ...
 
     def split_merge(
         self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
     ) -> Any:
-        """Metropolis-Hastings moves of the partition, in place; returns the statistics."""
+        """Metropolis-Hastings moves that split or merge clusters, in place.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        n_moves : int
+            Number of moves.
+        n_scans : int
+            Number of restricted Gibbs scans that prepare a proposed split.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
         ...
 
     def log_joint(self, counts: Any, concentration: float) -> float:
-        """Log p(data, partition | concentration)."""
+        """Log p(data, partition | concentration).
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+
+        Returns
+        -------
+        float
+            Log joint probability, in nats.
+        """
         ...
 
     def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:
-        """Weights and components from their posterior given the partition."""
+        """Draw weights and components from their posterior given the partition.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        parameters : object
+            Weights and components.
+        """
         ...
 
 
 @runtime_checkable
 class MeanFieldModel(Protocol):
-    """A model whose posterior is approximated by independent factors: global ones, and those of each row.
+    """A model whose posterior is approximated by independent factors: global factors and factors of rows.
 
-    Global *factors* are exponential families whose natural parameters move along the natural gradient. *Rows* are the
-    rows' factors, with what was computed of the rows at given global factors.
+    Global *factors* are exponential families whose natural parameters are updated along the natural gradient.
+    *Rows* are the factors of rows, with quantities computed from given global factors.
     """
 
     batch_size: int | None
@@ -222,45 +632,164 @@ class MeanFieldModel(Protocol):
         ...
 
     def init_factors(self, key: np.uint64) -> tuple[Any, Any]:
-        """Global factors to begin with, and the rows'."""
+        """Initial global factors and factors of the rows.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def init_rows(self, factors: Any) -> Any:
-        """The factors of rows never seen before, at these global factors."""
+        """Initial factors of new rows, given the global factors.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+
+        Returns
+        -------
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def refresh_rows(self, factors: Any, rows: Any) -> Any:
-        """The rows' same factors at other global factors."""
+        """The same factors of rows, with the quantities that depend on the global factors computed again.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+
+        Returns
+        -------
+        rows : object
+            Factors of the rows.
+        """
         ...
 
     def fit_rows(self, rows: Any, n_steps: int, tol: float) -> tuple[Any, Any]:
-        """Climb the rows' factors; returns them, and what they ask of the global factors."""
+        """Maximise the objective over the factors of the rows.
+
+        Parameters
+        ----------
+        rows : object
+            Factors of the rows.
+        n_steps : int
+            Maximum number of steps for each row.
+        tol : float
+            Minimum expected increase of the objective for another step, in nats.
+
+        Returns
+        -------
+        rows : object
+            The new factors of the rows.
+        pull : object
+            Statistics of the rows for the update of the global factors, with the attribute ``objective``.
+        """
         ...
 
     def move_topics(self, factors: Any, pull: Any, rate: float, scale: float) -> Any:
-        """Natural-gradient step of length `rate`: 1 replaces the global factors, 0 leaves them."""
+        """Step of the global factors along the natural gradient.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        pull : object
+            Statistics of the rows, from `fit_rows`.
+        rate : float
+            Length of the step: 1 replaces the global factors, 0 leaves them unchanged.
+        scale : float
+            Number of rows that each row represents.
+
+        Returns
+        -------
+        factors : object
+            The new global factors.
+        """
         ...
 
     def objective(self, factors: Any, rows: Any, scale: float) -> float:
-        """What is maximised, the rows' part `scale` times."""
+        """The objective that is maximised.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+        rows : object
+            Factors of the rows.
+        scale : float
+            Factor of the part of the objective that depends on the rows.
+
+        Returns
+        -------
+        float
+            The objective, in nats.
+        """
         ...
 
     def topic_objective(self, factors: Any) -> float:
-        """The part of the objective that is the global factors' own."""
+        """The part of the objective that depends on the global factors only.
+
+        Parameters
+        ----------
+        factors : object
+            Global factors.
+
+        Returns
+        -------
+        float
+            This part of the objective, in nats.
+        """
         ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Every row once, in minibatches at random."""
+        """Divide all rows at random into minibatches.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Indices of the rows of each minibatch.
+        """
         ...
 
     def batch(self, chosen: np.ndarray) -> MeanFieldModel:
-        """The model of these rows alone."""
+        """The model of some rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Indices of the rows.
+
+        Returns
+        -------
+        model : MeanFieldModel
+            The model of these rows.
+        """
         ...
 
 
 @runtime_checkable
 class SubspaceMixtureModel(Protocol):
-    """Mixture of affine subspaces of unknown dimensions: labels given subspaces, subspaces given labels."""
+    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels."""
 
     @property
     def start_model(self) -> Any:
@@ -273,19 +802,53 @@ class SubspaceMixtureModel(Protocol):
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
         ...
 
     def draw_subspaces(self, subspaces: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
-        """Transitions of all parameters given labels."""
+        """Gibbs transitions of all parameters given the labels.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        subspaces : object
+            The new parameters.
+        """
         ...
 
 
 @runtime_checkable
 class SubspaceWalkModel(Protocol):
-    """Mixture of affine subspaces whose clusters' rows can be summed up, with conditional laws given their subspaces.
+    """A mixture of affine subspaces with sufficient statistics and conditional distributions.
 
-    Subspaces are `mixture._subspace.parameters.Subspaces`; rows have the location of the centres' prior taken off.
+    Rows are relative to the location of the prior of the centres.
     """
 
     priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
@@ -302,17 +865,75 @@ class SubspaceWalkModel(Protocol):
         ...
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
-        """Counts, means and scatters of each component's rows; `origins`, (K, m), are points near them."""
+        """Counts, means and scatter matrices of the rows of each component.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        origins : ndarray of shape (n_components, n_features)
+            Points close to the rows of each component, which are subtracted for accuracy.
+
+        Returns
+        -------
+        moments : object
+            Named tuple with ``counts``, ``means`` and ``scatters``.
+        """
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Labels given subspaces, and the log likelihood; `offsets` are the logs of weights and normalisers."""
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
         ...
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Precisions of the noise, (K,), given sums over rows of squares, those along subspaces times their ratios."""
+        """Draw the precisions of the noise.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        squares : ndarray of shape (n_components,)
+            Sums over rows of squares; squares along the subspace are multiplied by their ratios.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        noise : ndarray of shape (n_components,)
+            Precisions.
+        """
         ...
 
     def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Weights given counts, (K,)."""
+        """Draw the weights given the counts.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_components,)
+            Weights, which sum to 1.
+        """
         ...

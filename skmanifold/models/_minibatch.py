@@ -1,4 +1,4 @@
-"""What targets of many data have in common: rows, of which a chain's key chooses some."""
+"""The base class of targets with data, whose minibatches are drawn by the key of a chain."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ from ..random._variates import sample_rows
 
 
 class MinibatchTarget:
-    """Base class of targets with `n_samples` rows of data (None: without rows)."""
+    """Base class of targets with `n_samples` rows of data, or without data (None)."""
 
     noise_covariance: Any = None
     n_samples: Any  # int or None
     batch_size: int | None = None
-    vectorized = True  # functions that go with the target, such as a metric, take all chains at once
+    vectorized = True  # whether user functions of this target, such as a metric, accept all chains at once
 
     def minibatched(self, batch_size: int | None) -> Self:
-        """Return this target with estimates from `batch_size` rows, drawn without replacement.
+        """Return a copy of this target whose estimates use `batch_size` rows, drawn without replacement.
 
         Parameters
         ----------
         batch_size : int or None
-            From 1 to `n_samples`; None means all rows.
+            Number of rows, from 1 to `n_samples`; None means all rows.
+
+        Returns
+        -------
+        target : MinibatchTarget
+            The copy.
+
+        Raises
+        ------
+        ValueError
+            If the target has no rows, or `batch_size` is not an integer in this range.
         """
         if batch_size is not None:
             if self.n_samples is None:
@@ -40,7 +50,7 @@ class MinibatchTarget:
         return other
 
     def _chosen_rows(self, keys: np.ndarray | None) -> np.ndarray | None:
-        """Rows of each chain's minibatch, ``(n_chains, n)``; None: all, the same for every chain."""
+        """Rows of the minibatches of all chains, ``(n_chains, n)``; None means all rows for every chain."""
         if self.n_samples is None or keys is None or self.batch_size is None:
             return None
         rows = np.empty((len(keys), self.batch_size), np.int64)
@@ -48,7 +58,7 @@ class MinibatchTarget:
         return rows
 
     def _centre(self, samples: np.ndarray, n_samples: int | None = None) -> np.ndarray:
-        """Terms of sums over n rows, as deviations whose outer products add up to the covariance of (N / n) * sum."""
+        """Deviations of n terms, scaled so that their outer products sum to the covariance of (N / n) * sum."""
         N, n = self.n_samples if n_samples is None else n_samples, samples.shape[1]
         if n == N:
             return np.zeros_like(samples, dtype=np.float64)

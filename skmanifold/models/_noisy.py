@@ -1,4 +1,4 @@
-"""A target whose gradient is made noisy on purpose, by a known law."""
+"""A target with artificial gradient noise of a known covariance."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ class NoisyGradient(TargetWrapper):
     r"""Another target with normal noise of a known covariance added to its gradient.
 
     With `keys` the gradient is :math:`\nabla\log\pi(x) + \mathcal{N}(0, V)`, in the coordinates of the array that
-    represents a point, a function of chain, position and key alone; without, it is the target's own. Samplers that
-    compensate for the noise find V in `noise_covariance`. Noise of the target's minibatches comes on top, undeclared.
+    represents a point. The noise is a function of chain and key. Without `keys` the gradient is that of the target.
+    Samplers that compensate for the noise use `noise_covariance`, which is V. It does not include the noise of
+    minibatches of the target.
 
     Parameters
     ----------
     target : object
-        A target with a gradient, and without declared noise.
+        A target with a gradient, whose `noise_covariance` is None or missing.
     covariance : float, array of shape (size,) or (size, size)
         V: a multiple of the identity, a diagonal or a positive semi-definite matrix.
 
     Attributes
     ----------
     manifold : Manifold
-        The target's.
+        Manifold of the target.
     noise_covariance : float or ndarray
         V.
 
     Raises
     ------
     TypeError, ValueError
-        If the target has no gradient or declares noise already, or if the covariance is none.
+        If the target has no gradient or already has a noise covariance, or if `covariance` is not a covariance.
     """
 
     def __init__(self, target: HasGradient, covariance: ArrayLike) -> None:
         if getattr(target, "grad_log_density", None) is None:
             raise TypeError(f"NoisyGradient needs a target with grad_log_density; got {target!r}.")
         if getattr(target, "noise_covariance", None) is not None:
-            raise ValueError("NoisyGradient needs a target that declares no noise of its own; add the covariances.")
+            raise ValueError("NoisyGradient needs a target without noise_covariance; pass the sum of the covariances.")
         self.target = target
         self.manifold = target.manifold
         self.noise_covariance = check_covariance(covariance, target.manifold.size, "covariance")
@@ -54,7 +55,17 @@ class NoisyGradient(TargetWrapper):
         self._root = _square_root(self.noise_covariance)
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at each chain's position, noisy if `keys` are given, written to `out`."""
+        """Gradient of the log density, with noise if `keys` are given, written to `out`.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+        keys : ndarray of shape (n_chains,), uint64, or None
+            One key for each chain, which determines the noise; None returns the gradient without noise.
+        out : ndarray of shape (n_chains, ...)
+            Output: the gradient.
+        """
         self.target.grad_log_density(position, keys, out)
         if keys is None:
             return
@@ -63,12 +74,23 @@ class NoisyGradient(TargetWrapper):
         if np.ndim(self._root) < 2:
             noise *= self._root
         else:
-            noise = np.einsum("cj,ij->ci", noise, self._root)  # one order of additions, whatever BLAS is there
+            noise = np.einsum("cj,ij->ci", noise, self._root)  # unlike BLAS, with a fixed order of additions
         out += noise.reshape(out.shape)
 
     @available_if(target_has("log_density"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density of the target: noise in the gradient does not touch it."""
+        """Log density of the target, which has no noise.
+
+        Parameters
+        ----------
+        position : ndarray of shape (n_chains, ...)
+            Position of each chain.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_chains,)
+            Log densities, up to a constant.
+        """
         return self.target.log_density(position)
 
     def __repr__(self) -> str:
@@ -78,5 +100,5 @@ class NoisyGradient(TargetWrapper):
 def _square_root(covariance: Any) -> Any:
     if np.ndim(covariance) < 2:
         return np.sqrt(covariance)
-    values, vectors = np.linalg.eigh(covariance)  # a Cholesky factor asks for full rank
+    values, vectors = np.linalg.eigh(covariance)  # a Cholesky factorisation would need full rank
     return vectors * np.sqrt(np.maximum(values, 0))

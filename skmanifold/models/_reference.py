@@ -1,4 +1,4 @@
-"""Targets whose moments are known in closed form or to many digits, for samplers to be compared with."""
+"""Reference targets for tests of samplers, with moments known in closed form or to many digits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from ._density import Density
 
 
 def standard_normal(d: int = 1) -> Density:
-    """Return the standard normal law of d coordinates: mean 0, covariance I, fourth moments 3, E|t| = 0.7978845608.
+    """Standard normal distribution of d coordinates: mean 0, covariance I, fourth moments 3, E|t| = 0.7978845608.
 
     Parameters
     ----------
     d : int, default=1
         Number of coordinates.
+
+    Returns
+    -------
+    Density
+        The target.
     """
     return Density(
         Euclidean(d),
@@ -32,6 +37,11 @@ def double_well() -> Density:
 
     Normaliser 5.365160237834568; E t^2 = 0.8327454871283803, E t^4 = E t^2 + 1/4, E|t| = 0.8273924393;
     P(\|t\| < 0.5, 1, 1.5) = 0.2194372661, 0.6318401048, 0.9781775268.
+
+    Returns
+    -------
+    Density
+        The target.
 
     References
     ----------
@@ -51,6 +61,11 @@ def banana() -> Density:
     t2 given t1 is N(t1^2 / 4 - 1.2, 1/16). Normaliser 2.02013792638641; E t1 = 0, E t1^2 = 1.068815443662356,
     E t1^4 = 2.5, E t2 = -0.932796139084411, Var t2 = 0.14735209671180255, E t1^2 t2 = -0.6575785324,
     P(\|t1\| < 1) = 0.6083388457.
+
+    Returns
+    -------
+    Density
+        The target.
 
     References
     ----------
@@ -72,12 +87,17 @@ def banana() -> Density:
 def gamma(shape: Any) -> Density:
     r"""Independent gammas of rate 1, :math:`\prod_i x_i^{a_i - 1} e^{-x_i}`: means and variances a, E log x = psi(a).
 
-    Its expected counts are the shapes themselves, so that it is what SCIR leaves invariant given exact counts.
+    The expected counts are the shapes, so SCIR with exact counts leaves this distribution invariant.
 
     Parameters
     ----------
     shape : float or array-like
-        Shapes a, positive; a point has their array's shape, or (1,).
+        Shapes a, positive. A point has the shape of this array, or (1,) for a number.
+
+    Returns
+    -------
+    Density
+        The target.
     """
     a = _positive("shape", np.atleast_1d(np.array(shape, np.float64)))
     return Density(
@@ -90,15 +110,20 @@ def gamma(shape: Any) -> Density:
 
 
 def dirichlet(concentrations: Any) -> Density:
-    r"""Independent Dirichlet rows, :math:`\prod_i x_i^{a_i - 1}` each, with their concentrations as expected counts.
+    r"""Independent Dirichlet rows with densities :math:`\prod_i x_i^{a_i - 1}`; expected counts are the concentrations.
 
-    With A the sum of a row, its mean is a / A and its covariance
+    With A the sum of a row of a, the mean is a / A and the covariance is
     :math:`(\mathrm{diag}(a) / A - a a^\top / A^2) / (A + 1)`.
 
     Parameters
     ----------
     concentrations : array-like of shape (d,) or (n_points, d)
         Concentrations a, positive.
+
+    Returns
+    -------
+    Density
+        The target.
     """
     a = _positive("concentrations", np.array(concentrations, np.float64))
     if a.ndim not in (1, 2):
@@ -117,8 +142,13 @@ def circle() -> Density:
 
     Normaliser 6 pi I_0(5) = 513.4594872345801; E x = (-0.1488971895, -0.2578974975), E (mu'x)^2 = 0.8213233726,
     E x x' = [[0.3393383137, 0.2782742035], [0.2782742035, 0.6606616863]], P(mu'x > 0) = 0.3341529327; 12 equal bins of
-    the angle from -pi to pi: 0.076862, 0.246306, 0.246306, 0.076862, 0.009755, 0.005426, and the same six with half
-    the first four and the last two in turn: 0.038485, 0.123166, 0.123166, 0.038485, 0.005426, 0.009755.
+    the angle from -pi to pi: 0.076862, 0.246306, 0.246306, 0.076862, 0.009755, 0.005426, 0.038485, 0.123166, 0.123166,
+    0.038485, 0.005426, 0.009755.
+
+    Returns
+    -------
+    Density
+        The target.
 
     References
     ----------
@@ -141,8 +171,8 @@ def vmf_mixture_posterior(data: str | int = "quantiles") -> Density:
     r"""Posterior of two directions in the plane given 100 angles, with two modes symmetric about e_1.
 
     :math:`x_i \sim \frac12 \mathrm{vMF}(v_1, 20) + \frac12 \mathrm{vMF}(\mu, 20)` with
-    :math:`\mu = (v_1 + v_2) / \|v_1 + v_2\|`, and priors vMF(e_1, 20) of both: as the authors' appendix D and unused mu
-    have it, not as printed in the text. Minibatches, their deviations and the log density are there.
+    :math:`\mu = (v_1 + v_2) / \|v_1 + v_2\|`, and both directions have the prior vMF(e_1, 20). This follows appendix D
+    of the paper, which differs from its text. The target has minibatches, their deviations and the log density.
 
     For the quantile data, by angles: P(v1 < v2) = 0.5, E sin = 0, E cos v1 = 0.99480530, E cos v2 = 0.95884136,
     E v1^2 = 0.01040562, E v2^2 = 0.08325349, E v1 v2 = -0.02788619, E[v1 | v1 < v2] = -0.08944,
@@ -152,8 +182,13 @@ def vmf_mixture_posterior(data: str | int = "quantiles") -> Density:
     Parameters
     ----------
     data : "quantiles" or int, default="quantiles"
-        The (i - 1/2) / 100 quantiles of the half-and-half mixture of concentration 20 about -pi / 24 and pi / 24; or
-        the seed of a random sample of it.
+        The (i - 1/2) / 100 quantiles of the mixture, with equal weights, of von Mises distributions of concentration 20
+        about -pi / 24 and pi / 24; or the seed of a random sample of this mixture.
+
+    Returns
+    -------
+    Density
+        The target.
 
     References
     ----------
@@ -164,7 +199,7 @@ def vmf_mixture_posterior(data: str | int = "quantiles") -> Density:
     points = kappa * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
     def directions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Midway direction mu, and length of v1 + v2."""
+        """Mean direction mu, and length of v1 + v2."""
         both = x[:, 0] + x[:, 1]
         length = np.sqrt((both * both).sum(axis=1, keepdims=True))
         return both / length, length
@@ -207,7 +242,7 @@ def _vmf_mixture_angles(data: str | int, kappa: float, n: int = 100) -> np.ndarr
     if data != "quantiles":
         raise ValueError(f"data must be 'quantiles' or the seed of a random sample; got {data!r}.")
 
-    from scipy.stats import vonmises  # slow to import, and asked for here only
+    from scipy.stats import vonmises  # imported here because the import is slow
 
     def mixture(of: Any, x: np.ndarray) -> np.ndarray:
         return 0.5 * (of(x, kappa, -centre) + of(x, kappa, centre))

@@ -1,4 +1,4 @@
-"""What targets that wrap another target have in common: they offer what it offers."""
+"""The base class of targets that wrap another target."""
 
 from __future__ import annotations
 
@@ -15,33 +15,38 @@ def target_has(name: str) -> Callable[[Any], bool]:
 
 
 class TargetWrapper:
-    """Base class of targets around a `target`, whose rows and minibatches are theirs."""
+    """Base class of targets that wrap a `target`; they have its rows and minibatches."""
 
     target: Any
 
     @property
     def n_samples(self) -> int | None:
-        """Number of data points behind the target, where it tells."""
+        """Number of data points of the target; None if it has no data."""
         return getattr(self.target, "n_samples", None)
 
     @property
     def batch_size(self) -> int | None:
-        """Rows in a minibatch of the target; None: all."""
+        """Number of rows of a minibatch of the target; None means all rows."""
         return getattr(self.target, "batch_size", None)
 
     @property
     def vectorized(self) -> bool:
-        """Whether functions that go with the target take all chains at once."""
+        """Whether user functions of the target accept all chains at once."""
         return getattr(self.target, "vectorized", False)
 
     @available_if(target_has("minibatched"))
     def minibatched(self, batch_size: int | None) -> Self:
-        """Return the same around ``target.minibatched(batch_size)``.
+        """Return a copy that wraps ``target.minibatched(batch_size)``.
 
         Parameters
         ----------
         batch_size : int or None
-            From 1 to `n_samples`; None means all rows.
+            Number of rows, from 1 to `n_samples`; None means all rows.
+
+        Returns
+        -------
+        target : TargetWrapper
+            The copy.
         """
         other = copy.copy(self)
         other.target = self.target.minibatched(batch_size)

@@ -1,4 +1,4 @@
-"""Estimators in files that later versions read and that hold no code."""
+"""Saving and loading of estimators, in files that contain no code and that later versions can read."""
 
 from ._saving import SavesItself, load
 

@@ -21,27 +21,27 @@ class SavesItself:
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Save the estimator, fitted or not, to one file, which :func:`skmanifold.load` reads.
 
-        The file holds numbers and names, and no code; later versions of skmanifold read it too. Everything that is
-        learned is in it, so that a loaded estimator predicts the same and `partial_fit` goes on where it was. Callbacks
-        are not saved.
+        The file contains numbers and names but no code, and later versions of skmanifold can read it. It contains all
+        fitted attributes, so a loaded estimator makes the same predictions and `partial_fit` continues from the same
+        state. Callbacks are not saved.
 
-        The file appears under its name only when it is complete; one that was there is replaced.
+        The file gets its name only when it is complete; an existing file is replaced.
 
         Parameters
         ----------
         path : str or path-like
-            The file, in a folder that exists. Nothing is added to its name.
+            The file, in an existing folder. No suffix is added to the name.
         compress : bool, default=False
-            Make the file smaller, which takes several times as long.
+            Whether to compress the file, which takes several times as long.
 
         Raises
         ------
         TypeError
-            If a parameter is, or holds, a function or an object of a class that is not of skmanifold; nothing is
-            written then. Pickle and joblib can keep such an estimator.
+            If a parameter is or contains a function, or an object of a class outside of skmanifold. No file is written
+            then. Pickle and joblib can save such an estimator.
         ValueError
-            If a parameter or something learned is not as `load` demands, which only happens where it was changed after
-            the fit; nothing is written then.
+            If `load` would reject a parameter or a fitted attribute, which only happens if it was changed after the
+            fit. No file is written then.
         OSError
             If the file cannot be written.
 
@@ -62,33 +62,33 @@ class SavesItself:
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Load an estimator from a file that its method `save` wrote.
 
-    Nothing in the file is ever run or unpickled, and only classes of skmanifold are made. What each class declares of
-    its fitted attributes is checked: types, shapes that agree, indices in range, numbers finite, positive, or summing
-    to one. So a file that somebody altered on purpose is refused with the reason, or makes an estimator whose methods
-    work; its numbers can still be wrong. Memory is bounded: sizes are compared before room is made, and arrays that the
-    estimator does not use are not read.
+    The function never runs or unpickles the contents of the file, and only creates objects of classes of skmanifold.
+    It checks the fitted attributes of each class: types, consistent shapes, indices in range, and numbers that must be
+    finite, positive or sum to one. So a file that was altered on purpose raises an error, or gives an estimator whose
+    methods work, although its numbers can be wrong. Memory is bounded: sizes are checked before allocation, and arrays
+    that the estimator does not use are not read.
 
-    Files of all earlier formats can be read.
+    All earlier formats can be read.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     max_bytes : int, default=None
-        The most bytes that arrays may take once they are unpacked; the description of the estimator, with the names of
-        features, may take a 128th of it. None is 4 GiB, or the size of the file where that is larger, which only a
-        compressed file can exceed. Pass more for a larger compressed file that you trust.
+        Maximum number of bytes of the uncompressed arrays. The limit of the description of the estimator, with the
+        names of features, is a 128th of it. None is 4 GiB, or the size of the file if that is larger; only a
+        compressed file can exceed this. Pass a larger value for a larger compressed file that you trust.
 
     Returns
     -------
     estimator : estimator instance
-        With the parameters and the fitted attributes that were saved.
+        The estimator, with its parameters and fitted attributes.
 
     Raises
     ------
     ValueError
-        If it is no such file, of a format that is newer than this version of skmanifold, damaged, larger than
-        `max_bytes`, or holds what no fitted estimator does.
+        If the file is not a saved estimator, has a format that is newer than this version of skmanifold, is damaged or
+        larger than `max_bytes`, or has attributes that are not valid for a fitted estimator.
 
     Examples
     --------

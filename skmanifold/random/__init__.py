@@ -1,8 +1,9 @@
-"""Counter-based random streams, for samplers, models and emissions of your own.
+"""Counter-based random streams, for custom samplers, models and emissions.
 
-A key is 64 bits. `fold_in` makes the key of a purpose, chain, pass, row or feature out of its parent, and a draw
-belongs to a key and a counter, never to what was drawn before: so a result does not depend on the number of threads, or
-the order of work. All but `root_key` and `subkey`, which belong outside, may be called in kernels compiled by numba.
+A key is a 64-bit integer. `fold_in` derives the key of a purpose, chain, pass, row or feature from a parent key. A draw
+is a function of a key and a counter and does not depend on previous draws, so results do not depend on the number of
+threads or the order of computations. All functions except `root_key` and `subkey` may be called in kernels compiled by
+numba.
 """
 
 from ._keys import Purpose, fold_in, random_bits, root_key, subkey, uniform

@@ -84,7 +84,18 @@ class Purpose:
 
 
 def root_key(random_state: RandomStateLike) -> np.uint64:
-    """A fresh 64-bit key from what scikit-learn calls ``random_state`` (None, an int or a RandomState)."""
+    """A new 64-bit key from a ``random_state`` as in scikit-learn.
+
+    Parameters
+    ----------
+    random_state : None, int or RandomState
+        Source of randomness; an int always gives the same key.
+
+    Returns
+    -------
+    uint64
+        The key.
+    """
     generator = check_random_state(random_state)
     return np.uint64(generator.randint(0, 2**64, dtype=np.uint64))
 
@@ -99,7 +110,20 @@ def mix64(x):
 
 @njit(cache=True)
 def fold_in(key, value):
-    """The child of `key` named by the integer `value`."""
+    """Derive a key from a parent key and an integer.
+
+    Parameters
+    ----------
+    key : uint64
+        Parent key.
+    value : int
+        Integer that identifies the derived key, such as a `Purpose`, a row or a pass.
+
+    Returns
+    -------
+    uint64
+        The derived key.
+    """
     return mix64(np.uint64(key) + _FOLD_STEP * (np.uint64(value) + np.uint64(1)))
 
 
@@ -114,13 +138,39 @@ def fold_in_each(key, values):
 
 @njit(cache=True)
 def random_bits(key, counter):
-    """The 64 bits that belong to `counter` in the stream of `key`."""
+    """The 64 random bits of a key and a counter.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    counter : int
+        Number of the draw in the stream of the key.
+
+    Returns
+    -------
+    uint64
+        The bits.
+    """
     return mix64(np.uint64(key) + _DRAW_STEP * (np.uint64(counter) + np.uint64(1)))
 
 
 @njit(cache=True)
 def uniform(key, counter):
-    """A float64 in [0, 1) with 53 random bits."""
+    """A float64 in [0, 1) with 53 random bits.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    counter : int
+        Number of the draw in the stream of the key.
+
+    Returns
+    -------
+    float
+        The variate.
+    """
     return (random_bits(key, np.uint64(counter)) >> np.uint64(11)) * _TO_UNIT
 
 
@@ -136,7 +186,20 @@ def row_key(key, indices, bits, start, stop):
 
 
 def subkey(key: int | np.integer, *values: int | np.integer) -> np.uint64:
-    """Fold several values into a key, outside kernels."""
+    """Fold several values into a key, outside of kernels.
+
+    Parameters
+    ----------
+    key : uint64
+        Parent key.
+    *values : int
+        Integers that are folded in, in order.
+
+    Returns
+    -------
+    uint64
+        The derived key.
+    """
     for value in values:
         key = fold_in(np.uint64(key), np.uint64(value))
     return np.uint64(key)

@@ -38,13 +38,39 @@ _HEIGHTS = np.exp(-0.5 * _EDGES**2)
 
 @njit(cache=True, nogil=True)
 def open_uniform(key, counter):
-    """A float64 strictly between 0 and 1, with 52 random bits, symmetric about 1/2: for logarithms."""
+    """A float64 strictly between 0 and 1, with 52 random bits, symmetric about 1/2; its logarithm is finite.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    counter : int
+        Number of the draw in the stream of the key.
+
+    Returns
+    -------
+    float
+        The variate.
+    """
     return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 @njit(cache=True, nogil=True)
 def exponential(key, counter):
-    """A standard exponential variate, by inversion; never 0."""
+    """A standard exponential variate, by inversion; never 0.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    counter : int
+        Number of the draw in the stream of the key.
+
+    Returns
+    -------
+    float
+        The variate, positive.
+    """
     return -math.log(open_uniform(key, np.uint64(counter)))
 
 
@@ -93,13 +119,38 @@ def _normal_from_bits(bits):
 
 @njit(cache=True, nogil=True)
 def normal(key, counter):
-    """A standard normal variate, by the ziggurat (Marsaglia and Tsang, 2000; Doornik, 2005)."""
+    """A standard normal variate, by the ziggurat (Marsaglia and Tsang, 2000; Doornik, 2005).
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    counter : int
+        Number of the draw in the stream of the key.
+
+    Returns
+    -------
+    float
+        The variate.
+    """
     return _normal_from_bits(random_bits(key, np.uint64(counter)))
 
 
 @njit(cache=True, nogil=True)
 def fill_normal(keys, purpose, out):
-    """Fill row c of `out`, (n_chains, n), with the normals of counters 0, 1, ... of ``fold_in(keys[c], purpose)``."""
+    """Fill each row of an array with standard normal variates.
+
+    Row c has the variates of the counters 0, 1, ... of ``fold_in(keys[c], purpose)``.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (n_chains,), uint64
+        One key for each chain.
+    purpose : int
+        A `Purpose`.
+    out : ndarray of shape (n_chains, n)
+        Output.
+    """
     for chain in range(out.shape[0]):
         key = fold_in(keys[chain], purpose)
         for i in range(out.shape[1]):
@@ -108,7 +159,17 @@ def fill_normal(keys, purpose, out):
 
 @njit(cache=True, nogil=True)
 def fold_keys(keys, value, out):
-    """Set ``out[c] = fold_in(keys[c], value)``; `out` may be `keys`."""
+    """Set ``out[c] = fold_in(keys[c], value)``.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (n_chains,), uint64
+        Parent keys.
+    value : int
+        Integer that is folded in.
+    out : ndarray of shape (n_chains,), uint64
+        Output: the derived keys. It may be `keys`.
+    """
     for chain in range(len(keys)):
         out[chain] = fold_in(keys[chain], value)
 
@@ -151,6 +212,18 @@ def log_gamma_variate(key, shape):
 
     A shape below 1 is raised by 1 and log(U) / shape added (Marsaglia and Tsang, 2000), which stays finite where the
     variate itself would underflow.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream, which must not be used for other draws.
+    shape : float
+        Shape, from 1e-300 to 1e12.
+
+    Returns
+    -------
+    float
+        The logarithm, finite.
     """
     child = fold_in(key, 0)
     if shape >= 1.0:
@@ -160,7 +233,20 @@ def log_gamma_variate(key, shape):
 
 @njit(cache=True, nogil=True)
 def gamma_variate(key, shape):
-    """A Ga(shape, 1) variate: what `log_gamma_variate` is the logarithm of. At small shapes it underflows to 0."""
+    """A Ga(shape, 1) variate; it underflows to 0 for small shapes.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream, which must not be used for other draws.
+    shape : float
+        Shape, positive.
+
+    Returns
+    -------
+    float
+        The variate; `log_gamma_variate` is its logarithm.
+    """
     child = fold_in(key, 0)
     if shape >= 1.0:
         return _gamma_from_one(key, child, shape)
@@ -226,7 +312,20 @@ def _poisson_by_rejection(key, mean):
 
 @njit(cache=True, nogil=True)
 def poisson(key, mean):
-    """A Poisson variate as a whole float64; nan for a mean that is not in [0, 2^52]."""
+    """A Poisson variate.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream, which must not be used for other draws.
+    mean : float
+        Mean, from 0 to 2^52.
+
+    Returns
+    -------
+    float
+        The count; NaN if the mean is out of its range.
+    """
     if not 0.0 <= mean <= _MAX_MEAN:
         return np.nan
     if mean < 10.0:
@@ -349,10 +448,27 @@ def _insert(slots, row):
 
 @njit(cache=True, nogil=True)
 def sample_rows(keys, purpose, n_samples, out):
-    """Fill each row of `out`, (n_chains, n) int64, with n distinct rows of ``range(n_samples)``, from its chain's key.
+    """Draw n distinct rows of ``range(n_samples)`` for each chain.
 
-    Every subset is equally likely: Floyd's algorithm (Bentley and Floyd, 1987), in time and memory O(n). Its order is
-    not random: place i holds a row up to ``n_samples - n + i``, and that one more often than others.
+    All subsets have the same probability: Floyd's algorithm (Bentley and Floyd, 1987), in time and memory O(n).
+    The order within a row of `out` is not random: entry i is at most ``n_samples - n + i``, and this value is the
+    most frequent.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (n_chains,), uint64
+        One key for each chain.
+    purpose : int
+        A `Purpose`, which is folded into the keys.
+    n_samples : int
+        Number of rows to choose from.
+    out : ndarray of shape (n_chains, n), int64
+        Output: the rows.
+
+    Raises
+    ------
+    ValueError
+        If n is larger than `n_samples`.
     """
     n = out.shape[1]
     if n > n_samples:
@@ -375,7 +491,17 @@ def sample_rows(keys, purpose, n_samples, out):
 
 @njit(cache=True, nogil=True)
 def fill_log_gamma_variates(key, shapes, out):
-    """Logs of gamma variates of rate one; each cell of a matrix has a key of its own."""
+    """Fill a matrix with logarithms of gamma variates of rate 1; each entry has its own key.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream.
+    shapes : ndarray of shape (m, n)
+        Shapes, positive.
+    out : ndarray of shape (m, n)
+        Output: the logarithms.
+    """
     for i in range(shapes.shape[0]):
         of_row = fold_in(key, i)
         for k in range(shapes.shape[1]):

@@ -1,4 +1,4 @@
-"""Samplers: cloneable values that hold an algorithm's settings and move a state."""
+"""Samplers: objects that hold the settings of an algorithm and update a state."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""What a sampler is: a value that holds an algorithm's settings, and moves a state when asked."""
+"""The base class of samplers, and the state of chains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ._states import ChainState, State
 class BaseSampler(PlainNumbers, BaseEstimator):
     """Base class of samplers.
 
-    The constructor holds settings of the algorithm only: nothing of the model, nothing compiled, no random state. So a
-    sampler can be cloned, compared, printed and searched over like any scikit-learn object.
+    The constructor only stores settings of the algorithm: no model, no compiled functions and no random state. So a
+    sampler can be cloned, compared, printed and used in a grid search like any scikit-learn object.
     """
 
     short_name: ClassVar[str]
@@ -39,21 +39,82 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         return (FullPasses, MinibatchStreams) if self.batching == "either" else (FullPasses,)
 
     def init(self, model: Any, key: np.uint64) -> Any:
-        """The state before the first step."""
-        raise TypeError(f"{type(self).__name__} does not say how to begin: define init(model, key).")
+        """The state before the first step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
+        raise TypeError(f"{type(self).__name__} must define init(model, key).")
 
     def step(self, model: Any, state: Any) -> Any:
-        """The state after one more pass over the data."""
-        raise TypeError(f"{type(self).__name__} does not say how to move: define step(model, state).")
+        """The state after one more pass over the data.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
+        raise TypeError(f"{type(self).__name__} must define step(model, state).")
 
     def parameters(self, model: Any, state: Any) -> Any:
-        """The model's parameters in this state: a draw where ``draws_parameters``, else the mode."""
+        """The parameters of the model in this state: a draw if ``draws_parameters`` is true, else the mode.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.mode(state.statistics)
 
     def has_converged(self, state: ChainState) -> bool:
-        """Whether further steps are of no use; a fit ends when all its chains say so."""
+        """Whether further steps would not change the result; a fit ends when all chains have converged.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+
+        Returns
+        -------
+        bool
+            Whether the chain has converged.
+        """
         return False
 
     def average_window(self, n_kept_passes: int) -> int:
-        """Over how many of the last passes the statistics are averaged to give the estimate."""
+        """The number of last passes over which the estimate averages the statistics.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return n_kept_passes

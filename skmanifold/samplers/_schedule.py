@@ -9,21 +9,21 @@ from sklearn.base import BaseEstimator
 
 from ..utils._plain_numbers import PlainNumbers
 
-StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is asked for the size of each step
+StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is called with the number of each step
 
 
 class PolynomialDecay(PlainNumbers, BaseEstimator):
-    r"""Step size that falls as a power: :math:`h_t = a (1 + t / b)^{-c}` at step t = 0, 1, 2, ...
+    r"""Step size with polynomial decay: :math:`h_t = a (1 + t / b)^{-c}` at step t = 0, 1, 2, ...
 
-    With 1/2 < c <= 1 the sum of the step sizes diverges while that of their squares does not, which a sampler without
-    Metropolis correction needs to be exact in the limit ([1]_, with the exponent outside of the bracket).
+    With 1/2 < c <= 1 the sum of the step sizes diverges and the sum of their squares converges. A sampler without
+    Metropolis correction is then exact in the limit ([1]_, with the exponent outside of the bracket).
 
     Parameters
     ----------
     a : float, default=0.01
         The first step size.
     b : float, default=1000
-        Number of steps after which the step size begins to fall.
+        Number of steps after which the step size begins to decrease.
     c : float, default=0.6
         Exponent.
 
@@ -52,14 +52,14 @@ class PolynomialDecay(PlainNumbers, BaseEstimator):
 
 
 def step_size_at(step_size: Any, t: int) -> float:
-    """The step size of step `t`: the number itself, or what a schedule says."""
+    """The step size of step `t`: the number itself, or the value of a schedule."""
     if not callable(step_size):
         return step_size
     size = step_size(t)
     try:
         size = float(size)
     except TypeError as error:
-        raise TypeError(f"step_size must be a number or a schedule that gives numbers; it gives {size!r}.") from error
+        raise TypeError(f"step_size must be a number or a function that returns one; it returned {size!r}.") from error
     if not 0 < size < float("inf"):
-        raise ValueError(f"step_size must be positive and finite; the schedule gives {size} at step {t}.")
+        raise ValueError(f"step_size must be positive and finite; the schedule returned {size} at step {t}.")
     return size

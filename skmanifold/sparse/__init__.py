@@ -1,1 +1,1 @@
-"""Users' rows as the kernels read them: sparse counts and directions."""
+"""Sparse counts and directions in the layout that kernels use, and validation of sparse matrices."""

@@ -1,4 +1,4 @@
-"""Counts as the kernels want them: a canonical CSR matrix, and whole numbers made of it."""
+"""Counts in canonical CSR layout, and stochastic rounding to integers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counts(NamedTuple):
         return self.pair_start()[self.indptr]
 
     def row_sums(self) -> np.ndarray:
-        """Sum of each row's counts, (n_rows,) int64; with fractions float64, whatever the other rows hold."""
+        """Sum of the counts of each row, (n_rows,) int64; float64 if some counts are fractions."""
         if self.counts.dtype.kind == "f":
             return sums_of_rows(self, self.counts)
         return np.diff(self.token_start())
@@ -127,7 +127,7 @@ def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
 
 
 def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountVectorizer") -> None:
-    """Refuse X whose first row has words: documents are to be made numbers first."""
+    """Raise an error if the first row of X has strings, which must be vectorised first."""
     if isinstance(X, str):
         X = [X]
     if hasattr(X, "iloc"):
@@ -150,7 +150,7 @@ def _is_number(text: str) -> bool:
 
 
 def check_signs(csr: sp.csr_array, estimator) -> None:
-    """Refuse negative entries."""
+    """Raise an error for negative entries."""
     if csr.data.size and csr.data.min() < 0:
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 
@@ -182,7 +182,7 @@ def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Co
 
 
 def moved_by_rounding(csr: sp.csr_array) -> float:
-    """What `whole_counts` is expected to take away, and to add elsewhere: of a value with the fraction f, f (1 - f)."""
+    """The expected change of `whole_counts`: f (1 - f) for a value with the fraction f."""
     if csr.data.dtype != np.float64:
         return 0.0
     fractions = csr.data - np.floor(csr.data)
@@ -248,7 +248,7 @@ def check_token_start(
 
 
 def _writeable(array):
-    """The array, or a copy of a read-only one: kernels would be compiled once more for it."""
+    """The array, or a copy if it is read-only, because kernels would be compiled again for read-only arrays."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 

@@ -1,4 +1,4 @@
-"""Rows of data as directions: unit vectors in a canonical CSR layout, whatever their length was."""
+"""Rows of data as directions: unit vectors in canonical CSR layout."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
 
 
 def as_directions(X) -> Directions:
-    """A checked matrix as directions; it is never changed."""
+    """A validated matrix as directions; the matrix is not modified."""
     csr = canonical_csr(X)
     indptr = csr.indptr.astype(np.int64)
     n_entries = np.diff(indptr)

@@ -1,1 +1,1 @@
-"""Topics as the kernels read them, and the proportions of documents given topics."""
+"""Topics in the layout that kernels use, and the proportions of documents given topics."""

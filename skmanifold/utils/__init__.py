@@ -1,1 +1,1 @@
-"""Small tools that every room uses: random streams, sparse counts, threads, scikit-learn's private corners."""
+"""Utilities that all packages share: validation, threads, files and access to private functions of scikit-learn."""

@@ -1,8 +1,9 @@
-"""Conditions of numbers, arrays and what holds them: a small vocabulary in which classes declare what they hold.
+"""Conditions on numbers, arrays and containers, with which classes declare their attributes.
 
-A condition is called with a value, the words for its place, and the sizes that are known by name so far; it raises
-`Unsatisfied` where the value does not satisfy it. The first array, or number, with a named size sets it; whatever comes
-after has to agree. A size is a number, a name, a name plus a number ("n_words+1"), or None for any.
+A condition is called with a value, a description of its position for messages, and a dict of the named sizes known so
+far. It raises `Unsatisfied` if the value does not satisfy it. The first array or number with a named size sets the
+size, and all later ones must agree with it. A size is a number, a name, a name plus a number ("n_words+1"), or None,
+which allows any size.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Sizes: TypeAlias = dict[str, int]
 Size: TypeAlias = int | str | None
 Condition: TypeAlias = Callable[[Any, str, Sizes], None]
 
-MOST_COUNTED = 1e18  # rows, tokens or cells
-_TOLERANCE = 1e-3  # of sums to one: float32 over a million words
+MOST_COUNTED = 1e18  # maximum number of rows, tokens or cells
+_TOLERANCE = 1e-3  # tolerance of sums that must be one: float32 over a million words
 _LARGEST = 2**63
 _CELLS_AT_ONCE = 1 << 20
 
 
 class Unsatisfied(ValueError):
-    """Raised where a value is not as it must be, with the words for its place."""
+    """Raised if a value does not satisfy a condition; it has a description of the value's position."""
 
     def __init__(self, where: str, what: str):
         super().__init__(f"{where} {what}")
@@ -39,7 +40,7 @@ def refuse(where: str, what: str) -> NoReturn:
 
 
 def anything(value: Any, where: str, sizes: Sizes) -> None:
-    """The condition of what another condition takes the place of."""
+    """A condition that every value satisfies."""
 
 
 # Numbers
@@ -47,7 +48,7 @@ def anything(value: Any, where: str, sizes: Sizes) -> None:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number; `below` may be the name of a size."""
+    """An integer; `below` may be the name of a size."""
 
     low: int = 0
     below: int | str = _LARGEST
@@ -62,7 +63,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Counted:
-    """A whole number that is a size: it sets the name, or agrees with it."""
+    """An integer that is a named size: it sets the size, or must agree with it."""
 
     name: str
     low: int = 1
@@ -75,7 +76,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Real:
-    """A number, finite unless it is said otherwise; `above` itself is not allowed."""
+    """A number, finite by default; `above` is an exclusive bound."""
 
     _: KW_ONLY
     low: float = -math.inf
@@ -92,7 +93,7 @@ class Real:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of some values, of the same type."""
+    """One of the given values, with the same type."""
 
     values: tuple
 
@@ -105,9 +106,9 @@ FLAG = OneOf((False, True))
 
 
 def key(value: Any, where: str, sizes: Sizes) -> None:
-    """The key of random streams."""
+    """A key of random streams."""
     if type(value) is not np.uint64:
-        refuse(where, "is no key of random streams")
+        refuse(where, "is not a key of random streams")
 
 
 # Arrays
@@ -120,16 +121,17 @@ class Array:
     Parameters
     ----------
     dtype : str
-        Or several, parted by spaces.
-    shape : tuple of sizes, or None for any
+        Allowed types, separated by spaces.
+    shape : tuple of sizes or None
+        Shape; None allows any shape.
     low, above, high : float
-        Bounds of every number; `above` itself is not allowed.
+        Bounds of all numbers; `above` is exclusive.
     nan, infinite : bool
-        Whether these are allowed.
+        Whether NaN and infinite numbers are allowed.
     sums_to_one, unit : int, optional
-        Axis along which sums, or lengths of vectors, are one.
+        Axis along which sums, or lengths of vectors, must be one.
     below : size, optional
-        What every number is less than.
+        Exclusive upper bound of all numbers.
     """
 
     dtype: str
@@ -157,20 +159,20 @@ class Array:
             low, high = np.fmin.reduce(value, axis=None), np.fmax.reduce(value, axis=None)
         else:
             low = 0 if value.dtype.kind == "u" else value.min()
-            high = 1 if self.sums_to_one is not None and self.low == 0 else value.max()  # as the sums will show
-        _check_range(low, high, self, where, "holds")
+            high = 1 if self.sums_to_one is not None and self.low == 0 else value.max()  # implied by the sums
+        _check_range(low, high, self, where, "contains")
         below = measure(self.below, sizes)
         if below is not None and high >= below:
-            refuse(where, f"holds {_short(high)}, and there are {below}")
+            refuse(where, f"contains {_short(high)}, but must be less than {below}")
         if self.sums_to_one is not None and not _are_ones(value.sum(axis=self.sums_to_one, dtype=np.float64)):
-            refuse(where, "holds numbers that do not sum to one")
+            refuse(where, "contains numbers that do not sum to one")
         if self.unit is not None and not _are_ones(np.square(value).sum(axis=self.unit, dtype=np.float64)):
-            refuse(where, "holds vectors that are not of length one")
+            refuse(where, "contains vectors whose length is not one")
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where lists of entries begin, (n + 1,) int64: it rises from 0 to the number of entries, which it names."""
+    """Starts of lists of entries, (n + 1,) int64, increasing from 0 to the number of entries, which is a named size."""
 
     n: Size
     entries: str
@@ -179,13 +181,13 @@ class Pointer:
         n = self.n if not isinstance(self.n, str) else f"{self.n}+1"
         Array("int64", (n,))(value, where, sizes)
         if len(value) == 0 or value[0] != 0 or (value[1:] < value[:-1]).any():
-            refuse(where, "does not rise from zero")
+            refuse(where, "does not increase from zero")
         if sizes.setdefault(self.entries, int(value[-1])) != value[-1]:
-            refuse(where, f"ends at {value[-1]}, and there are {sizes[self.entries]} entries")
+            refuse(where, f"ends at {value[-1]}, but there are {sizes[self.entries]} entries")
 
 
 def index(n_entries: Size, below: Size, dtype: str = "int64") -> Array:
-    """Places among `below` others, (n_entries,)."""
+    """Indices from 0 to `below` - 1, (n_entries,)."""
     return Array(dtype, (n_entries,), low=0, below=below)
 
 
@@ -199,16 +201,16 @@ class Names:
         if type(value) is not np.ndarray or not (
             value.dtype.kind == "U" or all(type(name) is str for name in value.flat)
         ):
-            refuse(where, "does not hold names")
+            refuse(where, "is not an array of strings")
         _check_shape(value.shape, (self.size,), where, sizes)
 
 
-# What holds others
+# Containers
 
 
 @dataclass(frozen=True)
 class OrNone:
-    """None, or what satisfies a condition."""
+    """None, or a value that satisfies a condition."""
 
     condition: Condition
 
@@ -219,7 +221,7 @@ class OrNone:
 
 @dataclass(frozen=True)
 class Lacking(OrNone):
-    """An attribute that need not be there, and is not None."""
+    """An attribute that may be missing, but must not be None."""
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         self.condition(value, where, sizes)
@@ -227,7 +229,7 @@ class Lacking(OrNone):
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list, each of its items by itself: names of sizes that an item adds are its own."""
+    """A list whose items are checked separately: a named size that an item sets does not apply to other items."""
 
     condition: Condition
     size: Size = None
@@ -243,7 +245,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class Tuple:
-    """A tuple of so many values, each with its condition."""
+    """A tuple with one condition for each value."""
 
     conditions: tuple[Condition, ...]
 
@@ -255,7 +257,7 @@ class Tuple:
 
 
 class Keyed:
-    """A dict of some of these keys, of all in `needed`."""
+    """A dict with some of these keys, and with all keys in `needed`."""
 
     def __init__(self, needed: Collection[str] = (), **conditions: Condition):
         self._needed = needed
@@ -276,7 +278,7 @@ class Keyed:
 
 
 class Either:
-    """What satisfies one of some conditions, chosen by a test of the value."""
+    """A value that satisfies one of two conditions; a test of the value selects the condition."""
 
     def __init__(self, test: Callable[[Any], bool], then: Condition, otherwise: Condition):
         self._test, self._then, self._otherwise = test, then, otherwise
@@ -286,7 +288,7 @@ class Either:
 
 
 def measure(size: Size, sizes: Sizes) -> int | None:
-    """A size in numbers; None where any is right, or the name is not known yet."""
+    """A size as a number; None if any size is allowed, or if the name is not known yet."""
     if not isinstance(size, str):
         return size
     name, _, more = size.partition("+")
@@ -299,8 +301,8 @@ def _check_shape(shape: tuple[int, ...], wanted: tuple[Size, ...], where: str, s
     for length, size in zip(shape, wanted, strict=True):
         known = measure(size, sizes)
         if known is not None and length != known:
-            told = "" if isinstance(size, int) else f" ({size})"
-            refuse(where, f"has the length {length} where it must have {known}{told}")
+            name = "" if isinstance(size, int) else f" ({size})"
+            refuse(where, f"has the length {length}, but must have the length {known}{name}")
         if known is None and isinstance(size, str):
             name, _, more = size.partition("+")
             sizes[name] = length - int(more or 0)
@@ -318,9 +320,9 @@ def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> Non
     if low <= 0 and bounds.above == 0:
         refuse(where, f"{verb} a number that is not positive")
     if low < bounds.low or low <= bounds.above:
-        refuse(where, f"{verb} {_short(low)}, and {max(bounds.low, bounds.above):g} is the least")
+        refuse(where, f"{verb} {_short(low)}, but the minimum is {max(bounds.low, bounds.above):g}")
     if high > bounds.high:
-        refuse(where, f"{verb} {_short(high)}, and {bounds.high:g} is the most")
+        refuse(where, f"{verb} {_short(high)}, but the maximum is {bounds.high:g}")
 
 
 def _are_ones(values: Any) -> bool:
@@ -335,7 +337,7 @@ def _short(value: Any) -> str:
 
 
 def repeats(indptr: np.ndarray, indices: np.ndarray, n: int) -> bool:
-    """Whether an index below `n` stands twice in one list; lists as `Pointer` and `index` allow them."""
+    """Whether a list contains an index (less than `n`) twice; the lists satisfy `Pointer` and `index`."""
     if (np.diff(indptr) > n).any():
         return True
     n_lists = max(1, _CELLS_AT_ONCE // n)

@@ -1,10 +1,10 @@
-"""Csuros' floating-point counters: how many, in one byte, right on average.
+"""Floating-point counters of Csuros: unbiased approximate counts in one byte.
 
-A register X = 2^d t + u with 0 <= u < 2^d stands for the number (2^d + u) 2^t - 2^d: a significand of d bits and an
+A register X = 2^d t + u with 0 <= u < 2^d represents the number (2^d + u) 2^t - 2^d: a significand of d bits and an
 exponent (M. Csuros, "Approximate counting with a floating-point counter", COCOON 2010). Numbers up to 2^d are exact.
-The *precision* d trades the range of a byte for the error, which of a number that is counted up one by one tends to a
-standard deviation of sqrt(3 / (8 2^d)) of itself. A number that is known as a whole is rounded once instead, to one of
-its two neighbours: then the error is that of one step.
+A larger *precision* d reduces the error but also the range of a byte. The relative standard deviation of a number that
+is incremented in steps of one approaches sqrt(3 / (8 2^d)). If the whole number is known, it is rounded once, to one of
+the two neighbouring register values; the error is then that of one rounding.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..random._keys import random_bits
 from ._njit import njit
 
 _LARGEST_REGISTER = 255
-_PRECISIONS = range(8, 2, -1)  # 2 and less hold more than 64 bits do
+_PRECISIONS = range(8, 2, -1)  # with 2 or less, the largest register value would exceed 64 bits
 
 
 @njit(cache=True)
 def register_value(register, precision):
-    """The number that a register stands for."""
+    """The number that a register represents."""
     base = np.int64(1) << precision
     return ((base + (register & (base - 1))) << (register >> precision)) - base
 
@@ -37,9 +37,9 @@ def increment(register, precision, key, counter):
 
 @njit(cache=True)
 def round_to_register(count, precision, key, counter):
-    """The register of one of the two numbers next to a whole `count`, the upper as likely as makes the mean right.
+    """Round an integer `count` at random to one of the two neighbouring register values, without bias.
 
-    The draw belongs to (key, counter).
+    The random draw is a function of (key, counter).
     """
     base = np.int64(1) << precision
     scaled = np.int64(count) + base
@@ -53,17 +53,17 @@ def round_to_register(count, precision, key, counter):
 
 
 def largest_precision(largest: int) -> int:
-    """The highest precision at which eight bits hold numbers up to `largest`.
+    """The highest precision with which eight bits can represent numbers up to `largest`.
 
     Raises
     ------
     ValueError
-        Beyond 3.2e10.
+        If `largest` is more than 3.2e10.
     """
     for precision in _PRECISIONS:
         if register_value(_LARGEST_REGISTER, precision) >= largest:
             return precision
-    raise ValueError(f"A counter of eight bits does not hold {largest}.")
+    raise ValueError(f"A counter of eight bits cannot represent {largest}.")
 
 
 def register_values(precision: int) -> np.ndarray:

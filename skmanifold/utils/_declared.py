@@ -1,4 +1,4 @@
-"""What fitted objects must satisfy, declared beside their classes, and checked when they are saved and loaded."""
+"""Declarations of the attributes of fitted objects, which are checked when objects are saved and loaded."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ._sklearn import CALLBACK_STATE
 Agreement: TypeAlias = Callable[[Any, Sizes], "str | None"]
 Class = TypeVar("Class", bound=type)
 
-# Callbacks belong to a session, and may hold anything; the rest is there only while an estimator is fitted.
+# Callbacks are not saved, because they may contain any object; the other attributes only exist during a fit.
 NOT_KEPT = ("_skl_callbacks", "_pass_report", *CALLBACK_STATE)
-_LARGEST = 2**63  # no whole number that is a parameter reaches it
-_BEFORE_FIT = {"n_features_in_", "feature_names_in_"}  # what validation of X leaves before there is a fit
-_CONFIGURED = "_sklearn_output_config"  # what set_output leaves
+_LARGEST = 2**63  # upper bound of integer parameters
+_BEFORE_FIT = {"n_features_in_", "feature_names_in_"}  # set by the validation of X, before the fit
+_CONFIGURED = "_sklearn_output_config"  # set by set_output
 _CONTAINERS = OneOf(("default", "pandas", "polars", None))
 
 
 class Declaration(NamedTuple):
-    """What the attributes of a class must satisfy, in the order in which they are looked at."""
+    """The conditions on the attributes of a class, in the order in which they are checked."""
 
-    agree: Agreement | None  # looks at the whole once its parts are right; says what is wrong, or None
+    agree: Agreement | None  # checks the whole object after its attributes; returns an error message or None
     fields: dict[str, Condition]
 
 
@@ -32,10 +32,11 @@ _DECLARED: dict[type, Declaration] = {}
 
 
 def holds(agree: Agreement | None = None, /, **fields: Condition) -> Callable[[Class], Class]:
-    """Declare what the attributes of a class must satisfy; a class decorator.
+    """Declare the conditions on the attributes of a class; a class decorator.
 
-    Attributes are looked at in this order, with the sizes that are known where the object stands; names that it adds
-    are its own. Those of an estimator are what it has learned: its parameters have constraints of their own.
+    Attributes are checked in this order, with the named sizes that are known at the position of the object. Named sizes
+    that the object sets do not apply outside of it. For estimators these are the fitted attributes; the constructor
+    parameters have `_parameter_constraints`.
     """
 
     def declare(cls: Class) -> Class:
@@ -46,14 +47,14 @@ def holds(agree: Agreement | None = None, /, **fields: Condition) -> Callable[[C
 
 
 def declaration(cls: type) -> Declaration:
-    """What a class declares: of settings, such as samplers, no attributes beside their parameters."""
+    """The declaration of a class; classes with parameters only, such as samplers, need none."""
     if cls not in _DECLARED and not issubclass(cls, BaseEstimator):
-        raise ValueError(f"a {cls.__name__} is nothing that a fitted estimator holds")
+        raise ValueError(f"a {cls.__name__} is not an allowed attribute of a fitted estimator")
     return _DECLARED.get(cls, Declaration(None, {}))
 
 
 class Held:
-    """An object of one of some classes, with what its class declares; conditions given here take their place."""
+    """An object of one of the given classes that satisfies its declaration; given conditions replace declared ones."""
 
     def __init__(self, *classes: type, **fields: Condition):
         self._classes = classes
@@ -68,7 +69,7 @@ class Held:
 
 
 class Settings:
-    """An object that holds constructor parameters alone, such as a sampler, of one of some classes or one derived."""
+    """An object that has only constructor parameters, such as a sampler, of one of the given classes or a subclass."""
 
     def __init__(self, *classes: type):
         self._classes = classes
@@ -80,9 +81,9 @@ class Settings:
 
 
 def check_estimator(estimator: BaseEstimator) -> None:
-    """Raise a ValueError with one sentence if an estimator, fitted or not, holds what its class does not allow.
+    """Raise a ValueError if an attribute of an estimator, fitted or not, violates the declaration of its class.
 
-    Parameters of one that is fitted are validated as `fit` does.
+    The parameters of a fitted estimator are validated as in `fit`.
     """
     declared = declaration(type(estimator))
     learned = learned_attributes(estimator)
@@ -104,15 +105,15 @@ def check_estimator(estimator: BaseEstimator) -> None:
 
 
 def learned_attributes(estimator: BaseEstimator) -> dict[str, Any]:
-    """Attributes of an estimator that are no parameters, nor there only while it is fitted."""
+    """Attributes of an estimator that are neither parameters nor attributes that only exist during a fit."""
     others = {*estimator._get_param_names(), *NOT_KEPT}
     return {name: value for name, value in vars(estimator).items() if name not in others}
 
 
 def check_names(cls: type, names: Any) -> None:
-    """Refuse attributes that a class does not know, which could stand in the way of its methods.
+    """Raise a ValueError for undeclared attributes, which could override methods of the class.
 
-    What a user has put beside what an estimator learned, under a name like ``note_``, is let through.
+    Additional attributes of estimators that users have set, with names such as ``note_``, are allowed.
     """
     declared = declaration(cls).fields
     for name in names:
@@ -120,7 +121,7 @@ def check_names(cls: type, names: Any) -> None:
         if name in declared or (name == _CONFIGURED and issubclass(cls, BaseEstimator)):
             continue
         if not noted or hasattr(cls, name):
-            raise ValueError(f"{cls.__name__} has no attribute of the name {name[:60]!r}")
+            raise ValueError(f"{cls.__name__} has no attribute {name[:60]!r}")
 
 
 def _check_attributes(
@@ -133,23 +134,23 @@ def _check_attributes(
 ) -> None:
     for name in attributes:
         if name not in fields:
-            refuse(where, f"has no attribute of the name {name[:60]!r}")
+            refuse(where, f"has the undeclared attribute {name[:60]!r}")
     for name, condition in fields.items():
         if name in attributes:
             condition(attributes[name], f"{where}.{name}" if where else name, sizes)
         elif not isinstance(condition, Lacking):
             refuse(where, f"lacks {name}")
-    told = agree(whole, sizes) if agree else None
-    if told:
-        refuse(where, told)
+    message = agree(whole, sizes) if agree else None
+    if message:
+        refuse(where, message)
 
 
 def _check_parameters(value: BaseEstimator, where: str) -> None:
     if learned_attributes(value).keys() - declaration(type(value)).fields.keys() and where:
-        refuse(where, "has attributes beside its parameters")
+        refuse(where, "has attributes that are not parameters")
     for name, parameter in value.get_params(deep=False).items():
         if type(parameter) is int and abs(parameter) >= _LARGEST:
-            refuse(f"{where}.{name}" if where else name, "is a whole number of more than 64 bits")
+            refuse(f"{where}.{name}" if where else name, "is an integer of more than 64 bits")
         if isinstance(parameter, BaseEstimator) and hasattr(parameter, "_parameter_constraints"):
             _check_parameters(parameter, f"{where}.{name}" if where else name)
     if hasattr(value, "_parameter_constraints"):

@@ -1,4 +1,4 @@
-"""Writing so that what is on disk is the old or the new, never half of it; and saying clearly why it could not be."""
+"""Atomic replacement of files, and clear error messages if a file cannot be written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def replaced(path: os.PathLike[str] | str) -> Iterator[Path]:
-    """A file to write beside `path`, which takes its name when all went well and goes away when not."""
+    """A temporary file in the folder of `path`, which replaces `path` on success and is deleted on failure."""
     target = Path(path).resolve()
-    temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}")  # names have a longest length
+    temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}")  # file names have a maximum length
     try:
         yield temporary
         sync(temporary, os.O_RDWR)
@@ -25,8 +25,8 @@ def replaced(path: os.PathLike[str] | str) -> Iterator[Path]:
 
 
 def sync(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Wait until the disk has it."""
-    if os.name == "nt" and path.is_dir():  # cannot be opened there
+    """Wait until a file or folder is written to disk."""
+    if os.name == "nt" and path.is_dir():  # Windows cannot open folders
         return
     descriptor = os.open(path, flags)
     try:
@@ -37,10 +37,10 @@ def sync(path: Path, flags: int = os.O_RDONLY) -> None:
 
 @contextmanager
 def clear_if_unwritable(what: str, folder: os.PathLike[str] | str, rest: str = "") -> Iterator[None]:
-    """Say in one sentence what could not be written where, and what else there is to say."""
+    """Raise an OSError with a message that names what could not be written, and the folder, followed by `rest`."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        told = f"{what} could not be written to {folder} ({reason}){rest}."
-        raise OSError(error.errno or errno.EIO, told) from error
+        message = f"{what} could not be written to {folder} ({reason}){rest}."
+        raise OSError(error.errno or errno.EIO, message) from error

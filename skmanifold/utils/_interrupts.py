@@ -1,4 +1,4 @@
-"""Ctrl-C as a KeyboardInterrupt, also where it comes while a compiled function returns."""
+"""Conversion of a Ctrl-C during the return of a compiled function to a KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """Raise the KeyboardInterrupt that is the cause of a SystemError, instead of it.
+    """Replace a SystemError by the KeyboardInterrupt that caused it.
 
     To return an array, a kernel runs a few lines of Python (numba's ``_numba_unpickle``), in which a signal can be
-    handled. The kernel does not notice the exception, so Python sees a result and an exception together and reports a
-    SystemError, caused by another or by the interrupt.
+    handled. The kernel ignores the exception. Python then detects a result together with an exception and raises a
+    SystemError, whose cause is another SystemError or the interrupt.
     """
     try:
         yield

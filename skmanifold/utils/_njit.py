@@ -1,7 +1,7 @@
-"""numba's `njit`, whose cache never stands in the way: kernels that cannot be kept on disk stay in memory.
+"""A version of numba's `njit` whose cache is optional: kernels that cannot be saved on disk are kept in memory.
 
-With ``cache=True`` numba itself refuses to make a kernel where no folder can be written, and raises whatever goes wrong
-with the files of its cache. This is the only home of numba's names for caches.
+With ``cache=True`` numba raises an error if no cache folder is writable, or if reading or writing a cache file fails.
+Only this module uses numba's internal names for caches.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numba
 from numba import config
 from numba.core import caching
 
-_DAMAGED = (EOFError, pickle.UnpicklingError)  # what a file raises that was cut
+_DAMAGED = (EOFError, pickle.UnpicklingError)  # raised by truncated files
 _UNCACHED = (
-    "Compiled kernels of skmanifold cannot be kept ({reason}), so every new process compiles them again, which takes "
-    "seconds: set the environment variable NUMBA_CACHE_DIR to a folder that can be written."
+    "Compiled kernels of skmanifold cannot be cached ({reason}), so every new process compiles them again, which takes "
+    "seconds: set the environment variable NUMBA_CACHE_DIR to a writable folder."
 )
 _warned: set[str] = set()
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
-    """Numba's decorator; with `cache`, machine code is taken from a cache that may be read-only, or missing."""
+    """Decorator like `numba.njit`; with `cache`, machine code is cached on disk if possible, also read-only."""
 
     def decorate(function: Callable) -> Any:
         kernel = numba.njit(**options)(function)
@@ -38,21 +38,21 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
 
 
 class _KernelCache(caching.NullCache):
-    """The machine code of one kernel: read wherever it is found, kept where that is possible.
+    """The cache of the machine code of one kernel: read from any folder that has it, saved in a writable folder.
 
     Parameters
     ----------
     function : callable
-        The kernel's Python function.
+        The Python function of the kernel.
     """
 
     def __init__(self, function: Callable):
         self._places: list[caching.FunctionCache] = []
         for writable, filled in _KINDS:
-            with suppress(RuntimeError):  # nothing can be written there
+            with suppress(RuntimeError):  # the folder is not writable
                 self._places.append(writable(function))
                 return
-            with suppress(RuntimeError):  # nothing is there
+            with suppress(RuntimeError):  # the folder does not exist
                 self._places.append(filled(function))
 
     @property
@@ -68,7 +68,7 @@ class _KernelCache(caching.NullCache):
             except _DAMAGED:
                 with suppress(OSError):
                     place.flush()
-            except OSError:  # of another user, perhaps
+            except OSError:  # for example the file of another user
                 continue
             else:
                 if found is not None:
@@ -76,8 +76,8 @@ class _KernelCache(caching.NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the kernel for these types, or warn once that it cannot be kept."""
-        reason = "no folder for them can be written"
+        """Save the kernel for these types, or warn once that it cannot be saved."""
+        reason = "no cache folder is writable"
         if self._places:
             try:
                 self._places[-1].save_overload(sig, data)
@@ -89,13 +89,13 @@ class _KernelCache(caching.NullCache):
             warnings.warn(_UNCACHED.format(reason=reason), RuntimeWarning, stacklevel=2)
 
     def flush(self) -> None:
-        """Forget what is kept."""
+        """Delete the saved machine code."""
         for place in self._places[-1:]:
             place.flush()
 
 
 class _Filled:
-    """Mixin of numba's locators: a folder that is there, whether or not it can be written."""
+    """Mixin of numba's locators: an existing folder, which may be read-only."""
 
     def ensure_cache_path(self) -> None:
         """Raise an OSError if there is no such folder."""
@@ -103,7 +103,7 @@ class _Filled:
 
 
 def _cache_in(locator: type) -> type[caching.FunctionCache]:
-    """Numba's cache, in one place alone."""
+    """Numba's cache with a single locator."""
     in_one_place = type("_InOnePlace", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
     return type("_CacheInOnePlace", (caching.FunctionCache,), {"_impl_class": in_one_place})
 

@@ -1,4 +1,4 @@
-"""Parameters that are numpy's numbers, which overflow at their width, are kept as Python's, which do not."""
+"""Conversion of parameters that are numpy numbers, which can overflow, to Python numbers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 
 class PlainNumbers:
-    """Mixin of what holds parameters; not public. Goes before scikit-learn's base class.
+    """Private mixin of classes with parameters; it comes before the base class of scikit-learn.
 
-    The number is converted where it is stored, so that a constructor, `set_params` and an assignment do the same, and
-    `clone` finds what the constructor was given.
+    The number is converted when it is stored, so that the constructor, `set_params` and an assignment have the same
+    effect, and `clone` works.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the value, a parameter that is a number of numpy as the equal one of Python."""
+        """Set an attribute; a parameter that is a numpy number is converted to a Python number."""
         if isinstance(value, (np.integer, np.floating)) and name[0] != "_" and name[-1] != "_":
             value = value.item()
         super().__setattr__(name, value)

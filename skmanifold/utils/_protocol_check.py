@@ -1,4 +1,4 @@
-"""Whether a thing has what a protocol names."""
+"""Check whether an object implements a protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only home of scikit-learn's private names: what has to change when they do."""
+"""All private names of scikit-learn that the library uses, in one module."""
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback._callback_context import get_context_path
@@ -10,7 +10,7 @@ from sklearn.utils.validation import _num_samples as n_rows
 
 from ._sparse_structure import check_structure
 
-# What a fit under way leaves on the estimator, for scikit-learn to clear when the fit ends, well or badly.
+# Attributes of the estimator during a fit, which scikit-learn removes at the end of the fit, also after an error.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 
@@ -21,7 +21,7 @@ def take_rows(X, rows):
 
 
 def progress_runs(root, queue, monitor) -> None:
-    """Leave a progress bar's queue and thread where scikit-learn's teardown looks for them."""
+    """Register the queue and the thread of a progress bar, so that the teardown of scikit-learn finds them."""
     _run_queues[root] = queue
     _run_monitors[root] = monitor
 

@@ -1,4 +1,4 @@
-"""Whether a sparse matrix is what its format says: neither scipy's loops nor ours look again."""
+"""Validation of the structure of sparse matrices, which neither scipy nor kernels check."""
 
 from __future__ import annotations
 

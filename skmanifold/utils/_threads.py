@@ -1,4 +1,4 @@
-"""The one way to run in parallel: nogil kernels over a fixed list of tasks, in a pool of threads."""
+"""Parallel execution: nogil kernels over a fixed list of tasks in a pool of threads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from joblib import effective_n_jobs
 class Workers:
     """A pool of threads for kernels that release the GIL.
 
-    The tasks never depend on how many workers there are, and each writes only what it owns: the result is the same
-    for every `n_jobs`. A task is worth at least a millisecond. Use as a context manager.
+    The tasks do not depend on the number of workers, and no two tasks write to the same memory, so the result is the
+    same for every `n_jobs`. A task should take at least a millisecond. Use it as a context manager.
 
     Parameters
     ----------
     n_jobs : int or None
-        As in joblib: None is 1 (or what a surrounding ``parallel_config`` says), -1 every core.
+        As in joblib: None is 1 (or the value of a surrounding ``parallel_config``), -1 uses all cores.
     """
 
     def __init__(self, n_jobs: int | None = None):
@@ -34,7 +34,7 @@ class Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, function: Callable, tasks: Iterable[tuple]) -> list:
-        """Call ``function(*task)`` for every task; the results stand in the order of the tasks."""
+        """Call ``function(*task)`` for every task; the results are in the order of the tasks."""
         tasks = list(tasks)
         if self._pool is None or len(tasks) < 2:
             return [function(*task) for task in tasks]
@@ -48,11 +48,11 @@ class Workers:
 
 
 def split_by_task(task: np.ndarray) -> list[tuple[int, int]]:
-    """The (start, stop) of each run of equal numbers in `task`, which never falls; one empty one if it has none."""
+    """The (start, stop) of each run of equal numbers in `task`, which is sorted; one empty run if `task` is empty."""
     cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
     return list(pairwise([0, *cuts, len(task)]))
 
 
 def split_range(n: int, size: int) -> list[tuple[int, int]]:
-    """Consecutive (start, stop) pieces of ``range(n)``, `size` long but for the last."""
+    """Consecutive (start, stop) parts of ``range(n)`` of length `size`; the last one may be shorter."""
     return [(start, min(start + size, n)) for start in range(0, n, size)]

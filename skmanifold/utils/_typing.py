@@ -1,4 +1,4 @@
-"""Types that the public interface shares, and scikit-learn's decorators with types of their own."""
+"""Types of the public interface, and typed versions of decorators of scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from numpy.typing import ArrayLike
 __all__ = ["ArrayLike", "DaskLike", "Ignored", "MatrixLike", "RandomStateLike", "available_if", "fit_context"]
 
 MatrixLike: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix  # rows of data: dense, sparse or a data frame
-RandomStateLike: TypeAlias = int | np.random.RandomState | None  # what scikit-learn calls a random state
-Ignored: TypeAlias = object  # what is there for scikit-learn's convention alone, as y of `fit`
+RandomStateLike: TypeAlias = int | np.random.RandomState | None  # a random state as in scikit-learn
+Ignored: TypeAlias = object  # parameters that exist only by convention, such as y of `fit`
 
 
 class DaskLike(Protocol):
-    """A collection of Dask's, an array or a bag."""
+    """A Dask collection: an array or a bag."""
 
     def __dask_graph__(self) -> Any:
-        """See Dask."""
+        """See the documentation of Dask."""
         ...
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # scikit-learn's have no types, and what they decorate would lose its own
+if TYPE_CHECKING:  # the decorators of scikit-learn have no types, and decorated methods would lose theirs
 
     def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
         """See scikit-learn."""

@@ -1,6 +1,6 @@
-"""scikit-learn's checks of users' arrays, behind a check of what they take on trust: the structure of sparse ones.
+"""Array validation of scikit-learn, preceded by a check of the structure of sparse matrices, which it does not check.
 
-Whatever takes X from a user calls these, so that broken indices are refused before any loop reads them.
+All functions that accept X from users call these, so that invalid indices raise an error before a kernel uses them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ._typing import MatrixLike
 
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
-    """`sklearn.utils.validation.validate_data` of X (and y) whose structure is sound."""
+    """`sklearn.utils.validation.validate_data` of X (and y), after a check of the sparse structure."""
     check_structure(X)
     return validation.validate_data(estimator, X, *y, **options)
 
 
 def column_name(estimator: BaseEstimator, column: int) -> str:
-    """How a message names a column that `validate_data` has read: by its name, or its number."""
+    """Name of a column for messages: its feature name, or its index if X had no feature names."""
     names = getattr(estimator, "feature_names_in_", None)
     return repr(column if names is None else names[column])
 
 
 def check_array(X: Any, **options: Any) -> Any:
-    """`sklearn.utils.check_array` of an array whose structure is sound."""
+    """`sklearn.utils.check_array`, after a check of the sparse structure."""
     check_structure(X, options.get("input_name") or "X")
     return validation.check_array(X, **options)

@@ -1,4 +1,4 @@
-"""Calls of users' functions: of all chains at once, or of one after the other, on arrays that they cannot change."""
+"""Calls of user functions, for all chains at once or for each chain, with read-only arrays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 
 def call_at_all(function: Callable, name: str, vectorized: bool, *arrays: np.ndarray) -> Any:
-    """What a function returns for arrays with a leading axis: of one call, or a list of a call for each entry.
+    """Call a function for arrays with a leading axis: once if it is vectorized, and else for each entry.
 
-    The arrays are passed as read-only views; `name` is what the user calls the function.
+    The arrays are passed as read-only views. Error messages call the function `name`. The result of one call, or a list
+    of the results for all entries, is returned.
     """
     arrays = tuple(_protected(array, function) for array in arrays)
     try:
@@ -19,16 +20,16 @@ def call_at_all(function: Callable, name: str, vectorized: bool, *arrays: np.nda
             return function(*arrays)
         return [function(*each) for each in zip(*arrays, strict=True)]
     except ValueError as error:
-        if not str(error).endswith("is read-only"):  # numpy's words
+        if not str(error).endswith("is read-only"):  # the message of numpy
             raise
         raise ValueError(
-            f"{name} writes to a read-only array; its argument is the sampler's own state, so let it work on a copy "
+            f"{name} writes to a read-only array; its argument is the state of the sampler, so it must modify a copy "
             "such as x.copy()."
         ) from error
 
 
 def _protected(array: np.ndarray, function: Callable) -> np.ndarray:
-    if hasattr(function, "nopython_signatures"):  # numba compiles anew for read-only arrays, or refuses them
+    if hasattr(function, "nopython_signatures"):  # numba compiles again for read-only arrays, or rejects them
         return array.copy()
     view = array.view()
     view.flags.writeable = False

@@ -250,7 +250,7 @@ def test_a_fit_that_fails_leaves_the_estimator_and_the_monitor_as_they_were():
     ("params", "message"),
     [
         ({"X_val": POINTS, "fraction": 0.1}, "not both"),
-        ({"y_val": CLASSES}, "no rows, X_val"),
+        ({"y_val": CLASSES}, "needs X_val if y_val is given"),
         ({"fraction": 1.0}, "fraction == 1.0, must be < 1"),
         ({"fraction": 0.0}, "fraction == 0.0, must be > 0"),
         ({"every": 0}, "every == 0"),
@@ -266,10 +266,10 @@ def test_settings_that_mean_nothing_are_refused(params, message):
 
 def test_a_single_row_and_rows_on_disk_cannot_be_held_out(tmp_path):
     lda = StochasticLDA(3, **SHORT).set_callbacks(HeldOutMonitor())
-    with pytest.raises(ValueError, match="two rows at least to hold one out, and X has n_samples=1"):
+    with pytest.raises(ValueError, match="at least two rows to hold one out, but X has n_samples=1"):
         lda.fit(COUNTS[:1])
     save_corpus(COUNTS, tmp_path / "corpus")
-    with pytest.raises(ValueError, match="cannot hold rows out of a Corpus, which is not in memory: give it X_val"):
+    with pytest.raises(ValueError, match="cannot hold out rows of a Corpus, which is not in memory: pass X_val"):
         lda.fit(open_corpus(tmp_path / "corpus"))
     monitor = HeldOutMonitor(COUNTS[:9])
     lda.set_callbacks(monitor).fit(open_corpus(tmp_path / "corpus"))
@@ -277,5 +277,5 @@ def test_a_single_row_and_rows_on_disk_cannot_be_held_out(tmp_path):
 
 
 def test_an_estimator_that_does_not_tell_its_rows_is_refused():
-    with pytest.raises(ValueError, match="does not know the rows of LogisticRegression: set it on an estimator of sk"):
+    with pytest.raises(ValueError, match="does not support LogisticRegression: set it on an estimator of sk"):
         LogisticRegression().set_callbacks(HeldOutMonitor()).fit(POINTS, CLASSES)

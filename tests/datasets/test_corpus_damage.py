@@ -275,5 +275,7 @@ def test_a_pickle_of_another_corpus_is_refused(path, version):
     stored = pickle.dumps(corpus)
     assert pickle.loads(stored).shape == corpus.shape
     save_corpus(LARGE[::-1], path, overwrite=True)
-    with pytest.raises(ValueError, match=r"holds another corpus here than where it was opened first: open it again\.$"):
+    with pytest.raises(
+        ValueError, match=r"contains another corpus than in the process that opened it first: open it again\.$"
+    ):
         pickle.loads(stored)

@@ -165,7 +165,7 @@ def test_full_disk_is_told_in_one_sentence_and_nothing_is_left(path, call, old, 
     if old:
         save_corpus(LARGE, path)
     monkeypatch.setattr(*((writer.os, "fsync") if call == "sync" else (writer.GrowingArray, call)), full)
-    with pytest.raises(OSError, match="There is no room for all of the corpus, and nothing of it was kept") as caught:
+    with pytest.raises(OSError, match="There is not enough space for the corpus, so it was not saved") as caught:
         save_corpus(COUNTS, path, overwrite=True)
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(path)
@@ -178,7 +178,7 @@ def test_files_that_truly_cannot_grow_leave_nothing(path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(OSError, match="There is no room for all of the corpus, and nothing of it was kept"):
+        with pytest.raises(OSError, match="There is not enough space for the corpus, so it was not saved"):
             save_corpus((LARGE for _ in range(1000)), path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -193,13 +193,17 @@ def test_only_a_corpus_is_replaced_and_only_when_asked(path):
     assert_holds(save_corpus(LARGE, path, overwrite=True), LARGE)
     assert os.listdir(path.parent) == [path.name]
     (path / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"corpus exists and is not a corpus alone, so it is not replaced\.$"):
+    with pytest.raises(
+        FileExistsError, match=r"corpus exists and contains something other than a corpus, so it is not replaced\.$"
+    ):
         save_corpus(never, path, overwrite=True)
     for foreign in (path.parent / "folder", path.parent / "file"):
         foreign.mkdir() if foreign.name == "folder" else foreign.write_text("mine")
-        with pytest.raises(FileExistsError, match=r"exists and is not a corpus alone, so it is not replaced\.$"):
+        with pytest.raises(
+            FileExistsError, match=r"exists and contains something other than a corpus, so it is not replaced\.$"
+        ):
             save_corpus(never, foreign, overwrite=True)
-    with pytest.raises(FileNotFoundError, match=r"nowhere, in which the corpus would be written, is no folder\.$"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere of the corpus does not exist\.$"):
         save_corpus(COUNTS, path.parent / "nowhere" / "corpus")
 
 

@@ -164,7 +164,7 @@ def test_sparse_documents_never_stand_in_memory_as_dense_ones():
     ("parameters", "sentence"),
     [
         ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
-        ({"n_features": 1}, r"n_features must be at least 2: a single feature has no directions to choose from\."),
+        ({"n_features": 1}, r"n_features must be at least 2, because directions need two features\."),
         ({"n_components": 2.0}, r"n_components must be an int of at least 1; got 2\.0\."),
         ({"doc_topic_prior": 0}, r"doc_topic_prior must be a finite number above 0; got 0\."),
         ({"doc_topic_prior": [1, 2]}, r"doc_topic_prior must be a number or an array of 5 finite numbers above 0"),

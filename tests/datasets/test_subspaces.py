@@ -218,7 +218,7 @@ def test_copies_and_pickles_answer_alike():
         ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
         ({"n_samples": [10]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
         ({"n_samples": [10, 0]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
-        ({"n_samples": [1, 1], "weights": [1, 1]}, r"weights must be None where n_samples gives the number of rows"),
+        ({"n_samples": [1, 1], "weights": [1, 1]}, r"weights must be None if n_samples is a sequence"),
         ({"n_features": 0}, r"n_features must be an int of at least 1; got 0\."),
         ({"dimensions": (1, 4)}, r"dimensions must be a sequence of ints from 0 to n_features=3, one per component"),
         ({"dimensions": (1, 1.0)}, r"dimensions must be a sequence of ints from 0 to n_features=3"),
@@ -237,5 +237,5 @@ def test_bad_parameters_are_refused_in_one_sentence(parameters, sentence):
 
 def test_rows_of_another_width_have_no_density():
     mixture = make_subspaces(5, random_state=0)
-    with pytest.raises(ValueError, match=r"^X has 2 features, the subspaces 3\.$"):
+    with pytest.raises(ValueError, match=r"^X has 2 features, but the subspaces have 3\.$"):
         mixture.log_densities(np.ones((4, 2)))

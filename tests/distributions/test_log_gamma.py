@@ -120,7 +120,7 @@ def test_shapes_and_seeds():
         (dirichlet_rosenblatt, ([[0.5, 0.5]], [1.0, 1.0, 1.0]), "draws must have 3 entries"),
         (dirichlet_rosenblatt, ([[0.5, -0.5]], [1.0, 1.0]), "not negative"),
         (dirichlet_rosenblatt, ([[0.5, np.nan]], [1.0, 1.0]), "must be finite"),
-        (dirichlet_rosenblatt, ([[1.0, 0.0, 0.0]], [1.0, 1.0, 1.0]), "end in zeros alone"),
+        (dirichlet_rosenblatt, ([[1.0, 0.0, 0.0]], [1.0, 1.0, 1.0]), "must not both be zero"),
         (averaged_ks_distance, ([0.5, 0.5], [1.0, 1.0]), "must be a matrix of at least one row"),
     ],
 )

@@ -304,7 +304,9 @@ def test_a_stream_of_a_dirichlet_process_is_exported_as_a_fit_is():
     tree = mixture.to_arviz()
     assert set(tree.children) == {"posterior"}
     assert dict(tree.posterior.weights.sizes)["draw"] == 4
-    with pytest.raises(ValueError, match=r"^No draws were kept: raise max_draws_bytes, or lower burn_in or thin\.$"):
+    with pytest.raises(
+        ValueError, match=r"^No draws were kept: increase max_draws_bytes, or decrease burn_in or thin\.$"
+    ):
         DPCategoricalMixture("categorical", sampler="scir", thin=9).partial_fit(codes()).to_arviz()
 
 
@@ -335,7 +337,9 @@ def test_without_draws_there_is_one_clear_sentence():
     subspaces = make_subspace_mixture(thin=99).fit(flats())
     classes = SubspaceClassifier(SubspaceMixture(1, max_iter=4, thin=9), random_state=0)
     for model in (subspaces, classes.fit(*load_iris(return_X_y=True))):
-        with pytest.raises(ValueError, match=r"^No draws were kept: raise max_draws_bytes, or lower burn_in or thin"):
+        with pytest.raises(
+            ValueError, match=r"^No draws were kept: increase max_draws_bytes, or decrease burn_in or thin"
+        ):
             model.to_arviz()
 
 

@@ -134,7 +134,7 @@ def test_full_disk_leaves_the_checkpoint_before(after, n_workers, checkpoint, mo
         with pytest.raises(OSError, match=r"The checkpoint after pass 9 could not be written to .*passes") as told:
             resume(checkpoint, client=client)
     assert told.value.errno == errno.ENOSPC
-    assert "the one before, if any, is untouched" in str(told.value)
+    assert "the previous one, if any, is kept" in str(told.value)
     assert files_of(checkpoint) == before
     assert learned(resume(checkpoint, client=client)) == learned(lda(n_chains=2).fit(X))
 

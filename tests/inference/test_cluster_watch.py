@@ -37,7 +37,7 @@ def test_stopped_worker_is_named_once_and_its_rows_move(method, monkeypatch):
             client.stopped.add(address)
 
     client = FakeClient(4, stop)
-    with distributed(client, worker_timeout=0.2), pytest.warns(RuntimeWarning, match="no sign of life") as told:
+    with distributed(client, worker_timeout=0.2), pytest.warns(RuntimeWarning, match="has not reported") as told:
         assert learned() == alone
     (stopped,) = client.stopped
     assert [stopped in str(warning.message) for warning in told] == [True]
@@ -78,7 +78,7 @@ def test_worker_that_reports_again_is_back_and_may_be_named_again():
 def test_reports_older_than_those_of_others_count_at_once():
     client = FakeClient(2)
     client.seen, client.stopped = {"tcp://0": -100.0}, {"tcp://0"}
-    with pytest.warns(RuntimeWarning, match="no sign of life for 101 seconds"):
+    with pytest.warns(RuntimeWarning, match="has not reported for 101 seconds"):
         assert watch(client, 60).alive() == {"tcp://1"}
 
 

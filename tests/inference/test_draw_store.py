@@ -98,7 +98,7 @@ def test_what_is_not_wanted_is_refused():
     store = _offer(DrawStore(4, 2), range(1, 5))
     for time in (-2, 0, 4, 5):  # before the beginning, the same again, between
         assert not store.wants(time)
-        with pytest.raises(ValueError, match=f"time {time} is not wanted"):
+        with pytest.raises(ValueError, match=f"time {time} is not stored"):
             store.add(time, None)
     assert repr(store) == "DrawStore(2 of 4 draws, 2 apart)"
 

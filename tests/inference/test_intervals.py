@@ -75,7 +75,9 @@ def test_too_few_draws_are_told_with_the_level_that_they_reach():
         warn_of_level(0.9, 8, unknown)
     with pytest.warns(UserWarning, match="from 1 draw have level 0% and not 50%, which takes 3 draws"):
         warn_of_level(0.5, 1, unknown)
-    with pytest.warns(UserWarning, match=r"of 2 of 4 topics .* 60 draws .* worth 5 independent ones and 19 are needed"):
+    with pytest.warns(
+        UserWarning, match=r"of 2 of 4 topics .* effective sample size of 60 draws is 5 and 19 is needed"
+    ):
         warn_of_level(0.9, 60, np.array([40.0, 12.0, 5.0, 19.0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -68,7 +68,7 @@ OTHERS = {"rows": X[::-1], "counts": (X > 0).astype(int), "columns": X[:, ::-1],
 def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
     """Tables of the same shape, some of the same totals of rows too."""
     before = files_of(checkpoint)
-    with pytest.raises(ValueError, match="is of another run: it was made of other data; give the same data and"):
+    with pytest.raises(ValueError, match="is of another run: it is a run on other data; pass the same data and"):
         resume(checkpoint, OTHERS[other], client=n_workers and FakeClient(n_workers))
     assert files_of(checkpoint) == before
 
@@ -138,7 +138,7 @@ def test_damage_is_told_in_a_sentence(name, damage, message, n_workers, checkpoi
     [
         (lambda header: header.update({"pass": 10**9}), "no checkpoint is written after pass 1000000000 of 10"),
         (lambda header: header.update({"pass": 0}), "no checkpoint is written after pass 0 of 10"),
-        (lambda header: header.update({"pass": 7}), "log_density has the length 6 where it must have 7"),
+        (lambda header: header.update({"pass": 7}), "log_density has the length 6, but must have the length 7"),
         (lambda header: header["latents"]["0"][0].__setitem__(0, 1), "does not have every row once"),
         (lambda header: header["latents"]["0"].append(header["latents"]["0"][0]), "does not have every row once"),
         (lambda header: header["latents"]["0"][0].__setitem__(2, 2**40), "latents-0-0 has [0-9]+ bytes, not"),
@@ -256,7 +256,7 @@ def piped(path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (of_another_user, "belongs to another user .*"),
+        (of_another_user, "is owned by another user .*"),
         (lambda path: path.chmod(0o770), r"other users may write to .* \(mode 0770\)"),
         (lambda path: path.chmod(0o702), r"other users may write to .* \(mode 0702\)"),
         (linked, "is not a (folder|regular file)"),
@@ -268,7 +268,9 @@ def test_what_others_may_have_written_is_not_read(name, change, message, checkpo
     if change is piped and not name:
         return
     change(path, monkeypatch) if change is of_another_user else change(path)
-    with pytest.raises(ValueError, match=f"^The checkpoint .* is not taken up: .*{message}; give a folder of your own"):
+    with pytest.raises(
+        ValueError, match=f"^The checkpoint .* is not used: .*{message}; pass a folder of the current user"
+    ):
         resume(checkpoint)
 
 

@@ -35,7 +35,7 @@ def test_several_points_are_groups_of_their_own():
     [
         (np.ones((1, 5, 4)), r"points of 2 or 3 coordinates; these have shape \(4,\)"),
         (np.ones((1, 5, 2, 2, 3)), "points of 2 or 3 coordinates"),
-        (np.random.default_rng(0).dirichlet(np.ones(3), (1, 5)), "these differ in length from draw to draw"),
+        (np.random.default_rng(0).dirichlet(np.ones(3), (1, 5)), "the length of these differs between draws"),
     ],
 )
 def test_draws_that_are_no_points_on_a_circle_or_sphere_are_refused(position, message):
@@ -44,7 +44,7 @@ def test_draws_that_are_no_points_on_a_circle_or_sphere_are_refused(position, me
 
 
 def test_what_is_no_draws_is_refused():
-    with pytest.raises(ValueError, match="needs Draws, as sample returns them"):
+    with pytest.raises(ValueError, match="needs Draws, the result of sample"):
         SphereDisplay.from_draws(np.ones((1, 5, 3)))
 
 

@@ -151,12 +151,12 @@ def test_given_axes_are_used_and_single_ones_divided():
 
 
 def test_unsuitable_and_unfitted_estimators_are_refused():
-    with pytest.raises(ValueError, match="SubspaceClassifier does not make"):
+    with pytest.raises(ValueError, match="SubspaceClassifier does not have"):
         TraceDisplay.from_estimator(fitted.subspace_classifier())
     with pytest.raises(NotFittedError):
         TraceDisplay.from_estimator(StochasticLDA())
     stream = StochasticLDA(3, random_state=0).partial_fit(fitted.counts())
-    with pytest.raises(ValueError, match="has gone on with partial_fit"):
+    with pytest.raises(ValueError, match="was fitted with partial_fit"):
         TraceDisplay.from_estimator(stream)
-    with pytest.raises(ValueError, match="needs Draws, as sample returns them"):
+    with pytest.raises(ValueError, match="needs Draws, the result of sample"):
         TraceDisplay.from_draws(np.ones((2, 5)))

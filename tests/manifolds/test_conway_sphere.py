@@ -58,7 +58,7 @@ def test_what_is_not_a_symmetric_matrix_is_refused():
     sphere = ConwaySphere(3)
     skew = np.eye(3)
     skew[0, 1] = 0.5
-    with pytest.raises(ValueError, match=r"not symmetric: two entries differ by 0\.5\."):
+    with pytest.raises(ValueError, match=r"must be symmetric; two entries differ by 0\.5\."):
         sphere.embed(skew)
     with pytest.raises(ValueError, match="shape"):
         sphere.embed(np.eye(2))

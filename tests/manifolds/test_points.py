@@ -33,33 +33,33 @@ def test_random_points_are_points(manifold):
 def test_arrays_of_another_shape_or_not_finite_are_no_points(manifold):
     x = points(manifold, 3)
     for wrong in (x[..., :-1], np.concatenate([x, x], axis=-1), np.float64(1.0)):
-        with pytest.raises(ValueError, match="A point has shape"):
+        with pytest.raises(ValueError, match="A point must have shape"):
             manifold.check_point(wrong)
     for bad in (np.nan, np.inf):
         x.flat[-1] = bad
-        with pytest.raises(ValueError, match="1 of these numbers are not"):
+        with pytest.raises(ValueError, match="1 of its entries are not"):
             manifold.check_point(x)
 
 
 @pytest.mark.parametrize(
-    ("manifold", "law"),
+    ("manifold", "constraint"),
     [
         (Sphere(5), "length 1"),
         (Sphere(5, n_points=3), "length 1"),
         (Stiefel(5, 2), "orthonormal"),
         (Stiefel(3, 3), "orthonormal"),
         (ConwaySphere(3), "distance"),
-        (Simplex(4), "sums to 1"),
-        (Simplex(4, n_points=2), "sums to 1"),
+        (Simplex(4), "sum to 1"),
+        (Simplex(4, n_points=2), "sum to 1"),
         (Product(Euclidean(2), Sphere(5)), r"In factor 1, Sphere\(d=5\).*length 1"),
     ],
     ids=name_manifolds,
 )
-def test_points_off_the_manifold_are_refused_by_law_and_amount(manifold, law):
+def test_points_off_the_manifold_are_rejected_with_the_constraint_and_the_deviation(manifold, constraint):
     x = points(manifold, 3)
     x[-1] *= 1 + 1e-6  # one chain of three
     manifold.check_point(x, atol=1e-5)
-    with pytest.raises(ValueError, match=law + r".* \d(\.\d+)?e-0[67] off\.$"):
+    with pytest.raises(ValueError, match=constraint + r".* \d(\.\d+)?e-0[67]\.$"):
         manifold.check_point(x)
 
 
@@ -70,12 +70,12 @@ def test_zero_is_a_coordinate_and_less_is_not_whatever_the_tolerance(manifold):
     x = np.array([[0.25, 0.75, 0.0]])
     manifold.check_point(x)
     x[0, 2] = -1e-12
-    with pytest.raises(ValueError, match=r"no negative coordinate, but one of these is -1e-12\.$"):
+    with pytest.raises(ValueError, match=r"must not be negative; the smallest is -1e-12\.$"):
         manifold.check_point(x, atol=1.0)
 
 
 def test_a_frame_with_columns_of_unit_length_need_not_be_orthonormal():
-    with pytest.raises(ValueError, match=r"an inner product here is 0\.6 off"):
+    with pytest.raises(ValueError, match=r"the largest deviation is 0\.6"):
         Stiefel(2, 2).check_point([[1.0, 0.6], [0.0, 0.8]])
 
 

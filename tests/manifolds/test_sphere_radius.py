@@ -120,6 +120,6 @@ def test_one_point_has_one_radius():
 
 def test_points_of_another_radius_are_refused():
     with pytest.raises(
-        ValueError, match=r"A point on the sphere has length its radius, but the length of one of these is"
+        ValueError, match=r"A point of the sphere must have length equal to the radius; the largest deviation is"
     ):
         Sphere(3, radius=2.0).check_point(np.array([1.0, 0.0, 0.0]))

@@ -108,5 +108,7 @@ def test_bad_radii_are_refused_in_one_sentence(radius):
 
 
 def test_frames_of_another_radius_are_refused():
-    with pytest.raises(ValueError, match=r"columns, over its radius, are orthonormal, but an inner .* 0\.75 off"):
+    with pytest.raises(
+        ValueError, match=r"columns of a frame, divided by the radius, must be orthonormal; the largest .* 0\.75"
+    ):
         Stiefel(3, 2, radius=2.0).check_point(np.eye(3, 2))

@@ -296,7 +296,7 @@ def test_bad_draws_are_refused(topics, prior, message):
 @pytest.mark.parametrize(
     ("X", "prior", "message"),
     [
-        ([[1, 0, 0], [0, 0, 0]], [1.0, 1.0], "nothing to hold out"),
+        ([[1, 0, 0], [0, 0, 0]], [1.0, 1.0], "No tokens can be held out"),
         ([[1, -1, 0]], [1.0, 1.0], "Negative values in data passed to document_completion"),
         ([[1, 2]], [1.0, 1.0], "X has 2 columns, but the topics have 3 words"),
         ([[1, np.nan, 3]], [1.0, 1.0], "contains NaN"),

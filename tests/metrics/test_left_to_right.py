@@ -154,7 +154,7 @@ def test_impossible_words_make_the_likelihood_zero():
 @pytest.mark.parametrize(
     ("X", "options", "message"),
     [
-        ([[0, 0, 0]], {}, "nothing to evaluate"),
+        ([[0, 0, 0]], {}, "must have tokens to evaluate"),
         ([[1, -1, 0]], {}, "Negative values in data passed to left_to_right"),
         ([[1, 2]], {}, "X has 2 columns, but the topics have 3 words"),
         ([[1, 2, 3]], {"n_particles": 0}, "n_particles must be at least 1"),
@@ -167,5 +167,8 @@ def test_bad_input_is_refused(X, options, message):
 
 
 def test_fractional_counts_are_refused():
-    with pytest.raises(ValueError, match=r"X has fractional counts: pass counts of words .* use document_completion"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs integer counts, but X has fractional counts: pass counts of words .* use document_completion",
+    ):
         left_to_right([[0.5, 0.5]], [[0.5, 1.0]], [1.0])

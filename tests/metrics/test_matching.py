@@ -78,8 +78,8 @@ def test_directions_may_be_negative_for_the_cosine():
     ("reference", "other", "metric", "message"),
     [
         ([[1, 0]], [[1, 0]], "euclidean", 'metric must be "cosine", "hellinger" or "total_variation"'),
-        ([[1, 0]], [[1, 0, 0]], "cosine", "The reference has 2 words, the other 3"),
-        ([[1, 0], [0, 0]], [[1, 0]], "cosine", "Every topic must have an entry that is not zero"),
+        ([[1, 0]], [[1, 0, 0]], "cosine", "The reference has 2 words, but the other matrix has 3"),
+        ([[1, 0], [0, 0]], [[1, 0]], "cosine", "Every topic must have a nonzero entry"),
         ([[1, np.nan]], [[1, 0]], "cosine", "contains NaN"),
     ],
 )

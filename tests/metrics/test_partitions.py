@@ -158,7 +158,7 @@ def test_a_search_goes_on_until_no_item_moves(monkeypatch):
     for max_sweeps in (1, 2, 100):
         n_moves.clear()
         ends[max_sweeps] = _partitions._search(items, nothing, np.arange(len(nothing)), 4, len(nothing), max_sweeps)
-        assert ends[max_sweeps].settled == (max_sweeps == 100)
+        assert ends[max_sweeps].converged == (max_sweeps == 100)
     assert n_moves[0] == len(nothing)
     assert n_moves[-1] == 0
     assert ends[1].variation > ends[2].variation >= ends[100].variation
@@ -282,7 +282,7 @@ def test_clusters_merge_where_no_single_row_would_move(monkeypatch):
     items, _ = _partitions._group(_partitions._encode(draws))
     start = _partitions._best_draw(items, 500, _partitions.Workers())
     end = _partitions._search(items, start, np.arange(len(start)), 6, 500, 100)
-    assert end.settled
+    assert end.converged
     assert end.variation > merged + 0.1
 
 
@@ -341,9 +341,11 @@ def test_co_clustering_counts_draws():
 
 def test_tables_that_fill_the_memory_are_refused():
     draws = np.zeros((1, 40_000), np.uint8)
-    with pytest.raises(ValueError, match=r"of 40000 rows would take 11\.9 GiB, more than 4\.0: choose fewer rows"):
+    with pytest.raises(ValueError, match=r"of 40000 rows would take 11\.9 GiB, more than 4\.0: select fewer rows"):
         co_clustering(draws)
-    with pytest.raises(ValueError, match=r"Tables of 30000 clusters .* GiB, more than 4\.0: give fewer draws or max"):
+    with pytest.raises(
+        ValueError, match=r"Tables of 30000 clusters .* GiB, more than 4\.0: pass fewer draws or a smaller max"
+    ):
         point_partition(np.arange(30_000)[np.newaxis])
 
 
@@ -380,7 +382,7 @@ def test_bad_draws_are_refused(function, draws, message):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="The partitions are of different numbers of rows, 2 and 3"):
+    with pytest.raises(ValueError, match="The partitions have different numbers of rows, 2 and 3"):
         variation_of_information([0, 1], [0, 1, 1])
     with pytest.raises(ValueError, match=r"labels_a must be of shape \(n_rows,\) and not empty; got shape \(1, 2\)"):
         variation_of_information([[0, 1]], [0, 1])

@@ -340,7 +340,7 @@ def test_bad_input_is_refused():
     X, topics = _corpus()
     good = {"topics": topics, "X": X, "doc_topic_prior": [1.0] * 4, "concentration": 3.0}
     for change, message in (
-        ({"topics": topics * [[1], [0], [1], [1]]}, "row of zeros"),
+        ({"topics": topics * [[1], [0], [1], [1]]}, "rows of zeros"),
         ({"X": X[:, :20]}, "20 columns"),
         ({"doc_topic_prior": [1.0] * 3}, "shape"),
         ({"concentration": -1.0}, "concentration"),

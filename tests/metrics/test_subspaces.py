@@ -192,9 +192,9 @@ def test_single_precision_is_taken_for_the_subspace_that_it_is_near():
 @pytest.mark.parametrize(
     ("A", "B", "message"),
     [
-        ([[1, 1]], [[1, 0]], "The rows of a basis are orthonormal, but an inner product here is 1 off"),
-        ([[1, 0]], [[1, 0], [0.6, 0.8]], "The rows of a basis are orthonormal, but an inner product here is 0.6 off"),
-        ([[1], [0]], [[1]], "an inner product here is 1 off"),
+        ([[1, 1]], [[1, 0]], "The rows of a basis must be orthonormal; the largest deviation is 1"),
+        ([[1, 0]], [[1, 0], [0.6, 0.8]], "The rows of a basis must be orthonormal; the largest deviation is 0.6"),
+        ([[1], [0]], [[1]], "the largest deviation is 1"),
         ([[1, 0]], [[1, 0, 0]], "One basis has 2 features, another 3"),
         ([1, 0], [[1, 0]], "Expected 2D array, got 1D array"),
         ([[1, np.nan]], [[1, 0]], "contains NaN"),

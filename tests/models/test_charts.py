@@ -365,7 +365,7 @@ def test_charts_refuse_what_lives_elsewhere():
             chart(line)
     with pytest.raises(TypeError, match=r"Softmax needs a target .* got 3"):
         Softmax(3)
-    with pytest.raises(TypeError, match=r"Density lives on Simplex\(d=1\)"):
+    with pytest.raises(TypeError, match=r"Density is on Simplex\(d=1\)"):
         Softmax(dirichlet([1.0]))
 
 

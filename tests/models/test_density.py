@@ -262,8 +262,8 @@ def identity(x, rows=None):
         ({"expected_counts": 2}, TypeError, "expected_counts must be a function"),
         ({"grad_log_prior": 2, "n_samples": 3}, TypeError, "grad_log_prior must be a function"),
         ({"log_prior": 2, "n_samples": 3}, TypeError, "log_prior must be a function"),
-        ({"grad_log_prior": identity}, ValueError, "go with n_samples; without it, add them to the density"),
-        ({"log_prior": identity}, ValueError, "go with n_samples; without it, add them to the density"),
+        ({"grad_log_prior": identity}, ValueError, "require n_samples; without it, add them to the density"),
+        ({"log_prior": identity}, ValueError, "require n_samples; without it, add them to the density"),
         ({"n_samples": 0}, ValueError, "n_samples must be an integer of at least 1; got 0"),
         ({"noise_covariance": -1.0}, ValueError, "noise_covariance must be non-negative; its least entry is -1"),
         ({"noise_covariance": [1.0, -2.0]}, ValueError, "noise_covariance must be non-negative"),
@@ -383,11 +383,11 @@ def test_one_number_may_be_wrapped_or_not():
 
 def test_functions_are_called_as_n_samples_says():
     with pytest.raises(
-        TypeError, match=r"will be called as grad_log_density\(x, rows\), because of n_samples, which it does"
+        TypeError, match=r"is called as grad_log_density\(x, rows\), because of n_samples, but does not accept"
     ):
         Density(Euclidean(2), lambda x: x, n_samples=5)
     with pytest.raises(
-        TypeError, match=r"will be called as log_density\(x\), which it does not take: missing a required"
+        TypeError, match=r"is called as log_density\(x\), but does not accept these arguments: missing a req"
     ):
         Density(Euclidean(2), log_density=lambda x, rows: 0.0)
     Density(Euclidean(2), np.negative)

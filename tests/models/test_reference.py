@@ -331,9 +331,9 @@ def test_one_key_is_one_minibatch():
         ([1.0, 0.0], [0], "prior must be a vector of positive"),
         (1.0, [0], "prior must be a vector of positive"),
         ([1.0, np.inf], [0], "prior must be a vector of positive"),
-        ([1.0, 1.0], [0.0], "observations must be a vector of integers"),
-        ([1.0, 1.0], [[0, 1]], "observations must be a vector of integers"),
-        ([1.0, 1.0], [], "observations must be a vector of integers"),
+        ([1.0, 1.0], [0.0], "observations must be a nonempty vector of integers"),
+        ([1.0, 1.0], [[0, 1]], "observations must be a nonempty vector of integers"),
+        ([1.0, 1.0], [], "observations must be a nonempty vector of integers"),
         ([1.0, 1.0], [0, 2], "categories from 0 to 1"),
         ([1.0, 1.0], [0, -1], "categories from 0 to 1"),
     ],
@@ -375,9 +375,9 @@ def test_expected_log_of_minibatches_is_unbiased():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1, [], 1), "observations must be finite"),
-        ((0, 1, 3.0, 1), "observations must be finite"),
-        ((0, 1, [np.nan], 1), "observations must be finite"),
+        ((0, 1, [], 1), "observations must be a nonempty array of finite"),
+        ((0, 1, 3.0, 1), "observations must be a nonempty array of finite"),
+        ((0, 1, [np.nan], 1), "observations must be a nonempty array of finite"),
         ((np.nan, 1, [1.0], 1), "prior_mean must be finite"),
         ((0, 0, [1.0], 1), "prior_variance must be positive and finite"),
         ((0, 1, [1.0], -1), "noise_variance must be positive and finite"),
@@ -458,7 +458,7 @@ def test_noisy_target_refuses():
     value_only = Density(Euclidean(1), log_density=lambda x: 0.0)
     with pytest.raises(TypeError, match="NoisyGradient needs a target with grad_log_density"):
         NoisyGradient(value_only, 1.0)
-    with pytest.raises(ValueError, match="declares no noise of its own"):
+    with pytest.raises(ValueError, match="needs a target without noise_covariance"):
         NoisyGradient(NoisyGradient(circle(), 1.0), 1.0)
     with pytest.raises(ValueError, match="covariance must be given"):
         NoisyGradient(circle(), None)

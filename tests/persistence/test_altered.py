@@ -73,13 +73,13 @@ def put(place, index, value):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (put("_estimate.topics", 0, 65_535), r"topics of StochasticLDA holds 65535, and there are 3"),
-        (put("_estimate.indptr", 2, 10**9), r"indptr of StochasticLDA does not rise from zero"),
-        (put("_estimate.weights", 0, -1.0), r"_estimate\.weights of StochasticLDA holds a negative number"),
+        (put("_estimate.topics", 0, 65_535), r"topics of StochasticLDA contains 65535, but must be less than 3"),
+        (put("_estimate.indptr", 2, 10**9), r"indptr of StochasticLDA does not increase from zero"),
+        (put("_estimate.weights", 0, -1.0), r"_estimate\.weights of StochasticLDA contains a negative number"),
         (put("_estimate.weights", 0, 0.9), r"topics whose words' probabilities do not sum to one"),
-        (put("_topic_counts.counts", 0, np.nan), r"_topic_counts\.counts of StochasticLDA holds NaN"),
+        (put("_topic_counts.counts", 0, np.nan), r"_topic_counts\.counts of StochasticLDA contains NaN"),
         (put("_topic_counts.totals", 0, 1e9), "has totals that are not the sums of the counts"),
-        (put("doc_topic_prior_", 0, 0.0), "doc_topic_prior_ of StochasticLDA holds a number that is not positive"),
+        (put("doc_topic_prior_", 0, 0.0), "doc_topic_prior_ of StochasticLDA contains a number that is not positive"),
     ],
 )
 def test_arrays_that_break_a_condition_are_refused_by_their_names(change, told, lda, altered):
@@ -102,7 +102,7 @@ def test_data_take_no_names_of_methods(name, lda, altered):
     def change(document, at, arrays):
         document["estimator"]["state"][name] = 1
 
-    with pytest.raises(ValueError, match=f"StochasticLDA has no attribute of the name '{name}'"):
+    with pytest.raises(ValueError, match=f"StochasticLDA has no attribute '{name}'"):
         load(altered(lda, change))
 
 
@@ -125,8 +125,8 @@ def test_parameters_of_a_fitted_estimator_are_validated(lda, altered):
 def test_what_load_would_refuse_is_not_saved(tmp_path):
     mixture = VonMisesFisherMixture(2, random_state=0).fit(ROWS)
     mixture.mean_directions_ = 2.0 * mixture.mean_directions_
-    told = "VonMisesFisherMixture cannot be saved: mean_directions_ of VonMisesFisherMixture holds vectors that are not"
-    with pytest.raises(ValueError, match=told):
+    message = "VonMisesFisherMixture cannot be saved: mean_directions_ of VonMisesFisherMixture contains vectors whose"
+    with pytest.raises(ValueError, match=message):
         mixture.save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
 

@@ -245,13 +245,13 @@ def test_matrices_that_are_no_friction_are_refused(friction, message):
 def test_positions_off_the_manifold_are_refused(sampler):
     with pytest.raises(ValueError, match="length"):
         sampler.init(circle(), chain_keys(2), np.ones((2, 2)))
-    with pytest.raises(ValueError, match=r"position must be of shape \(2, 2\), chains first; got \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"position must be of shape \(2, 2\), with one row per chain; got \(3, 2\)"):
         sampler.init(circle(), chain_keys(2), np.ones((3, 2)))
 
 
 def test_chains_must_begin_where_the_density_is_positive():
     target = Density(Euclidean(1), lambda x: -x, lambda x: np.where(x[:, 0] > 0, 0, -np.inf), vectorized=True)
-    with pytest.raises(ValueError, match="log density must be finite where the chains begin"):
+    with pytest.raises(ValueError, match="log density must be finite at the initial positions"):
         GMC().init(target, chain_keys(2), -np.ones((2, 1)))
 
 

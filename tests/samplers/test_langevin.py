@@ -178,7 +178,7 @@ def test_step_size_may_be_a_function_of_the_step():
 @pytest.mark.parametrize("size", [0.0, -1.0, np.nan, np.inf])
 def test_schedules_that_fail_are_refused(size):
     target = FLAT_TARGETS["standard normal"].density
-    with pytest.raises(ValueError, match=r"step_size must be positive and finite; the schedule gives .* at step 3"):
+    with pytest.raises(ValueError, match=r"step_size must be positive and finite; the schedule returned .* at step 3"):
         for _ in walk(SGLD(lambda t: 0.1 if t < 3 else size), target, 5):
             pass
 

@@ -266,7 +266,7 @@ def test_noise_of_minibatches_is_learnt():
         (Recipe([[1.0, 0.1], [0.0, 1.0]], HAMILTONIAN, n_auxiliary=1), "diffusion is not symmetric"),
         (
             Recipe([[1.0]], [[0.0]], n_auxiliary=1),
-            r"shape \(2, 2\), where z has 2 entries of which 1 are auxiliary; got",
+            r"shape \(2, 2\), because z has 2 entries, of which 1 are auxiliary; got",
         ),
         (Recipe(lambda z: z, [[0.0]]), r"diffusion must be of shape \(1, 1\)"),
         (Recipe(lambda z: [[np.inf]], [[0.0]]), "diffusion is not finite at z = "),

@@ -95,7 +95,7 @@ def test_ranges_of_eight_bits():
     for precision, largest in RANGES.items():
         assert register_values(precision)[-1] == pytest.approx(largest, rel=0.02)
     assert largest_precision(0) == largest_precision(255) == 8
-    with pytest.raises(ValueError, match="eight bits does not hold 100000000000"):
+    with pytest.raises(ValueError, match="eight bits cannot represent 100000000000"):
         largest_precision(10**11)
 
 

@@ -81,7 +81,7 @@ def test_a_cache_is_filled_and_then_used_where_nothing_can_be_written(run, tmp_p
 
 def test_without_a_folder_kernels_are_compiled_in_memory_and_one_warning_says_how_to_give_one(run, tmp_path):
     found = run(READ_ONLY + USE, HOME="/dev/null")
-    assert found.startswith("14.0 2 1 Compiled kernels of skmanifold cannot be kept")
+    assert found.startswith("14.0 2 1 Compiled kernels of skmanifold cannot be cached")
     assert "NUMBA_CACHE_DIR" in found
     assert not any(tmp_path.rglob("*.nb?"))
 

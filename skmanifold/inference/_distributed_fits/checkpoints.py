@@ -1,4 +1,4 @@
-"""Where a run stands, written to a folder every so many passes, so that it can be taken up by another process."""
+"""Checkpoints of a run, from which another process can resume it."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
 from .stored_chains import read_chains, write_chains
 from .stored_latents import LatentFile, listed_files
 
-_FORMAT = 3  # of what is written; up to 2 it had a pickle, which is never read
+_FORMAT = 3  # version of the format; formats 1 and 2 had a pickle, which is never read
 _HEADER = "checkpoint.json"
 _CHAINS = "chains.npz"
 _MAX_HEADER = 1 << 24  # bytes
-_ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that decide nothing, or through the seed alone
+_ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that do not affect the result, or only by the seed
 
 
 class Checkpoints:
-    """The last good checkpoint of one run, in a folder that all who hold rows can reach.
+    """The last valid checkpoint of one run, in a folder that all workers can access.
 
-    A checkpoint is a folder of its own, which appears under its name only when it is complete, and which no other user
-    may open. The one before is removed after that: whatever happens, one good checkpoint is there. It has
+    A checkpoint is a separate folder that no other user may open. It gets its name only when it is complete, and the
+    previous one is removed after that, so there is always a valid checkpoint. It contains
 
-    - ``checkpoint.json``, the header: what makes the run this one, the pass, and of every other file how long it is and
-      a digest of its content; a digest of itself too,
-    - ``chains.npz``, the chains, in the format in which estimators are saved,
-    - latents by rows, in files of `_stored_latents.py`.
+    - ``checkpoint.json``, the header: the identity of the run, the pass, and the sizes and digests of all other files,
+      with a digest of the header,
+    - ``chains.npz``, the chains, in the format of saved estimators,
+    - latents of rows, in the files of `stored_latents`.
 
     Parameters
     ----------
     folder : str or path-like
-        Made if it does not exist.
+        The folder; it is created if it does not exist.
     every : int
-        Passes from one checkpoint to the next.
+        Number of passes between checkpoints.
     run : dict of str to str
-        What makes a run this one, but for the data: a checkpoint of another is refused, by the name of what differs.
+        The identity of the run without the data. A checkpoint of another run raises an error that names the difference.
     key : uint64
-        Of the hash of the data.
+        Key of the hash of the data.
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int, run: dict[str, str], key: np.uint64):
@@ -56,7 +56,7 @@ class Checkpoints:
         self._key = key
 
     def is_due(self, iteration: int) -> bool:
-        """Whether the state after this pass is to be written."""
+        """Whether the state after this pass is written."""
         return iteration % self.every == 0
 
     def save(self, iteration: int, chains: list, model: Any) -> None:
@@ -65,14 +65,14 @@ class Checkpoints:
         Raises
         ------
         OSError
-            If it cannot be written; the checkpoint before is untouched.
+            If it cannot be written; the previous checkpoint is kept.
         """
         name = f"pass-{iteration:08d}"
         target = self.folder / name
         if (target / _HEADER).exists():  # of the same run, after a worker was lost
             return
         what = f"The checkpoint after pass {iteration}"
-        with clear_if_unwritable(what, self.folder, "; the one before, if any, is untouched"):
+        with clear_if_unwritable(what, self.folder, "; the previous one, if any, is kept"):
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # what is left of one that was removed
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # which no other user may open
@@ -96,24 +96,25 @@ class Checkpoints:
         self.remove(but=target)  # the one before, and what was cut short
 
     def remove(self, but: Path | None = None) -> None:
-        """Remove all checkpoints but one: a fit that is finished has no use for them."""
+        """Remove all checkpoints except `but`; a finished fit does not need any."""
         for path in (*self.folder.glob("pass-*"), *self.folder.glob(".pass-*")):
             if path != but:
                 shutil.rmtree(path, ignore_errors=True)
 
     def load(self, model: Any, resume: Callable[[int, Any], list]) -> tuple[int, list] | None:
-        """Pass and chains of the last checkpoint, the shards' latents with them; None if there is none.
+        """Pass and chains of the last checkpoint; None if there is none. The shards load their latents.
 
         Parameters
         ----------
         model : ShardedModel
+            The model of the run.
         resume : callable
-            From a pass and what `Chain.stored` gave of each chain to chains, or a ValueError.
+            Function of a pass and of the results of `Chain.stored` that returns chains or raises a ValueError.
 
         Raises
         ------
         ValueError
-            If it is of another run, another version, another user, or damaged.
+            If the checkpoint is of another run, version or user, or is damaged.
         OSError
             If the folder cannot be read.
         """
@@ -128,13 +129,13 @@ class Checkpoints:
             model.resume(_latent_files(header, chains, model), str(folder))
         except ForeignFileError as error:
             raise ValueError(
-                f"The checkpoint {folder} is not taken up: {error}; give a folder of your own as checkpoint_dir."
+                f"The checkpoint {folder} is not used: {error}; pass a folder of the current user as checkpoint_dir."
             ) from error
         except _OtherRunError as error:
             raise ValueError(str(error)) from None
         except (OSError, ValueError) as error:
             reason = str(error).rstrip(".")
-            raise ValueError(f"The checkpoint {folder} is damaged: {reason}; remove it to begin anew.") from error
+            raise ValueError(f"The checkpoint {folder} is damaged: {reason}; remove it to start again.") from error
         return iteration, chains
 
     def _last(self) -> Path | None:
@@ -152,7 +153,7 @@ class Checkpoints:
         return None
 
     def _run_of(self, model: Any) -> dict[str, str]:
-        """What makes the run this one, the data too: all rows are looked at, once."""
+        """The identity of the run with that of the data; the hash of all rows is computed once."""
         if "data" not in self.run:
             self.run = {**self.run, "data": f"{model.shards.hash_rows(self._key):016x}"}
         return self.run
@@ -162,8 +163,8 @@ class Checkpoints:
         if (header.get("format"), header.get("version")) != (_FORMAT, __version__):
             raise _OtherRunError(
                 f"The checkpoint {folder} was written by skmanifold {_short(header.get('version'))} in format "
-                f"{_short(header.get('format'))}, and this is skmanifold {__version__}, which takes up only its own of "
-                f"format {_FORMAT}: finish the run with that version, or give another folder."
+                f"{_short(header.get('format'))}, but this is skmanifold {__version__}, which resumes only its own of "
+                f"format {_FORMAT}: finish the run with that version, or pass another folder."
             )
         check_own(folder, is_folder=True)
         if not is_whole or not isinstance(header.get("run"), dict):
@@ -172,22 +173,22 @@ class Checkpoints:
             found = header["run"].get(name)
             if found != wanted:
                 differs = (
-                    "it was made of other data"
+                    "it is a run on other data"
                     if name == "data"
                     else f"its {name} is {_short(found)}, not {_short(wanted)}"
                 )
                 raise _OtherRunError(
-                    f"The checkpoint {folder} is of another run: {differs}; give the same data and settings (with an "
+                    f"The checkpoint {folder} is of another run: {differs}; pass the same data and settings (with an "
                     "int as random_state) or another folder."
                 )
 
 
 class _OtherRunError(ValueError):
-    """Raised where a checkpoint is a good one, of another run."""
+    """Raised if a checkpoint is valid but of another run."""
 
 
 def _read_header(folder: Path) -> tuple[dict[str, Any], bool]:
-    """The header, and whether it is what was written."""
+    """The header, and whether its digest is correct."""
     path = folder / _HEADER
     size = check_own(path)
     if size > _MAX_HEADER:
@@ -195,7 +196,7 @@ def _read_header(folder: Path) -> tuple[dict[str, Any], bool]:
     try:
         header = json.loads(read_own(path, size))
         if not isinstance(header, dict):
-            raise ValueError(f"a header is no {type(header).__name__}")
+            raise ValueError(f"a header must not be a {type(header).__name__}")
         return header, header.pop("digest", None) == _digest(header)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_HEADER} cannot be read") from error
@@ -206,7 +207,7 @@ def _short(value: Any) -> str:
 
 
 def _write_chains(chains: list, folder: Path) -> dict[str, Any]:
-    """Write the chains; what the header says of the file."""
+    """Write the chains; returns the entry of the header for the file."""
     path = folder / _CHAINS
     write_chains(path, [chain.stored() for chain in chains])
     return {"bytes": path.stat().st_size, "digest": _digest_of_file(path)}
@@ -221,19 +222,19 @@ def _read_chains(header: dict[str, Any], folder: Path) -> Any:
 
 
 def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[LatentFile]]:
-    """Let all shards write; what the header says of their files, by the number of the chain."""
+    """Write the latents of all shards; returns the entries of the header for their files, by chain."""
     numbers = _numbers_of_latents(chains)
     try:
         files = model.shards.save(numbers, str(folder))
     except PermissionError as error:
         raise PermissionError(
-            error.errno, f"{error.strerror}: all workers must run as the user of this process, who alone may open it"
+            error.errno, f"{error.strerror}: all workers must run as the user of this process"
         ) from error
     return {str(number): of_chain for number, of_chain in files.items()}
 
 
 def _latent_files(header: dict[str, Any], chains: list, model: Any) -> dict[int, list[LatentFile]]:
-    """The files of each chain's latents: by the header, which must list each row of each chain once."""
+    """The files with the latents of each chain; the header must list each row of each chain once."""
     numbers = _numbers_of_latents(chains)
     listed = header.get("latents")
     if not isinstance(listed, dict) or sorted(listed) != sorted(map(str, numbers)):
@@ -258,14 +259,14 @@ def _digest_of_file(path: Path) -> str:
 
 
 def describe_run(estimator: Any, key: Any, shape: tuple[int, int]) -> dict[str, str]:
-    """What decides the result of a fit: estimator, seed, size of the data and all parameters but where it runs."""
+    """The settings that determine the result of a fit: estimator, seed, shape of the data and parameters."""
     run = {"estimator": type(estimator).__name__, "seed": f"{int(key):016x}", "shape of X": f"{shape[0]} x {shape[1]}"}
     parameters = sorted(estimator.get_params().items())
     return run | {name: _described(value) for name, value in parameters if name not in _ANYWHERE}
 
 
 def _described(value: Any) -> str:
-    """A parameter in words; of an array, which may be long, a digest."""
+    """A parameter as text; for an array, which may be long, a digest."""
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):
         try:
             array = np.ascontiguousarray(value)

@@ -1,4 +1,4 @@
-"""What a fit knows of its cluster: whether it is connected, and which workers are there and alive."""
+"""Monitoring of a cluster during a fit: the connection and the workers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from typing import Any
 
 from .shards import LostShardError
 
-_LOOK_AFTER = 5.0  # seconds without an answer after which it is time to see whether workers were lost
-_PAUSE = 0.1  # seconds between two looks at a connection or at a cluster without workers
-_FEWEST_LOOKS = 4  # within `worker_timeout`
+_LOOK_AFTER = 5.0  # seconds without an answer after which the workers are checked
+_PAUSE = 0.1  # seconds between checks of a connection or of a cluster without workers
+_FEWEST_LOOKS = 4  # minimum number of checks within `worker_timeout`
 
 
 class ClusterWatch:
-    """Waits for answers of a cluster, and says why none can come.
+    """Waits for answers of a cluster, and raises an error if workers or the connection are lost.
 
-    A worker reports to the scheduler every few seconds, also while it computes: the event loop does, which numba's
-    kernels and the linear algebra leave free. One that does not, although it is connected, was stopped.
+    The event loop of a worker reports to the scheduler every few seconds, also during computations, because kernels and
+    linear algebra release the GIL. A connected worker that does not report has been stopped.
 
     Parameters
     ----------
     client : distributed.Client
+        The client of the cluster.
     worker_timeout : float
-        Seconds without a report after which a worker, or the scheduler, is taken for stopped.
+        Seconds without a report after which a worker, or the scheduler, counts as stopped.
     advice : str
-        How to go on when the cluster is gone.
+        The end of error messages: how to continue after the loss of the cluster.
     """
 
     def __init__(self, client: Any, worker_timeout: float, advice: str):
@@ -47,17 +48,18 @@ class ClusterWatch:
         Parameters
         ----------
         function : callable
+            The method.
         *arguments, **options
-            What it gets.
+            Its arguments.
         of : iterable of str, optional
-            The workers that must answer; without any, the scheduler alone.
+            Addresses of the workers that must answer; by default only the scheduler must.
 
         Raises
         ------
         LostShardError
             If one of these workers was lost.
         RuntimeError
-            If the cluster was.
+            If the cluster was lost.
         """
         answer: Future = Future()
 
@@ -82,7 +84,7 @@ class ClusterWatch:
                 self._raise_lost(f"The scheduler has not answered for {self._worker_timeout:g} seconds")
 
     def check(self, addresses: Iterable[str]) -> None:
-        """Raise a LostShardError if one of these workers is gone or was stopped."""
+        """Raise a LostShardError if one of these workers is disconnected or was stopped."""
         lost = sorted(set(addresses) - self.alive())
         if lost:
             raise self.loss(", ".join(lost))
@@ -95,16 +97,16 @@ class ClusterWatch:
         except Exception as error:
             self.check_connected(error)
             raise
-        self.check_connected()  # what came may be what the client remembers
+        self.check_connected()  # the answer may come from the cache of the client
         with self._lock:
             return self._reporting({address: info["last_seen"] for address, info in workers.items()})
 
-    def loss(self, whom: str) -> LostShardError:
-        """What to raise: it is read when the losses were too many."""
-        return LostShardError(f"Workers of the cluster were lost ({whom}): {self._advice}.")
+    def loss(self, names: str) -> LostShardError:
+        """The error for lost workers; users see it after too many losses."""
+        return LostShardError(f"Workers of the cluster were lost ({names}): {self._advice}.")
 
     def wait_for_workers(self, patience: float) -> set[str]:
-        """Addresses of the workers that are alive, as soon as there are some."""
+        """Addresses of the reporting workers, as soon as there is one."""
         end = time.monotonic() + patience
         while not (alive := self.alive()):
             if time.monotonic() > end:
@@ -114,16 +116,16 @@ class ClusterWatch:
         return alive
 
     def check_connected(self, error: Exception | None = None) -> None:
-        """Raise a RuntimeError if the client has no connection to a scheduler, nor comes to have one again."""
-        while self._client.status == "connecting":  # for as long as the client's own timeout says
+        """Raise a RuntimeError if the client has lost its connection to the scheduler."""
+        while self._client.status == "connecting":  # until the timeout of the client
             time.sleep(_PAUSE)
         if self._client.status != "running":
             self._raise_lost("The connection to the Dask cluster was closed", error)
 
     def _reporting(self, last_seen: dict[str, float]) -> set[str]:
-        """Those whose reports go on.
+        """Addresses of the workers that still report.
 
-        A time in which nothing was looked at counts for little: the scheduler, or this process, may have stood still.
+        Long times between checks are truncated, because the scheduler or this process may have been suspended.
         """
         now, newest, before, alive = time.monotonic(), max(last_seen.values(), default=0.0), self._reports, set()
         passed = min(now - self._last_look, 2 * self.look_after)
@@ -139,8 +141,8 @@ class ClusterWatch:
             elif address not in self._given_up:
                 self._given_up.add(address)
                 warnings.warn(
-                    f"The worker {address} has sent no sign of life for {silence:.0f} seconds (worker_timeout is "
-                    f"{self._worker_timeout:g}): its rows go to the other workers.",
+                    f"The worker {address} has not reported for {silence:.0f} seconds (worker_timeout is "
+                    f"{self._worker_timeout:g}): its rows are moved to the other workers.",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -1,4 +1,4 @@
-"""Shards on the workers of a Dask cluster: one actor a worker, statistics merged and parameters spread along a tree."""
+"""Shards on the workers of a Dask cluster: one actor per worker, and tree reductions and broadcasts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .shards import LostShardError, Shard, ShardBuilder, packed, unpacked
 from .sources import check_same_width
 from .stored_latents import LatentFile
 
-_PATIENCE = 60.0  # seconds for a worker to come, if there is none
-_MAX_LOST = 10  # times that workers may die while rows travel
-_PAUSE = 1.0  # seconds before rows travel again: a cluster takes a moment to notice
+_PATIENCE = 60.0  # seconds to wait for a first worker
+_MAX_LOST = 10  # maximum number of worker failures while rows are sent
+_PAUSE = 1.0  # seconds before rows are sent again, so that the cluster can detect the failure
 
 
 class DaskShards:
@@ -48,7 +48,7 @@ class DaskShards:
         self._watch = ClusterWatch(client, worker_timeout, advice)
         self._builder = builder
         self._source = source
-        self._lock = threading.Lock()  # chains take turns: shards wait for each other
+        self._lock = threading.Lock()  # only one chain at a time, because shards wait for each other
         self._futures: list[Any] = []  # of all shards
         self._actors: list[Any] = []  # of those with rows
         self._addresses: list[str] = []
@@ -59,7 +59,7 @@ class DaskShards:
             raise
 
     def recover(self) -> None:
-        """Give all rows, without latents, to the workers that there are now."""
+        """Send all rows, without latents, to the current workers."""
         for n_lost in range(_MAX_LOST + 1):
             try:
                 self._begin()
@@ -70,7 +70,7 @@ class DaskShards:
                 time.sleep(_PAUSE)
 
     def close(self) -> None:
-        """Let the cluster forget rows and latents."""
+        """Release the rows and latents on the cluster."""
         for future in self._futures:  # else one that failed would stay with the traceback of its error
             future.release()
         self._actors, self._futures = [], []
@@ -183,7 +183,7 @@ class DaskShards:
         return sum(self._on_all("model_attribute", [(name,) for _ in self._actors]))
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of what all rows hold, in their order."""
+        """A hash of the contents and the order of all rows."""
         return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64
 
     def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
@@ -200,7 +200,7 @@ class DaskShards:
         return self._on_some(method, [(i, *of_shard) for i, of_shard in enumerate(arguments)])
 
     def _on_some(self, method: str, calls: list[tuple]) -> list:
-        """Call a method of some shards at once: the first of each call is the shard's number."""
+        """Call a method of some shards in parallel; the first entry of each call is the number of the shard."""
         try:
             futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
         except RuntimeError as error:  # a proxy that knows of its loss
@@ -218,7 +218,7 @@ class DaskShards:
             raise
 
     def _result(self, future: Any) -> Any:
-        """Wait for one answer, which might never come from a worker that was lost."""
+        """Wait for one answer; a lost worker raises an error."""
         while True:
             try:
                 return future.result(timeout=self._watch.look_after)
@@ -241,7 +241,7 @@ class DaskShards:
 
 
 def _is_of_cluster(error: Exception) -> bool:
-    """Whether an error comes from Dask, about a worker or a future that is gone."""
+    """Whether an error of Dask is about a lost worker or future."""
     of_actor = isinstance(error, (OSError, RuntimeError)) and "Actor" in str(error)
     return of_actor or isinstance(error, CancelledError) or type(error).__module__.startswith("distributed.")
 

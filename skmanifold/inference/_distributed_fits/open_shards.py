@@ -1,4 +1,4 @@
-"""From the session that a fit runs in to its shards and checkpoints."""
+"""Creation of the shards and checkpoints of a fit, from the current session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalSh
         return LocalShards(builder, source.split(1)[0], workers)
     again = "run the same fit again on a new cluster"
     if session.checkpoint_dir is None:
-        advice = f"{again} (with checkpoint_dir it would go on from its last checkpoint)"
+        advice = f"{again} (with checkpoint_dir it would continue from its last checkpoint)"
     else:
-        advice = f"{again}, and it goes on from its last checkpoint in {session.checkpoint_dir}"
+        advice = f"{again}, and it continues from its last checkpoint in {session.checkpoint_dir}"
     return DaskShards(session.client, builder, source, session.worker_timeout, advice)
 
 
 def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:
-    """Where the fit's passes are written, if anywhere."""
+    """The checkpoints of the fit, or None."""
     session = active_session()
     if session is None or session.checkpoint_dir is None:
         return None

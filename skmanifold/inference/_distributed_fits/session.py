@@ -1,4 +1,4 @@
-"""Fits on a cluster: the context in which estimators send their rows to Dask's workers."""
+"""The context manager for fits on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _ACTIVE: ContextVar[Session | None] = ContextVar("skmanifold_session", default=N
 
 
 class Session(NamedTuple):
-    """What `distributed` was given."""
+    """The arguments of `distributed`."""
 
-    client: Any  # None: this process alone
+    client: Any  # None: only this process
     checkpoint_dir: str | None
     checkpoint_every: int
     worker_timeout: float
 
 
 def active_session() -> Session | None:
-    """The session whose block is being run, if any."""
+    """The current session, or None."""
     return _ACTIVE.get()
 
 
@@ -34,57 +34,63 @@ def distributed(
     checkpoint_every: int = 10,
     worker_timeout: float = 60.0,
 ) -> Iterator[None]:
-    """Let the fits in a block run on the workers of a Dask cluster, with the same result to the last bit.
+    """Context manager: fits in the block run on the workers of a Dask cluster, with bitwise identical results.
 
-    Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters travel
-    to the workers and the rows' sufficient statistics back, both along a binary tree of workers; rows and latents stay
-    where they are. The result is that of one process, whatever the number of workers, threads or deaths of workers.
+    Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters are sent
+    to the workers, and the sufficient statistics of the rows are sent back, both along a binary tree of workers. Rows
+    and latents are not moved. The result is that of one process, for any number of workers, threads or failed workers.
 
-    Fits of samplers by passes over latents run this way: "esca" and "gibbs" of :class:`~skmanifold.StochasticLDA` and
-    :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
-    :class:`~skmanifold.ExponentialFamilyMixture`. Others refuse in one sentence. Only `fit` is concerned:
-    `partial_fit`, `transform` and so on stay in this process.
+    Distributed fits support samplers whose update of a row depends only on the current parameters: "esca" and "gibbs"
+    of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
+    :class:`~skmanifold.ExponentialFamilyMixture`. Other fits raise an error. Only `fit` is distributed; `partial_fit`,
+    `transform` and the other methods run in this process.
 
     Parameters
     ----------
     client : distributed.Client or None
-        A connection to the cluster. None is this process alone, for the checkpoints.
+        A connection to the cluster. With None the fit runs in this process; use it for checkpoints.
     checkpoint_dir : str or path-like, default=None
-        A folder that client and all workers reach under this name, as the same user: after every `checkpoint_every`
-        passes all that moves is written there. A fit that finds a checkpoint of its own there goes on from it, to the
-        same end: when the client died, run the same program again, with an int as `random_state`. When a worker dies
-        the fit goes on by itself, from the last checkpoint, or without any from the beginning. A fit that is finished
-        removes its checkpoints; one that was interrupted leaves them.
+        A folder that the client and all workers can access under this name, as the same user. The state of the fit is
+        written there after every `checkpoint_every` passes. A fit that finds a checkpoint of the same run resumes it,
+        with the same result. After a failure of the client, run the same program again, with an int as `random_state`.
+        After a failure of a worker the fit continues by itself from the last checkpoint, or from the start if there is
+        none. A finished fit removes its checkpoints; an interrupted one keeps them.
     checkpoint_every : int, default=10
-        Passes from one checkpoint to the next.
+        Number of passes between checkpoints.
     worker_timeout : float, default=60.0
-        Seconds: a worker that is connected and reports nothing for this long is taken for stopped. Its rows go to the
-        other workers, as when it had died, and a RuntimeWarning names it. A worker reports every few seconds however
-        long its computations take. A scheduler that answers nothing for this long ends the fit.
+        Time in seconds after which a connected worker that does not report counts as stopped. Its rows are moved to the
+        other workers, and a RuntimeWarning names it. Workers report every few seconds, also during long computations. A
+        scheduler that does not answer for this time ends the fit with an error.
+
+    Returns
+    -------
+    context manager
+        Its value is None.
 
     Raises
     ------
     TypeError, ValueError
-        If `client` is no client, or a setting is none. In `fit`: if `checkpoint_dir` has a checkpoint of another run
-        (other data, parameters, seed or version), of another user, or one that is damaged.
+        If `client` is not a client, or another argument is invalid. In `fit`: if `checkpoint_dir` has a checkpoint of
+        another run (other data, parameters, seed or version), of another user, or a damaged one.
     RuntimeError
-        In `fit`: if the cluster has no workers, workers or scheduler do not have this version of the package, or the
-        connection to the cluster is closed. The message says how to go on.
+        In `fit`: if the cluster has no workers, if workers or scheduler do not have this version of the package, or if
+        the connection to the cluster is closed. The message explains how to continue.
     OSError
-        In `fit`: if a checkpoint cannot be written, where the one before is untouched, or its folder not be read.
+        In `fit`: if a checkpoint cannot be written, in which case the previous one is kept, or if the folder cannot be
+        read.
 
     Notes
     -----
-    In the block the fit of :class:`~skmanifold.StochasticLDA` takes, besides arrays and sparse matrices, which are sent
-    to the workers once:
+    In the block `fit` of :class:`~skmanifold.StochasticLDA` accepts arrays and sparse matrices, which are sent to the
+    workers once, and also:
 
-    - a Dask array in blocks, dense or of SciPy's sparse matrices, which never pass through the client,
-    - a Dask bag of documents, each a mapping from column to count or an array of columns, one a token,
-    - a :class:`~skmanifold.datasets.Corpus`, or a list of them: every worker reads its rows from the files, piece by
-      piece, and keeps its latents in files of its own.
+    - a Dask array, with dense blocks or blocks that are sparse matrices of SciPy, which are not sent to the client,
+    - a Dask bag of documents, each a mapping from column to count or an array of columns, one per token,
+    - a :class:`~skmanifold.datasets.Corpus`, or a list of them: every worker reads its rows from the files in blocks,
+      and stores its latents in separate files.
 
-    Threads of a worker are those that the cluster gives it, whatever `n_jobs` says. Several fits may run on a cluster
-    at once, from one client or from several: their passes take turns on each worker.
+    The number of threads of a worker is that of the cluster, not `n_jobs`. Several fits may run on a cluster at the
+    same time, from one or several clients; their passes alternate on each worker.
 
     Examples
     --------
@@ -102,7 +108,7 @@ def distributed(
     if getattr(client, "asynchronous", False):
         raise TypeError("client must not be asynchronous: fit waits for its workers.")
     if not isinstance(checkpoint_every, Integral) or checkpoint_every < 1:
-        raise ValueError(f"checkpoint_every must be a whole number of passes, at least 1; got {checkpoint_every!r}.")
+        raise ValueError(f"checkpoint_every must be an integer of at least 1; got {checkpoint_every!r}.")
     if not isinstance(worker_timeout, Real) or not 0 < worker_timeout < float("inf"):
         raise ValueError(f"worker_timeout must be a positive number of seconds; got {worker_timeout!r}.")
     folder = None if checkpoint_dir is None else os.path.abspath(os.fspath(checkpoint_dir))

@@ -1,4 +1,4 @@
-"""Rows in shards: a model whose rows are held by others, in this process or on the workers of a cluster."""
+"""Models whose rows are divided into shards, in this process or on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REPLY = 3600.0  # seconds for a neighbour to send what it holds: if it never do
 
 
 class LostShardError(RuntimeError):
-    """A worker died or stopped, and the rows and latents that it held are lost with it."""
+    """Raised if a worker failed or stopped, so that its rows and latents are lost."""
 
 
 class ShardBuilder(Protocol):
@@ -82,29 +82,29 @@ class Shard:
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
 
     def model_attribute(self, name: str) -> Any:
-        """What the model has under this name."""
+        """The attribute of the model with this name."""
         return getattr(self.model, name)
 
     def hold(self, chain: int, value: Any) -> None:
-        """Take what `run` will need, or a neighbour."""
+        """Store an object that `run` or another shard needs."""
         self.held[chain] = value
 
     def held_by(self, chain: int) -> Any:
-        """What is held, for another shard."""
+        """The stored object, for another shard."""
         return self.held[chain]
 
     def take(self, chain: int) -> Any:
-        """What is held, which is then forgotten."""
+        """Remove and return the stored object."""
         return self.held.pop(chain)
 
     def send(self, chain: int) -> Any:
-        """What is held, which is then forgotten, as it travels."""
+        """Remove and return the stored object, packed for sending."""
         return packed(self.builder, self.take(chain))
 
     def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
-        """Ask the model, keep its latents and hold its statistics; returns the log likelihood, if there is any."""
+        """Call a method of the model, and store its latents and statistics; returns the log likelihood, if any."""
         ask, position = getattr(self.model, method), unpacked(self.builder, self.held.pop(chain, None))
-        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
             if method.startswith("init"):
                 latents, statistics = ask(key)
                 log_likelihood = np.nan
@@ -117,7 +117,7 @@ class Shard:
             self.latents[chain] = latents
         return log_likelihood
 
-    # A worker has one thread for all its shards: who waits for another shard is a coroutine, and leaves it free.
+    # A worker has one thread for all its shards, so methods that wait for another shard are coroutines.
 
     async def absorb(self, chain: int, other: Any) -> None:
         """Merge the statistics that the shard with the next rows holds into those held here."""
@@ -125,14 +125,14 @@ class Shard:
         await asyncio.to_thread(self._merge, chain, sent)
 
     async def fetch(self, chain: int, other: Any) -> None:
-        """Hold what another shard holds."""
+        """Copy the stored object of another shard."""
         self.held[chain] = await _reply(other.held_by(chain))
 
     def _merge(self, chain: int, sent: Any) -> None:
         self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, sent))
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of what the rows hold and where they stand; those of all shards add up, modulo 2**64."""
+        """A hash of the contents and positions of the rows; the hashes of all shards are summed modulo 2**64."""
         return self.model.hash_rows(key)
 
     def save(self, chain: int, folder: str) -> list[LatentFile]:

@@ -1,4 +1,4 @@
-"""Where a fit's rows come from, cut into parts for the workers of a cluster."""
+"""Sources of the rows of a fit, divided into parts for the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CountsSource:
         self.counts = counts
 
     def split(self, n_parts: int) -> list[list[Counts]]:
-        """One block a part."""
+        """One block per part."""
         cuts = cut_rows(self.counts.token_start(), n_parts)
         return [[self.counts.part(start, stop)] for start, stop in cuts]
 

@@ -1,4 +1,4 @@
-"""Chains in a file: numbers and names as `save` writes an estimator, and a look at all of it before it is used."""
+"""Chains in a file, in the format of saved estimators, and their validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latents of rows in the files of a checkpoint: read by whatever shards, and never without a look at what they hold."""
+"""Latents of rows in the files of a checkpoint, which any division into shards can read, and their validation."""
 
 from __future__ import annotations
 

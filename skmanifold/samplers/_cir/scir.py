@@ -1,4 +1,4 @@
-"""Samplers whose transitions are drawn exactly, whatever the step size: of gammas, Dirichlet rows and log-normals."""
+"""Samplers of gamma, Dirichlet and log-normal distributions with exact transitions for any step size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,20 @@ class _ExactSampler(ManifoldSampler):
         self.step_size = step_size
 
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
-        """The logarithm of the position, ``log_position``, which does not underflow."""
+        """The logarithm of the position, ``log_position``, which does not underflow.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         if not isinstance(model.manifold, Simplex):
             return {"log_position": state.log_theta}
         log_position = np.empty_like(state.log_theta)
@@ -62,25 +75,26 @@ class SCIR(_ExactSampler):
     .. math:: \theta' = \frac{1 - e^{-h}}{2} W, \qquad
         W \sim \chi'^2\left(2 \hat a, \frac{2 \theta e^{-h}}{1 - e^{-h}}\right),
 
-    drawn as a gamma of shape :math:`\hat a` + Poisson, in log space: shapes of 1e-4 lose nothing. On a simplex,
-    :math:`\omega = \theta / \sum \theta` by rows. With exact counts any step size is exact. With minibatches
-    :math:`E \theta` is, and the variance is :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta),
-    Q = 0 and H = -log Ga(theta; a, 1).
+    drawn as a gamma variable with the shape :math:`\hat a` plus a Poisson count, in log space, so that shapes of 1e-4
+    are accurate. On a simplex, :math:`\omega = \theta / \sum \theta` by rows. With exact counts the sampler is exact
+    for any step size. With minibatches :math:`E \theta` is exact, and the variance is
+    :math:`a + \tanh(h/2) Var[\hat a]`. In the complete recipe D = diag(theta), Q = 0 and H = -log Ga(theta; a, 1).
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.5
-        h, time of the process, as in [1]_.
+        Time h of the process, as in [1]_.
     lazy : bool, default=True
-        Targets with counts by rows (`HasRowCounts`, such as topic models) only: draw a row when a minibatch reads it,
-        by one transition over all the time since it was read last. The law of each coordinate is exact; the columns'
-        sums that normalise them are expectations given what was read. False draws all rows at every step, at a cost
-        that grows with their number, and has no such approximation.
+        For targets with counts by rows (`HasRowCounts`, such as topic models). With True a row is only drawn when a
+        minibatch reads it, by one transition over the time since it was last read. The marginal distribution of each
+        coordinate is exact, but the sums of columns that normalise them are replaced by their conditional expectations.
+        With False all rows are drawn at every step. This has no approximation, and its cost is proportional to the
+        number of rows.
     control_variate : {"stored"} or None, default=None
-        Targets with counts by rows only. "stored" keeps the assignments of all data, so that each step has the
-        counts of all and not scaled ones of the minibatch: nothing inflates the variance. With ``lazy=False`` the
-        stationary law is the posterior for any step size; else up to a term of the order of one over a column's
-        count. Not for streams.
+        For targets with counts by rows. "stored" keeps the assignments of all data, so that each step uses the counts
+        of all data instead of scaled counts of the minibatch, which would increase the variance. With ``lazy=False``
+        the stationary distribution is the posterior for any step size, otherwise up to a term of the order of one over
+        the count of a column. It is not available for streams.
 
     Notes
     -----
@@ -114,7 +128,29 @@ class SCIR(_ExactSampler):
         return self.control_variate == "stored"
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
-        """The state before the first step; see `ManifoldSampler`. Rows with counts begin at their prior's law."""
+        """The state before the first step; see `ManifoldSampler`.
+
+        For targets with counts by rows the initial position is a draw from the prior.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+        key : ndarray of shape (n_chains,), uint64
+            One key for each chain.
+        position : ndarray of shape (n_chains, ...), optional
+            Initial position.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+
+        Raises
+        ------
+        IncompatibleError
+            If `control_variate` is set and the target has no counts by rows.
+        """
         if offers(model, HasRowCounts) and position is None:
             self._validate_params()
             return begin_rows(self, model, np.atleast_1d(np.asarray(key, dtype=np.uint64)))
@@ -136,7 +172,20 @@ class SCIR(_ExactSampler):
         return LogPositionState(position, step_keys(keys), 0, np.nan, log_theta)
 
     def step(self, model: Any, state: Any) -> Any:
-        """One transition of every coordinate, or of every row that is read."""
+        """One exact transition of every coordinate, or of every row that the minibatch reads.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         if isinstance(state, SCIRRowsState):
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
@@ -152,7 +201,23 @@ class SCIR(_ExactSampler):
         return counted(state)
 
     def recipe(self, model: HasCounts) -> Recipe:
-        """D, Q and H of the process on a positive orthant, for `check_recipe`."""
+        """D, Q and H of the process on a positive orthant, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a positive orthant.
+        """
         if not isinstance(model.manifold, PositiveOrthant):
             raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
         size = model.manifold.size
@@ -166,14 +231,14 @@ class GeometricBrownian(_ExactSampler):
 
     .. math:: y' = \hat\mu + e^{-h} (y - \hat\mu) + N(0, \sigma^2 (1 - e^{-2h})),
 
-    with :math:`\sigma^2` known and :math:`\hat\mu` an unbiased estimate of the mean ([1]_, sec. 3.3). Exact for any
-    step size if :math:`\hat\mu` is; with minibatches the mean of y is exact and its variance
+    where :math:`\sigma^2` is known and :math:`\hat\mu` is an unbiased estimate of the mean ([1]_, sec. 3.3). It is
+    exact for any step size if :math:`\hat\mu` is exact. With minibatches the mean of y is exact, and its variance is
     :math:`\sigma^2 + \tanh(h/2) Var[\hat\mu]`. In the complete recipe D = diag(sigma^2 theta^2), Q = 0 and H = -log p.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.5
-        h, time of the process.
+        Time h of the process.
 
     References
     ----------
@@ -190,7 +255,20 @@ class GeometricBrownian(_ExactSampler):
         return LogPositionState(position, step_keys(keys), 0, np.nan, np.log(position))
 
     def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
-        """One transition of every coordinate."""
+        """One exact transition of every coordinate.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         h = step_size_at(self.step_size, state.n_steps)
         keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
         fold_keys(state.key, state.n_steps, keys)
@@ -203,7 +281,18 @@ class GeometricBrownian(_ExactSampler):
         return counted(state)
 
     def recipe(self, model: HasLogNormalMean) -> Recipe:
-        """D, Q and H of the process, for `check_recipe`."""
+        """D, Q and H of the process, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
         variance = np.broadcast_to(model.log_variance, model.manifold.shape).ravel()
         return Recipe(lambda z: np.diag(variance * z**2), np.zeros((size, size)))

@@ -1,4 +1,4 @@
-"""The samplers of any density on a manifold; the others belong to models with statistics of their own."""
+"""The samplers of densities on manifolds; all others need a latent-variable model."""
 
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler

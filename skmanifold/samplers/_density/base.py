@@ -1,4 +1,4 @@
-"""What samplers of a density on a manifold share: where their chains begin, and how they stop."""
+"""The base class of samplers of a density on a manifold: initial positions and errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .._capabilities import FullPasses
 
 
 class NonFiniteError(FloatingPointError):
-    """A gradient that is not finite stopped a sampler.
+    """Raised if a sampler meets a gradient that is not finite.
 
     Attributes
     ----------
     state : NamedTuple
-        Where the sampler stood when it asked for the gradient.
+        State of the sampler at which it evaluated the gradient.
     draws : Draws or None
-        What `skmanifold.sample` had drawn until then.
+        The previous draws, if `skmanifold.sample` raised the error.
     """
 
     draws: Any = None
@@ -34,9 +34,9 @@ class NonFiniteError(FloatingPointError):
 
 
 class ManifoldSampler(BaseSampler):
-    """Base class of samplers that move points of a manifold, all chains at once.
+    """Base class of samplers of points on a manifold, which update all chains at once.
 
-    ``requires_manifold`` lists the protocols that they ask of ``model.manifold``.
+    ``requires_manifold`` lists the protocols that they require of ``model.manifold``.
     """
 
     requires_manifold: ClassVar[tuple[type, ...]] = ()
@@ -46,7 +46,7 @@ class ManifoldSampler(BaseSampler):
     is_biased_near_zero: ClassVar[bool] = False  # for positive coordinates whose density is unbounded at zero
     batching = "either"  # a minibatch is part of the model: each step asks for a new one
     capabilities: ClassVar[tuple[type, ...]] = (FullPasses,)
-    _draws_isolated_points: ClassVar[bool] = False  # which moves along a manifold never reach
+    _draws_isolated_points: ClassVar[bool] = False  # whether it works on manifolds of dimension 0
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
         """The state before the first step.
@@ -54,11 +54,16 @@ class ManifoldSampler(BaseSampler):
         Parameters
         ----------
         model : target
-            What is drawn from.
+            The target distribution.
         key : ndarray of shape (n_chains,), uint64
             One key for each chain.
         position : ndarray of shape (n_chains, *shape), optional
-            Where to begin; by default at random points of the manifold.
+            Initial positions; by default random points of the manifold.
+
+        Returns
+        -------
+        state : State
+            The initial state.
 
         Raises
         ------
@@ -87,12 +92,25 @@ class ManifoldSampler(BaseSampler):
         return False
 
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
-        """What `skmanifold.sample` keeps beside each draw: arrays whose first axis is that of the chains."""
+        """Diagnostics that `skmanifold.sample` stores with each draw.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         return {}
 
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> Any:
-        """The first state of chains with these keys at these positions, which it may keep and write to."""
-        raise TypeError(f"{type(self).__name__} does not say how to begin: define _begin(model, keys, position).")
+        """The initial state of chains with these keys and positions; it may keep and modify the array `position`."""
+        raise TypeError(f"{type(self).__name__} must define _begin(model, keys, position).")
 
 
 def _check_connected(sampler: ManifoldSampler, manifold: Any) -> None:
@@ -106,17 +124,17 @@ def _check_connected(sampler: ManifoldSampler, manifold: Any) -> None:
 
 
 def checked_position(manifold: Any, n_chains: int, position: Any) -> np.ndarray:
-    """A fresh array of given positions, ``(n_chains, *shape)``; a ValueError if they are not points of the manifold."""
+    """A new array of positions, ``(n_chains, *shape)``; a ValueError if they are not points of the manifold."""
     position = np.array(position, dtype=np.float64, order="C")
     expected = (n_chains, *manifold.shape)
     if position.shape != expected:
-        raise ValueError(f"position must be of shape {expected}, chains first; got {position.shape}.")
+        raise ValueError(f"position must be of shape {expected}, with one row per chain; got {position.shape}.")
     manifold.check_point(position)
     return position
 
 
 def step_keys(keys: np.ndarray) -> np.ndarray:
-    """The streams of the chains' steps, apart from those of their starts."""
+    """Keys of the steps of all chains, which differ from those of the initial positions."""
     out = np.empty_like(keys)
     fold_keys(keys, Purpose.STEP, out)
     return out

@@ -1,4 +1,4 @@
-"""Densities whose gradient explodes at a boundary: samplers without a Metropolis test do not draw from them."""
+"""Check for densities whose gradient diverges at a boundary, which samplers without a Metropolis test cannot use."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .hamiltonian import SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
 from .riemannian import SGRHMC
 
-_NEAR = (1e-8, 1e-6)  # distances from a boundary at which a gradient is looked at
+_NEAR = (1e-8, 1e-6)  # distances from a boundary at which the gradient is evaluated
 _ROUNDING = 1e-3
 
 
 def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:
-    """Raise `IncompatibleError` where steps of `sampler` are wrong at the boundary of the target, however small.
+    """Raise `IncompatibleError` if steps of `sampler` of any size are wrong at the boundary of the target.
 
-    Near the boundary y = 0 of a coordinate the density is y^p times something smooth, with a gradient p / y whose
-    second moment is infinite for p < 1 other than 0. Steps along it do not have the law of the target then. They are
-    exact, or nearly, with a Metropolis test, in logarithms, and with a metric that vanishes at the boundary; but below
-    p = -1/2 not with that metric either, and a warning says so, as those of estimators do.
+    Near the boundary y = 0 of a coordinate the density is y^p times a smooth function. Its gradient p / y has an
+    infinite second moment for p < 1 except 0, and steps along it then do not leave the target invariant. A Metropolis
+    test, logarithmic coordinates or a metric that vanishes at the boundary avoid this. For p < -1/2 the metric is not
+    sufficient, and a warning is given.
     """
     chart = _with_boundary(target)
     in_metric = isinstance(sampler, SGRLD | SGRHMC) and isinstance(target.manifold, PositiveOrthant)
@@ -36,7 +36,7 @@ def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:
     if not offers(target, HasGradient):
         return
     powers, again = (_powers(chart, target, distance) for distance in _NEAR)
-    is_power = np.abs(powers - again) < _ROUNDING * (1 + np.abs(powers))  # no log-normal, say; false where not finite
+    is_power = np.abs(powers - again) < _ROUNDING * (1 + np.abs(powers))  # false for a log-normal, or if not finite
     powers = powers[is_power & (np.abs(powers) > _ROUNDING)]
     if not powers.size or powers.min() >= (-0.5 if in_metric else 1) - _ROUNDING:
         return
@@ -45,20 +45,20 @@ def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:
     if in_metric:
         warnings.warn(
             f"{name} does not draw from a density whose {word} are below 1/2, and the least here is {least:.3g}: its "
-            f"steps near the boundary are too long, however small; {cures}.",
+            f"steps near the boundary are too long for any step size; {cures}.",
             stacklevel=stacklevel,
         )
         return
     where = f"in {type(chart).__name__}" if isinstance(chart, Chart) else f"on a {type(chart.manifold).__name__}"
     raise IncompatibleError(
         f"{name} {where} needs {word} of {right}, and the least here is {least:.3g}: at the boundary the gradient is "
-        f"too large for its steps, however small; {cures}."
+        f"too large for steps of any size; {cures}."
     )
 
 
 def _words(chart: Any, power: float) -> tuple[str, float, str, str]:
-    """For messages: what the parameters are called, the least, which are sound, and what to do."""
-    ways = "give it as it is to SCIR" if offers(getattr(chart, "target", chart), HasCounts) else ""
+    """For messages: the name of the parameters, the least one, the valid values, and advice."""
+    ways = "use SCIR with the target itself" if offers(getattr(chart, "target", chart), HasCounts) else ""
     if isinstance(chart, SquareRoot | ExpandedMean):
         word, cure = "concentrations", "wrap the target in Softmax(target) instead"
     else:
@@ -71,7 +71,7 @@ def _words(chart: Any, power: float) -> tuple[str, float, str, str]:
 
 
 def _with_boundary(target: Any) -> Any:
-    """The chart, or the target, whose coordinates have the boundary; None if there is none."""
+    """The chart or target whose coordinates have a boundary; None if there is no boundary."""
     while target is not None:
         if isinstance(target, SquareRoot | ExpandedMean | Mirror) or isinstance(target.manifold, PositiveOrthant):
             return target
@@ -80,7 +80,7 @@ def _with_boundary(target: Any) -> Any:
 
 
 def _powers(chart: Any, target: Any, distance: float) -> np.ndarray:
-    """The power p of each coordinate, from the gradient where every other coordinate is nearly zero."""
+    """The power p of each coordinate, from the gradient at points where alternate coordinates are nearly zero."""
     shape = chart.target.manifold.shape if isinstance(chart, SquareRoot) else chart.manifold.shape
     near = np.arange(shape[-1]) % 2 == np.arange(2)[:, np.newaxis]  # (2, d): each coordinate in one of two points
     near = np.broadcast_to(near.reshape(2, *(1,) * (len(shape) - 1), shape[-1]), (2, *shape))

@@ -1,4 +1,4 @@
-"""Gibbs sweeps over the columns of an orthonormal frame: exact for matrix von Mises-Fisher laws."""
+"""Gibbs sweeps over the columns of an orthonormal frame with a matrix von Mises-Fisher distribution."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ class ColumnGibbsState(NamedTuple):
 
 
 class ColumnGibbs(ManifoldSampler):
-    r"""Gibbs sweeps over the columns of a frame whose law is matrix von Mises-Fisher.
+    r"""Gibbs sampler over the columns of a frame with a matrix von Mises-Fisher distribution.
 
-    For densities in proportion to :math:`\exp(\mathrm{tr}(F'X))` on a Stiefel manifold, such as that of the topics of
-    `OrthogonalSphericalAdmixture` given the documents' proportions. A sweep redraws
+    The density is proportional to :math:`\exp(\mathrm{tr}(F'X))` on a Stiefel manifold, such as that of the topics of
+    `OrthogonalSphericalAdmixture` given the proportions of the documents. A sweep draws
 
-    - each column given the others, a von Mises-Fisher law on the sphere of their complement ([1]_);
-    - the frame within its span, :math:`X O` with :math:`\exp(\mathrm{tr}((X'F)' O))` over orthogonal matrices O: each
-      column's sign, and the angle of each pair of columns from its von Mises law. Columns that stay orthogonal to the
-      others turn within the span very slowly by themselves.
+    - each column given the others, from a von Mises-Fisher distribution on the unit sphere of their orthogonal
+      complement ([1]_);
+    - the frame within its span, :math:`X O` with density :math:`\exp(\mathrm{tr}((X'F)' O))` over orthogonal matrices
+      O: the sign of each column, and the rotation angle of each pair of columns from its von Mises distribution.
+      Without these draws the frame would rotate very slowly within its span.
 
-    Both are exact, without anything to tune, and cost :math:`O(V K^2)`.
+    Both draws are exact, have no tuning parameters, and cost :math:`O(V K^2)`.
 
     Parameters
     ----------
     n_sweeps : int, default=1
-        Sweeps to one step of the chain.
+        Number of sweeps in one step of the chain.
 
     References
     ----------
@@ -58,7 +59,7 @@ class ColumnGibbs(ManifoldSampler):
     requires = (HasLinearLogDensity,)
     batching = "full"
     state_types = (ColumnGibbsState,)
-    _draws_isolated_points = True  # of Stiefel(1, 1), -1 and 1
+    _draws_isolated_points = True  # Stiefel(1, 1) consists of the points -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
     def __init__(self, n_sweeps: int = 1) -> None:
@@ -68,7 +69,20 @@ class ColumnGibbs(ManifoldSampler):
         return ColumnGibbsState(position, step_keys(keys), 0, np.nan)
 
     def step(self, model: HasLinearLogDensity, state: ColumnGibbsState) -> ColumnGibbsState:
-        """`n_sweeps` sweeps."""
+        """`n_sweeps` Gibbs sweeps over the columns.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame
         for frame, key in zip(state.position, state.key, strict=True):

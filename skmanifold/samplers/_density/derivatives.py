@@ -9,7 +9,7 @@ import numpy as np
 
 _CENTRAL = np.finfo(float).eps ** (1 / 5)  # balances rounding against the error of the five-point rule
 _COMPLEX = 1e-100
-_TINY = 1e-200  # a step at a wall itself
+_TINY = 1e-200  # step at the boundary
 
 
 def divergence_of(
@@ -20,17 +20,19 @@ def divergence_of(
     Parameters
     ----------
     field : callable
-        From points ``(n, size)`` to matrices ``(n, size, size)`` or diagonals ``(n, size)``.
+        Maps points ``(n, size)`` to matrices ``(n, size, size)`` or diagonals ``(n, size)``.
     x : ndarray of shape (n, size)
+        The points.
     positive : bool, or bool ndarray of shape (size,)
-        Coordinates that must stay positive: their step is relative to their value, so it does not leave the domain.
+        Coordinates that must stay positive. Their step is relative to their value, so it does not leave the domain.
     method : "central" or "complex"
         Five-point central differences, or the imaginary part of a step along the imaginary axis: exact to rounding, if
-        the field is an analytic function that takes complex numbers.
+        the field is an analytic function that accepts complex numbers.
 
     Returns
     -------
     ndarray of shape (n, size)
+        The divergence at each point.
     """
     out = np.zeros_like(x)
     scale = np.where(positive, np.maximum(np.abs(x), _TINY), np.maximum(np.abs(x), 1.0))
@@ -55,7 +57,7 @@ def divergence_of(
 
 
 def positive_part(manifold: Any, nz: int) -> np.ndarray:
-    """Which entries of z must stay positive: the coordinates that the manifold's walls throw back."""
+    """Which entries of z must stay positive: the coordinates that the manifold reflects."""
     probe = np.full((1, *manifold.shape), -1.0)
     manifold.reflect(probe)
     positive = np.zeros(nz, dtype=bool)

@@ -37,11 +37,11 @@ _FILL_COEFFICIENTS = {
     "ou": fill_coefficients_ou,
     "baoab": fill_coefficients_baoab,
 }
-_RETRACT_EVERY = 100  # steps: rounding takes thousands of them to show
+_RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousands of steps
 
 
 class _GeodesicSampler(GradientSampler):
-    """Half a geodesic, friction and noise in the tangent space, half a geodesic; and the gradient's kick."""
+    """Base class: half a step along a geodesic, friction, noise and gradient in the tangent space, half a step."""
 
     requires_manifold = (GeodesicFlow,)
     state_types: ClassVar[tuple[type, ...]] = (MomentumState,)
@@ -52,7 +52,20 @@ class _GeodesicSampler(GradientSampler):
     scheme: str
 
     def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator."""
+        """`n_steps` steps of the integrator.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         if self.scheme == "baoab":
             return super().step(model, state)
         h, manifold = step_size_at(self.step_size, state.n_steps), model.manifold
@@ -83,7 +96,7 @@ class _GeodesicSampler(GradientSampler):
         manifold.flow(state.position, state.momentum, time)
 
     def _kick(self, manifold, state: Any, h: float, gradient: np.ndarray) -> None:
-        """Damping, noise and (but for BAOAB, whose kick was before) the gradient's kick, projected."""
+        """Damping, noise and the gradient step (except for BAOAB, where it comes earlier), projected."""
         memory, friction, v = state.memory, getattr(state, "thermostat", None), state.momentum
         if friction is None:
             coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
@@ -100,7 +113,7 @@ class _GeodesicSampler(GradientSampler):
 
 @lru_cache(maxsize=64)
 def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float) -> np.ndarray:
-    """Coefficients for the same friction in all chains. Not to be written to."""
+    """Coefficients for the same friction in all chains; the cached array must not be modified."""
     out = np.empty((N_COEFFICIENTS, n_chains))
     _FILL_COEFFICIENTS[scheme](constant(n_chains, friction), friction, h, out)
     return out
@@ -109,42 +122,44 @@ def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float
 class SGGMC(_GeodesicSampler):
     r"""Stochastic-gradient geodesic Monte Carlo: Hamiltonian dynamics with friction along the geodesics of a manifold.
 
-    Each step flows along the geodesic for h/2, kicks the velocity, and flows for h/2, all exactly on the manifold
-    (:math:`\Lambda(x)` projects on the tangent space). ``scheme="aboba"`` is algorithm 1 of [1]_, its kick
+    Each step moves along the geodesic for h/2, updates the velocity, and moves along the geodesic for h/2. The flow is
+    exact, so the position stays on the manifold. :math:`\Lambda(x)` is the projection onto the tangent space.
+    ``scheme="aboba"`` is algorithm 1 of [1]_, with the velocity update
 
     .. math:: v' = e^{-C h / 2} \left( e^{-C h / 2} v
-        + \Lambda(x) [ h \tilde g(x) + N(0, 2 C h - h^2 \hat V) ] \right),
+        + \Lambda(x) [ h \tilde g(x) + N(0, 2 C h - h^2 \hat V) ] \right).
 
-    whose velocity, without a gradient, has variance C h / sinh(C h) instead of 1. ``scheme="ou"`` makes the exact
-    Ornstein-Uhlenbeck step at the same cost: with :math:`f = e^{-C h}`
+    Without a gradient its velocity has the variance C h / sinh(C h) instead of 1. ``scheme="ou"`` uses the exact
+    Ornstein-Uhlenbeck step at the same cost, with :math:`f = e^{-C h}`:
 
     .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
         + N\left(0, 1 - f^2 - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
 
-    ``scheme="baoab"`` kicks by the whole :math:`h \Lambda(x) \tilde g(x)` before the first half of the flow and makes
-    the Ornstein-Uhlenbeck step alone between the halves ([2]_): the least bias where the gradient's noise is small, and
-    a flow that is too hot where h^2 V is not. The paper draws one minibatch for all inner steps, which multiplies the
-    effect of its noise by their number: here every inner step draws its own.
+    ``scheme="baoab"`` adds the whole :math:`h \Lambda(x) \tilde g(x)` to the velocity before the first half of the
+    flow, and makes only the Ornstein-Uhlenbeck step between the halves ([2]_). It has the least bias if the gradient
+    noise is small, but the velocity is overheated if h^2 V is not small. The paper draws one minibatch for all inner
+    steps, which multiplies the effect of its noise by their number. Here every inner step draws a new minibatch.
 
-    The energy is :math:`H = -\log p + |v|^2 / 2`, with p a density with respect to the manifold's own measure. In the
-    flow's coordinates D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`, which this is on a flat space.
+    The energy is :math:`H = -\log p + |v|^2 / 2`, where p is a density with respect to the base measure of the
+    manifold. In coordinates along the flow D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`. On a Euclidean
+    space it is the same sampler as `SGHMC`.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [1]_; in the paper's settings
+        Time step h of the integrator, the epsilon of [1]_. In the settings of the paper it is
         :math:`\epsilon = \sqrt{\gamma / N}` for N data points.
     friction : float or array-like of shape (size, size), default=1.0
-        C; the paper's rho / epsilon. A symmetric positive definite matrix over the numbers of a point acts as its
-        tangent projection :math:`\Lambda C \Lambda`.
+        Friction C, rho / epsilon in the paper. A symmetric positive definite matrix over the entries of a point is
+        projected onto the tangent space, :math:`\Lambda C \Lambda`.
     n_steps : int, default=10
-        L, inner steps to one step of the chain.
+        Number L of inner steps in one step of the chain.
     scheme : {"ou", "aboba", "baoab"}, default="ou"
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise, whose effect is taken off the noise of the kick; see `SGLD`. The
-        covariance of that noise is clipped to be positive semi-definite in the tangent space (for points of more than
-        64 numbers, as a diagonal of them): V beyond 2 C / h is not compensated.
+        Covariance V of the gradient noise, whose effect is subtracted from the noise of the velocity update; see
+        `SGLD`. The covariance of that noise is clipped to be positive semi-definite in the tangent space (for points
+        of more than 64 entries, as a diagonal matrix), so V above 2 C / h is not compensated.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -190,7 +205,23 @@ class SGGMC(_GeodesicSampler):
             manifold.project(state.position, state.momentum)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a Euclidean space.
+        """
         _check_flat(self, model.manifold)
         return friction_recipe(model.manifold.size, self.friction)
 
@@ -198,34 +229,34 @@ class SGGMC(_GeodesicSampler):
 class GSGNHT(_GeodesicSampler):
     r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
 
-    The friction :math:`\xi` begins at C and moves with the flow, along which the speed is constant:
-    :math:`\xi' = \xi + (|v|^2 / m - 1) h / (2 M)` with m the *intrinsic* dimension, in each half. The kick of
-    ``scheme="aboba"`` (algorithm 2 of [1]_) is that of `SGGMC` with :math:`\xi` for C in the exponents; that of
-    ``scheme="ou"`` is exact for its friction: with :math:`f = e^{-\xi h}`
+    The friction :math:`\xi` starts at C and is updated in each half of the flow, along which the speed is constant, by
+    :math:`\xi' = \xi + (|v|^2 / m - 1) h / (2 M)`, where m is the *intrinsic* dimension. The velocity update of
+    ``scheme="aboba"`` (algorithm 2 of [1]_) is that of `SGGMC` with :math:`\xi` instead of C in the exponents. That of
+    ``scheme="ou"`` is exact for its friction, with :math:`f = e^{-\xi h}`:
 
     .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
         + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
 
-    The energy is :math:`H = -\log p + |v|^2 / 2 + (M m / 2) (\xi - C)^2`; D and Q are those of `SGNHT`, which this
-    is on a flat space. It adapts to isotropic noise that does not depend on the position: uncompensated noise of
-    variance s^2 raises the friction to C + h s^2 / 2.
+    The energy is :math:`H = -\log p + |v|^2 / 2 + (M m / 2) (\xi - C)^2`; D and Q are those of `SGNHT`, and on a
+    Euclidean space it is the same sampler. It adapts to isotropic noise that does not depend on the position:
+    uncompensated noise of variance s^2 raises the friction to C + h s^2 / 2.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [1]_.
+        Time step h of the integrator, the epsilon of [1]_.
     friction : float, default=1.0
-        C: strength of the noise that is added, and the thermostat's start.
+        Strength C of the added noise, and initial value of the thermostat.
     n_steps : int, default=10
-        L, inner steps to one step of the chain, each with a minibatch of its own.
+        Number L of inner steps in one step of the chain, each with a new minibatch.
     scheme : {"ou", "aboba", "baoab"}, default="ou"
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default=None
-        As in `SGGMC`. By default none: the thermostat finds it.
+        As in `SGGMC`. By default there is no compensation, because the thermostat adapts to the noise.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
     thermostat_mass : float, default=1.0
-        M, as in `SGNHT`; the paper's is 1.
+        Mass M of the thermostat, as in `SGNHT`; 1 in the paper.
 
     References
     ----------
@@ -262,14 +293,30 @@ class GSGNHT(_GeodesicSampler):
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a flat space, for `check_recipe`."""
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+
+        Raises
+        ------
+        IncompatibleError
+            If the manifold is not a Euclidean space.
+        """
         _check_flat(self, model.manifold)
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 
 def _check_flat(sampler: _GeodesicSampler, manifold) -> None:
     if not offers(manifold, Flat):
-        raise IncompatibleError(f"{type(sampler).__name__} declares D and Q on flat spaces only, not on {manifold!r}.")
+        raise IncompatibleError(f"{type(sampler).__name__} has a recipe on Euclidean spaces only, not on {manifold!r}.")
 
 
 def _check_friction(friction: np.ndarray, size: int) -> None:
@@ -283,7 +330,7 @@ def _check_friction(friction: np.ndarray, size: int) -> None:
 
 
 def _kick_with_matrix(sampler: SGGMC, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
-    """The kicks of `SGGMC` with matrices in the exponents, by the eigenvectors of the tangent friction."""
+    """The velocity update of `SGGMC` with a friction matrix, in the eigenbasis of the tangent friction."""
     n_chains, size, memory = len(gradient), manifold.size, state.memory
     v, noise, gradient = (array.reshape(n_chains, size) for array in (state.momentum, memory.noise, gradient))
     tangent = _projectors(manifold, state.position)
@@ -299,15 +346,15 @@ def _kick_with_matrix(sampler: SGGMC, manifold, state: MomentumState, h: float, 
     if memory.covariance is not None:
         covariance = covariance - kick @ memory.covariance.matrix() @ kick
     fill_matrix_noise(memory.keys, tangent @ covariance @ tangent, noise)
-    if sampler.scheme != "baoab":  # else the gradient's kick was before
+    if sampler.scheme != "baoab":  # for BAOAB the gradient step comes earlier
         noise += times(kick, gradient)
     v[...] = times(after, times(before, v) + times(tangent, noise))
 
 
 def _fill_tangent_noise(manifold, state: Any, variance: np.ndarray, weight: np.ndarray) -> None:
-    """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero; the rest is projected off."""
+    """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero."""
     memory, covariance = state.memory, state.memory.covariance
-    # Clipped where V is large across the tangent space, a covariance would lose directions that it need not.
+    # If V is large normal to the tangent space, clipping in the whole space would also affect tangent directions.
     clipped = not covariance.isotropic and (weight * covariance.values.max(axis=1) > variance).any()
     if not clipped or manifold.size > FULL_SIZE:
         fill_noise(memory.keys, variance, weight, covariance, memory.noise)

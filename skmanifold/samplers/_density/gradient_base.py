@@ -1,4 +1,4 @@
-"""What samplers that follow gradient estimates share: start, minibatch gradients, control variates, noise estimates."""
+"""The base class of samplers that use gradient estimates: initial state, control variates and noise estimates."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
 from .noise_covariance import Covariance, decompose
 
-FULL_SIZE = 64  # a running covariance is a full matrix up to this size of a point, a diagonal beyond
-_LEAST_RATE = 0.01  # of the running covariance: it forgets over a hundred steps, as the position moves
+FULL_SIZE = 64  # up to this size of a point a running covariance is a full matrix, beyond it a diagonal
+_LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
 
 
 class SVRG(PlainNumbers, BaseEstimator):
     r"""Stochastic variance-reduced gradients: a control variate for minibatch gradients.
 
-    Every `period` steps the gradient at an anchor :math:`\tilde x`, the position then, is computed from all data.
-    Between,
+    Every `period` steps the current position becomes the anchor :math:`\tilde x`, and the gradient at the anchor is
+    computed from all data. In the other steps
 
     .. math:: \hat g(x) = \tilde g(x) - \tilde g(\tilde x) + g(\tilde x),
 
-    both estimates from the same minibatch: unbiased, and the less noisy the nearer the anchor ([1]_).
+    where both estimates use the same minibatch. The estimate is unbiased, and its noise is smaller close to the anchor
+    ([1]_).
 
     Parameters
     ----------
     period : int, default=100
-        Steps between anchors.
+        Number of steps between anchors.
 
     References
     ----------
@@ -106,9 +107,10 @@ class ThermostatState(NamedTuple):
 
 
 class GradientSampler(ManifoldSampler):
-    """Base class of samplers that move all chains at once along estimates of the gradient.
+    """Base class of samplers that update all chains at once with estimates of the gradient.
 
-    A subclass defines ``_move(model, state, h, t)``: step t of its integrator, of size h, in place; returns the state.
+    A subclass defines ``_move(model, state, h, t)``, which makes step t of its integrator, of size h, in place, and
+    returns the state.
     One that carries more from step to step than its gradients lists a NamedTuple of its own in ``state_types``, with
     the fields of `GradientState` first, and defines ``_first_fields``.
     """
@@ -163,7 +165,20 @@ class GradientSampler(ManifoldSampler):
         return first
 
     def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator."""
+        """`n_steps` steps of the integrator.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         step_size = step_size_at(self.step_size, state.n_steps)
         n = self.n_steps
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
@@ -172,7 +187,20 @@ class GradientSampler(ManifoldSampler):
         return counted(state)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
-        """The kinetic ``temperature``, v'v / dim, with a mean of 1 where steps are sound, and the ``thermostat``."""
+        """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         fields, stats = self.state_types[0]._fields, {}  # type: ignore[attr-defined]
         if "momentum" in fields:
             stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
@@ -181,7 +209,7 @@ class GradientSampler(ManifoldSampler):
         return stats
 
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """A momentum from its stationary law: standard normal in the tangent space."""
+        """A momentum from its stationary distribution: standard normal in the tangent space."""
         momentum = np.empty_like(position)
         fill_normal(keys, Purpose.MOMENTUM, momentum.reshape(len(keys), -1))
         if offers(model.manifold, GeodesicFlow):
@@ -200,7 +228,7 @@ class GradientSampler(ManifoldSampler):
                 )
             if self._control_variate is not None:
                 raise ValueError(
-                    "noise_covariance='fisher' estimates the noise of plain minibatches: no control_variate."
+                    "noise_covariance='fisher' estimates the noise of plain minibatches: set control_variate to None."
                 )
             side = (size, size) if size <= FULL_SIZE else (size,)
             running = np.zeros((len(position), *side))
@@ -209,8 +237,8 @@ class GradientSampler(ManifoldSampler):
             covariance = decompose(model.noise_covariance, size)
             if covariance is not None and self._control_variate is not None:
                 raise ValueError(
-                    "A control_variate changes the gradient's noise, so the covariance that the target declares is not "
-                    "that of the noise: set noise_covariance to None, or to what is left of it."
+                    "A control_variate changes the gradient noise, so the noise_covariance of the target is not "
+                    "valid: set noise_covariance to None, or to the covariance of the remaining noise."
                 )
         else:
             covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
@@ -265,13 +293,13 @@ def stop_at_gradient(sampler: ManifoldSampler, state: Any, t: int) -> None:
     chain = first_not_finite(state.memory.gradient)
     raise NonFiniteError(
         f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
-        "a smaller step size may help, and the error's `state` holds where it stood.",
+        "a smaller step size may help. The attribute `state` of this error has the position.",
         state,
     )
 
 
 def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """Deviations ``(n_chains, n, *shape)`` as a sampler feels them, ``(n_chains, n, size)``."""
+    """Tangent parts of deviations ``(n_chains, n, *shape)``, as an array ``(n_chains, n, size)``."""
     n_chains, n = deviations.shape[:2]
     if hasattr(manifold, "project"):
         flat = np.ascontiguousarray(deviations).reshape(-1, *manifold.shape)
@@ -281,7 +309,7 @@ def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarra
 
 
 def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
-    """Move the running covariance towards that of one minibatch, in place."""
+    """Update the running covariance with that of one minibatch, in place."""
     running: Any = memory.running
     if running.ndim == 3:
         new = np.matmul(deviations.mT, deviations)

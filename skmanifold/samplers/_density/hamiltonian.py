@@ -1,4 +1,4 @@
-"""Second-order samplers on flat spaces: friction, thermostat, and a metric that varies."""
+"""Second-order samplers on Euclidean spaces, with friction or a thermostat."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
 class SGHMC(GradientSampler):
     r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
 
-    ``scheme="euler"`` is the paper's ([2]_, eq. 12), both halves from the old point:
+    ``scheme="euler"`` is the Euler step of [2]_, eq. 12, where both updates use the old state:
 
     .. math:: x' = x + h v, \qquad v' = v + h \tilde g(x) - h C v + N(0, 2 C h - h^2 \hat V).
 
-    ``scheme="baoab"`` is a splitting with the same cost and a much smaller bias ([3]_): a kick
+    ``scheme="baoab"`` is a splitting scheme with the same cost and a much smaller bias ([3]_): a gradient step
     :math:`v + h \tilde g(x)`, a drift for h/2, the exact Ornstein-Uhlenbeck step
     :math:`v' = f v + N(0, 1 - f^2 - f^2 h^2 \hat V)` with :math:`f = e^{-C h}`, and a drift for h/2. Its momentum is
-    the one half a kick before the position's. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]],
+    that before the next half gradient step. In the complete recipe D = diag(0, C I), Q = [[0, -I], [I, 0]] and
     :math:`H = -\log p + |v|^2 / 2`.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [2]_. In the notation of [1]_, learning rate h^2.
+        Time step h of the integrator, the epsilon of [2]_. In the notation of [1]_ the learning rate is h^2.
     friction : float, default=1.0
-        C. The momentum coefficient of [1]_ is 1 - C h.
+        Friction C. The momentum coefficient of [1]_ is 1 - C h.
     n_steps : int, default=1
-        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+        Number of steps of the integrator, each with a new minibatch, in one step of the chain.
     scheme : {"baoab", "euler"}, default="baoab"
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
-        positive semi-definite; see `SGLD`.
+        Covariance V of the gradient noise, whose effect is subtracted from the covariance of the noise of the step. The
+        difference is clipped to be positive semi-definite; see `SGLD`.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -100,42 +100,54 @@ class SGHMC(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
+        """D, Q and H of the dynamics, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return friction_recipe(model.manifold.size, self.friction)
 
 
 class SGNHT(GradientSampler):
     r"""Stochastic-gradient Nose-Hoover thermostat: friction that adapts to unknown isotropic gradient noise.
 
-    ``scheme="euler"`` is the paper's ([2]_, eq. 15; d is the dimension), all from the old point:
+    ``scheme="euler"`` is the Euler step of [2]_, eq. 15, where all updates use the old state and d is the dimension:
 
     .. math:: x' = x + h v, \quad v' = v + h \tilde g(x) - h \xi v + N(0, 2 A h - h^2 \hat V), \quad
         \xi' = \xi + \frac h M (|v|^2 / d - 1).
 
-    ``scheme="baoab"`` kicks by the whole gradient, then goes half a step of the drift, half a step of the thermostat,
-    the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, and back: the symmetric splitting of [3]_. In the
-    complete recipe :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and
-    Q = [[0, -I, 0], [I, 0, v/(M d)], [0, -v'/(M d), 0]] (the paper has M = 1, and prints 1/(2d) in H, which is not
-    invariant).
+    ``scheme="baoab"`` is the symmetric splitting of [3]_: a gradient step, half a drift, half a step of the thermostat,
+    the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, half a step of the thermostat, and half a drift.
+    In the complete recipe :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and
+    Q = [[0, -I, 0], [I, 0, v/(M d)], [0, -v'/(M d), 0]]. The paper has M = 1; the factor 1/(2d) that it prints in H
+    does not give an invariant distribution.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [2]_.
+        Time step h of the integrator, the epsilon of [2]_.
     friction : float, default=1.0
-        A: strength of the noise that is added, and where the thermostat begins. With gradient noise of variance s^2
-        that is not compensated for, the thermostat settles at A + h s^2 / 2.
+        Strength A of the added noise, and initial value of the thermostat. With uncompensated gradient noise of
+        variance s^2 the thermostat converges to A + h s^2 / 2.
     n_steps : int, default=1
-        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+        Number of steps of the integrator, each with a new minibatch, in one step of the chain.
     scheme : {"baoab", "euler"}, default="baoab"
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default=None
-        As in `SGLD`. By default none: the thermostat finds it.
+        As in `SGLD`. By default there is no compensation, because the thermostat adapts to the noise.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
     thermostat_mass : float, default=1.0
-        M: how slowly the friction follows the temperature; it varies about its mean by :math:`(M d)^{-1/2}`. The
-        paper's 1 is slow where h is small and the friction large: M = 1 / A^2 follows within the time 1 / A.
+        Mass M of the thermostat. With a larger mass the friction adapts more slowly; its standard deviation is
+        :math:`(M d)^{-1/2}`. M = 1, as in the paper, is slow if h is small and the friction is large; with M = 1 / A^2
+        the friction adapts within the time 1 / A.
 
     References
     ----------
@@ -195,7 +207,18 @@ class SGNHT(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
+        """D, Q and H of the dynamics, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 

@@ -1,8 +1,8 @@
-"""Kernels of the samplers on manifolds: one pass each over arrays with an axis of chains and any others, in place.
+"""Kernels of the samplers on manifolds: loops over arrays whose first axis is that of chains, in place.
 
-They flatten the other axes themselves: a view costs far less inside than outside. The coefficients of a kick of the
-velocity are five rows with a column for each chain: damping before, length of the kick, damping after, variance of the
-noise, and how much of the gradient noise's covariance to take off it.
+The kernels flatten the other axes themselves, because views are much cheaper in compiled code. The coefficients of a
+velocity update are five rows with one column per chain: damping before, length of the gradient step, damping after,
+variance of the noise, and the factor of the covariance of gradient noise that is subtracted from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def first_not_finite(x):
     for c in range(x.shape[0]):
         bad = False
         for i in range(x.shape[1]):
-            bad |= not (abs(x[c, i]) < np.inf)  # no early exit: vectorised, it costs less than a branch
+            bad |= not (abs(x[c, i]) < np.inf)  # without an early exit the loop is vectorised, and faster
         if bad:
             return c
     return -1
@@ -132,9 +132,9 @@ def drift_riemannian(x, v, time, root, out):
 
 @njit(cache=True, nogil=True)
 def refresh_riemannian(v, keys, step, root, covariance):
-    """Ornstein-Uhlenbeck step with friction root^2, less the noise of a kick before it, clipped at zero.
+    """Ornstein-Uhlenbeck step with friction root^2, minus the noise of the preceding gradient step, clipped at zero.
 
-    `covariance` of the gradient's noise is a diagonal for each chain or for all, or has no columns: there is none.
+    `covariance` of the gradient noise is a diagonal for each chain or for all; without noise it has no columns.
     """
     v = _by_chain(v)
     shared, noisy = covariance.shape[0] == 1, covariance.shape[1] > 0
@@ -142,9 +142,9 @@ def refresh_riemannian(v, keys, step, root, covariance):
         key = fold_in(keys[c], _NOISE)
         row = 0 if shared else c
         for i in range(v.shape[1]):
-            lost = np.expm1(-root[c, i] * root[c, i] * step)  # minus what is lost
+            lost = np.expm1(-root[c, i] * root[c, i] * step)  # kept - 1
             kept = 1.0 + lost
-            variance = -lost * (2.0 + lost)  # 1 - kept^2, with all its digits
+            variance = -lost * (2.0 + lost)  # 1 - kept^2, without cancellation
             if noisy:
                 variance = max(variance - (step * kept * root[c, i]) ** 2 * covariance[row, i], 0.0)
             v[c, i] = kept * v[c, i] + np.sqrt(variance) * normal(key, i)
@@ -162,7 +162,7 @@ def damp_and_kick(v, coefficients, force, noise):
 
 @njit(cache=True, nogil=True)
 def damp_and_kick_afresh(v, keys, coefficients, force):
-    """As `damp_and_kick`, with uncompensated noise that is drawn on the way."""
+    """As `damp_and_kick`, with uncompensated noise that is drawn in the same loop."""
     v, force = _by_chain(v), _by_chain(force)
     for c in range(v.shape[0]):
         before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
@@ -218,7 +218,7 @@ def fill_coefficients_ou(friction, strength, step, out):
 
 @njit(cache=True, nogil=True)
 def fill_coefficients_baoab(friction, strength, step, out):
-    """The exact Ornstein-Uhlenbeck step alone; the kick was made before, and its noise is damped with the velocity."""
+    """The exact Ornstein-Uhlenbeck step only; the gradient step comes earlier, and its noise is damped too."""
     for c in range(friction.shape[0]):
         kept = np.exp(-friction[c] * step)
         out[0, c], out[1, c], out[2, c] = kept, 0.0, 1.0

@@ -1,4 +1,4 @@
-"""First-order samplers: Langevin diffusions, flat and Riemannian."""
+"""First-order samplers: Langevin diffusions, Euclidean and Riemannian."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ class SGLD(GradientSampler):
 
     .. math:: x' = x + h \tilde g(x) + N(0, 2h - h^2 \hat V),
 
-    with :math:`\tilde g` an unbiased estimate of the gradient of the log density. In the complete recipe ([2]_): D = I,
-    Q = 0, H = -log p. The covariance of the noise is clipped to be positive semi-definite.
+    where :math:`\tilde g` is an unbiased estimate of the gradient of the log density ([2]_, eq. 13). In the complete
+    recipe D = I, Q = 0 and H = -log p. The covariance of the noise is clipped to be positive semi-definite.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, time of the diffusion. It is the epsilon of [2]_, eq. 13, and half that of [1]_.
+        Time h of the diffusion. It is the epsilon of [2]_, eq. 13, and half that of [1]_.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise, whose effect is taken off the noise of the step: what the target declares
-        (``target.noise_covariance``), the empirical Fisher information of the minibatches (running mean; a full matrix
-        up to 64 numbers a point, a diagonal beyond), a number, a diagonal or a matrix given here, or None for zero.
+        Covariance V of the gradient noise, whose effect is subtracted from the covariance of the noise of the step.
+        "model" uses ``target.noise_covariance``. "fisher" uses the empirical Fisher information of the minibatches, a
+        running mean (a full matrix for points of up to 64 entries, a diagonal otherwise). It can also be a number, a
+        diagonal or a matrix. None is zero.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -68,7 +69,18 @@ class SGLD(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`."""
+        """D, Q and H of the diffusion, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
         return Recipe(np.eye(size), np.zeros((size, size)))
 
@@ -79,25 +91,28 @@ class SGRLD(GradientSampler):
     .. math:: x' = x + h \left[ G^{-1}(x) \tilde g(x) + \Gamma(x) \right] + N(0, 2 h G^{-1}(x)), \qquad
         \Gamma_i = \sum_j \partial_j (G^{-1})_{ij},
 
-    mirrored at the boundary of the space (eq. 14 of [2]_ with the correction's sign put right). D = G^{-1}, Q = 0,
-    H = -log p.
+    with reflection at the boundary of the space (eq. 14 of [2]_ with the sign of the correction term corrected). In the
+    complete recipe D = G^{-1}, Q = 0 and H = -log p.
 
-    On a positive orthant with G = diag(1/x) the reflection adds a bias near zero, which falls with h for gamma shapes
-    of 1/2 and more. Below, draws are wrong at practical step sizes: a mean of .33 instead of .2 at h = .02. See `SCIR`.
+    On a positive orthant with G = diag(1/x) the reflection causes a bias near zero, which decreases with h for gamma
+    shapes of at least 1/2. For smaller shapes the bias is large at practical step sizes: for example, the mean is 0.33
+    instead of 0.2 at h = 0.02. Use `SCIR` instead.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, time of the diffusion. It is the epsilon of [2]_, and half that of [1]_.
+        Time h of the diffusion. It is the epsilon of [2]_, and half that of [1]_.
     inverse_metric : callable or array-like, optional
-        ``f(x)`` gives :math:`G^{-1}` at a point `x` (all chains at once if the target is vectorized): its diagonal,
-        shaped like `x`, or a symmetric positive definite matrix, ``(size, size)``. Or one of these itself, for a
-        constant metric. By default the manifold's own: 1 on a Euclidean space, x on a positive orthant.
+        A function ``f(x)`` that returns :math:`G^{-1}` at a point `x` (for all chains at once if the target is
+        vectorized): its diagonal, with the shape of `x`, or a symmetric positive definite matrix, ``(size, size)``. For
+        a constant metric, the diagonal or matrix itself. By default the metric of the manifold: 1 on a Euclidean space,
+        x on a positive orthant.
     divergence : callable, optional
-        :math:`\Gamma` at a point, shaped like `x`; by default from central differences of `inverse_metric`.
+        A function that returns :math:`\Gamma` at a point, with the shape of `x`; by default central differences of
+        `inverse_metric`.
     metric_batch_size : int, optional
-        `inverse_metric` also takes rows, ``f(x, rows)``: a minibatch of this size of its own, independent of the
-        gradient's, without which the two would be correlated and the sampler biased.
+        If it is given, `inverse_metric` is called as ``f(x, rows)`` with a separate minibatch of this size. It is
+        independent of the minibatch of the gradient, because correlated estimates would bias the sampler.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -144,7 +159,18 @@ class SGRLD(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`."""
+        """D, Q and H of the diffusion, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         size = model.manifold.size
 
         def diffusion(z: np.ndarray) -> np.ndarray:

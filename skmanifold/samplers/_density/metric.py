@@ -1,4 +1,4 @@
-"""The metric of Riemannian samplers: the manifold's own diagonal, or a user's function with its derivatives."""
+"""The metric of Riemannian samplers: the diagonal of the manifold, or a user function with its derivatives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metric_at(
 def divergence_at(
     sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: np.ndarray | None = None
 ) -> np.ndarray:
-    """Divergence, ``(n_chains, size)``, of G^-1 or, where that is given, of its symmetric root."""
+    """Divergence, ``(n_chains, size)``, of G^-1, or of its symmetric root if `root` is given."""
     if not (sampler.inverse_metric is None or sampler.divergence is not None or callable(sampler.inverse_metric)):
         return np.zeros((len(position), model.manifold.size))
     rows = _own_rows(sampler, model, keys, len(position))
@@ -55,7 +55,7 @@ def divergence_at(
         divergence = np.empty_like(position)
         model.manifold.divergence(position, divergence)
         divergence = divergence.reshape(len(position), -1)
-        # the manifold's own is a diagonal of functions of one coordinate each
+        # the metric of a manifold is diagonal, and each entry is a function of one coordinate
         return divergence if root is None else divergence / (2 * root)
 
     def field(x: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ def divergence_at(
 
 
 def symmetric_root(metric: np.ndarray) -> np.ndarray:
-    """Positive square root of diagonals or symmetric matrices; a ValueError where they are not positive definite."""
+    """Positive square root of diagonals or symmetric matrices; a ValueError if one is not positive definite."""
     if metric.ndim == 2:
         _check_positive(metric)
         return np.sqrt(metric)
@@ -96,7 +96,7 @@ def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndar
 
 
 def _call(name: str, sampler: Any, model, x: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-    """A user's function at all chains, as diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
+    """Values of a user function: diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
     arguments = (x,) if rows is None else (x, rows)
     values = call_at_all(getattr(sampler, name), name, getattr(model, "vectorized", False), *arguments)
     return _as_metric(np.asarray(values, dtype=np.float64), model)

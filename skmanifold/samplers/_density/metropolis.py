@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo with the Metropolis-Hastings test: exact, for gradients and densities of all data."""
+"""Hamiltonian Monte Carlo with a Metropolis-Hastings test, which needs gradients and densities of all data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._schedule import StepSize, step_size_at
 from .gradient_base import GradientMemory, GradientSampler, stop_at_gradient
 from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
 
-_PATHS = np.uint64(0x9A7B5)  # the stream of the lengths of paths
+_PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
 
 
 class MetropolisState(NamedTuple):
@@ -39,21 +39,21 @@ class GMC(GradientSampler):
     .. math:: v \mathrel{+}= \tfrac h2 \Lambda(x) g(x), \quad (x, v) \leftarrow \text{geodesic flow for time } h, \quad
         v \mathrel{+}= \tfrac h2 \Lambda(x) g(x),
 
-    and accepts the end with probability min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2` ([1]_). Exact for every
-    step size; a trajectory that diverges is a proposal that is not accepted. The lengths of the paths vary
-    (`jitter`), but not with the state, so that every transition leaves the density invariant.
+    and accepts the end point with probability min(1, exp(H_0 - H_1)), where :math:`H = -\log p + |v|^2 / 2` ([1]_).
+    It is exact for every step size; divergent trajectories are rejected. The path lengths are random (`jitter`) but do
+    not depend on the state, so every transition leaves the density invariant.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.1
-        h, time of one flow.
+        Time h of one step.
     n_steps : int, default=10
-        L, steps of a trajectory, without jitter.
+        Number L of steps of a trajectory, without jitter.
     jitter : float, default=0.5
         Relative spread of the path lengths. The path of each transition has a random length, uniform between
-        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
-        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
-        changes. The length depends on the number of the transition only: it is the same in all chains.
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are not longer than h.
+        Fixed lengths (0) may resonate: if the length is half a period of the dynamics, the square of a coordinate
+        hardly changes. The length depends only on the number of the transition, so it is the same in all chains.
 
     References
     ----------
@@ -83,14 +83,27 @@ class GMC(GradientSampler):
         state = super()._begin(model, keys, position)
         log_density = model.log_density(state.position)
         if not np.isfinite(log_density).all():
-            raise ValueError("The log density must be finite where the chains begin.")
+            raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(state.position, None, state.memory.gradient)
         if first_not_finite(state.memory.gradient) >= 0:
             stop_at_gradient(self, state, 0)
         return state._replace(log_density=log_density)
 
     def step(self, model: Any, state: MetropolisState) -> MetropolisState:
-        """One transition; ``log_density`` is that of the position."""
+        """One transition; ``log_density`` is that of the position.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
         n_chains = len(state.key)
         fold_keys(state.key, state.n_steps, memory.keys)
@@ -127,28 +140,41 @@ class GMC(GradientSampler):
         return h * length / n_steps, n_steps
 
     def stats(self, model: Any, state: MetropolisState) -> dict[str, np.ndarray]:
-        """The ``log_density``, and whether the last proposal was ``accepted``."""
+        """The ``log_density``, and whether the last proposal was ``accepted``.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         return {"log_density": state.log_density, "accepted": state.accepted}
 
 
 class BlockwiseGMC(GMC):
     r"""Geodesic Monte Carlo within Gibbs: latents given the parameters, then the parameters given the latents.
 
-    For `SphericalAdmixture`: one draw of all documents' proportions given the topics, then one transition of `GMC` of
-    the topics given the proportions. Both are exact, so the stationary law is the joint posterior ("GMC-bGibbs" of
-    [1]_).
+    For `SphericalAdmixture` each step draws the proportions of all documents given the topics, and then makes one
+    transition of `GMC` of the topics given the proportions. Both are exact, so the stationary distribution is the joint
+    posterior ("GMC-bGibbs" of [1]_).
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.1
-        h, time of one flow.
+        Time h of one step.
     n_steps : int, default=10
-        L, steps of a trajectory, without jitter.
+        Number L of steps of a trajectory, without jitter.
     jitter : float, default=0.5
         Relative spread of the path lengths. The path of each transition has a random length, uniform between
-        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
-        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
-        changes. The length depends on the number of the transition only: it is the same in all chains.
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are not longer than h.
+        Fixed lengths (0) may resonate: if the length is half a period of the dynamics, the square of a coordinate
+        hardly changes. The length depends only on the number of the transition, so it is the same in all chains.
 
     References
     ----------
@@ -162,21 +188,24 @@ class BlockwiseGMC(GMC):
 class HMC(GMC):
     r"""Hamiltonian Monte Carlo with the Metropolis-Hastings test.
 
-    `GMC` on a flat space: L leapfrog steps of time h from a fresh standard normal momentum, accepted with probability
-    min(1, exp(H_0 - H_1)), :math:`H = -\log p + |v|^2 / 2`. Exact for every step size. Its dynamics are the complete
-    recipe's with D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
+    This is `GMC` on a Euclidean space: L leapfrog steps of time h from a new standard normal momentum,
+
+    .. math:: v \mathrel{+}= \tfrac h2 g(x), \quad x \mathrel{+}= h v, \quad v \mathrel{+}= \tfrac h2 g(x),
+
+    accepted with probability min(1, exp(H_0 - H_1)), where :math:`H = -\log p + |v|^2 / 2`. It is exact for every step
+    size. In the complete recipe D = 0 and Q = [[0, -I], [I, 0]] ([1]_, eq. 10).
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.1
-        h, time of one leapfrog step.
+        Time h of one leapfrog step.
     n_steps : int, default=10
-        L, leapfrog steps of a trajectory, without jitter.
+        Number L of leapfrog steps of a trajectory, without jitter.
     jitter : float, default=0.5
         Relative spread of the path lengths. The path of each transition has a random length, uniform between
-        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are no longer than h.
-        Fixed lengths (0) resonate: where the length is half a period of the dynamics, the square of a coordinate hardly
-        changes. The length depends on the number of the transition only: it is the same in all chains.
+        (1 - jitter) and (1 + jitter) times L h, and is divided into the fewest equal steps that are not longer than h.
+        Fixed lengths (0) may resonate: if the length is half a period of the dynamics, the square of a coordinate
+        hardly changes. The length depends only on the number of the transition, so it is the same in all chains.
 
     References
     ----------

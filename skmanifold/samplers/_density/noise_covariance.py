@@ -1,4 +1,4 @@
-"""Gaussian noise of a step, less the noise that a stochastic gradient has already brought in."""
+"""Gaussian noise of a step, with compensation for the noise of a stochastic gradient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...utils._declared import holds
 from ...utils._typing import ArrayLike
 from .integrator_kernels import fill_scaled_noise, fill_scaled_noise_less
 
-# V: what the target declares, what its minibatches tell, a number, a diagonal, a matrix, or zero
+# V: from the target, estimated from minibatches, a number, a diagonal, a matrix, or zero
 NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
 
 
@@ -40,12 +40,12 @@ class Covariance(NamedTuple):
 
 @lru_cache(maxsize=64)
 def constant(n_chains: int, value: float) -> np.ndarray:
-    """One number for all chains, as kernels read it. Not to be written to."""
+    """An array with the same number for all chains; it is cached and must not be modified."""
     return np.full(n_chains, value)
 
 
 def decompose(covariance: Any, size: int) -> Covariance | None:
-    """`Covariance` of what a target or a user gave: a number, a diagonal, a matrix, or chains of matrices."""
+    """`Covariance` from a number, a diagonal, a matrix, or one matrix per chain."""
     if covariance is None:
         return None
     covariance = np.asarray(covariance, dtype=np.float64)

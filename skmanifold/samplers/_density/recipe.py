@@ -1,4 +1,4 @@
-"""The complete recipe: a sampler made of a diffusion matrix, a curl matrix and an energy."""
+"""The complete recipe: a sampler defined by a diffusion matrix, a curl matrix and an energy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matri
 
 
 class InvalidRecipeError(ValueError):
-    """A sampler that does not leave its target invariant, or is not what it is declared to be."""
+    """Raised if a sampler does not leave its target invariant, or does not agree with its recipe."""
 
 
 class Recipe(GradientSampler):
@@ -39,13 +39,13 @@ class Recipe(GradientSampler):
     .. math:: dz = \left[ -(D + Q) \nabla H + \Gamma \right] dt + \sqrt{2 D}\, dW, \qquad
         \Gamma_i = \sum_j \partial_j (D_{ij} + Q_{ij})
 
-    has the stationary law :math:`\exp(-H)`, and every diffusion that has it is of this form ([1]_, eqs. 2-3, theorems 1
-    and 2). A step is one Euler step (eq. 6 of [1]_, where the sign of the correction is misprinted),
+    has the stationary density :math:`\exp(-H)`, and every diffusion with this stationary density has this form ([1]_,
+    eqs. 2-3, theorems 1 and 2). A step is one Euler step (eq. 6 of [1]_, where the sign of the correction is wrong),
 
     .. math:: z' = z + h \left[ -(D + Q) \nabla \tilde H + \Gamma \right] + N(0, h (2 D - h \hat B)), \qquad
         \hat B = (D + Q)\, \mathrm{blockdiag}(\hat V, 0)\, (D + Q)^\top,
 
-    whose covariance is clipped to be positive semi-definite. The law of x alone is the target's if
+    whose covariance is clipped to be positive semi-definite. The marginal distribution of x is the target if
     :math:`\int \exp(-K) da` does not depend on x.
 
     The ``position`` of a state is x. Where there are auxiliary variables, its ``momentum`` is a, ``(n_chains,
@@ -61,34 +61,37 @@ class Recipe(GradientSampler):
     hamiltonian : callable, optional
         K, a function of z that returns a number. By default :math:`|a|^2 / 2`.
     correction : callable, optional
-        :math:`\Gamma`, a function of z that returns ``(nz,)``. By default derived from D and Q as `derivative` says.
+        :math:`\Gamma`, a function of z that returns ``(nz,)``. By default it is computed from D and Q by the method
+        `derivative`.
     drift : callable, optional
-        ``f(z, gradient)`` returns ``(nz,)``, what dz/dt is without noise, given the gradient of the log density at x or
-        its estimate, ``(size,)``. It replaces :math:`-(D + Q) \nabla H + \Gamma` in the step: an update as a paper
-        states it, for `check_recipe` to compare with D, Q and the energy.
+        A function ``f(z, gradient)`` that returns the drift dz/dt, ``(nz,)``, given the gradient of the log density at
+        x or its estimate, ``(size,)``. It replaces :math:`-(D + Q) \nabla H + \Gamma` in the step. Use it to compare
+        the update equation of a paper with D, Q and the energy by `check_recipe`.
     n_auxiliary : int, default=0
-        Number of auxiliary variables: momenta, thermostats.
+        Number of auxiliary variables, such as momenta and thermostats.
     step_size : float or PolynomialDecay, default=0.01
-        h, time of the diffusion; the epsilon of [1]_.
+        Time h of the diffusion, the epsilon of [1]_.
     derivative : {"central", "complex"}, default="central"
-        How the correction and the gradient of `hamiltonian` are found: by five-point central differences, which stay
-        inside the domain, or by the complex step, exact to rounding for analytic functions that take complex numbers.
+        Method for the correction and the gradient of `hamiltonian`: five-point central differences, which stay inside
+        the domain, or the complex step, which is exact to rounding for analytic functions that accept complex numbers.
     flip : bool, default=True
-        Where there is a wall (a positive orthant), the position is mirrored into the space. If there are as many
-        auxiliary variables as coordinates, or more, the first are taken for the coordinates' momenta, and those of
-        mirrored coordinates turn round. Without that such a sampler does not leave the target invariant.
+        At a boundary (of a positive orthant) the position is reflected into the space. If there are at least as many
+        auxiliary variables as coordinates, the first ones are the momenta of the coordinates, and the momenta of
+        reflected coordinates are reversed. Without that such a sampler does not leave the target invariant.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise; see `SGLD`.
+        Covariance V of the gradient noise; see `SGLD`.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
     vectorized : bool, default=False
-        The functions take all points at once: z is ``(n, nz)``, and what they return has the leading axis too.
+        Whether the functions accept all points at once: z is ``(n, nz)``, and the returned arrays also have this
+        leading axis.
 
     Raises
     ------
     InvalidRecipeError
-        By `init`, if at the starting points a function returns a wrong shape or what is not finite, D is not positive
-        semi-definite or Q not skew-symmetric. A step notices a wrong D, unless gradient noise is taken off it.
+        By `init`, if at the initial points a function returns a wrong shape or values that are not finite, D is not
+        positive semi-definite or Q is not skew-symmetric. By `step`, if D is not positive semi-definite and there is no
+        gradient noise to compensate.
 
     References
     ----------
@@ -108,7 +111,7 @@ class Recipe(GradientSampler):
     >>> sghmc.step(target, state).momentum.shape
     (4, 1)
 
-    The same update with its friction forgotten is refused:
+    `check_recipe` rejects the same update without friction:
 
     >>> naive = Recipe(np.diag([0, 1.5]), [[0, -1], [1, 0]], drift=lambda z, g: [z[1], g[0]], n_auxiliary=1)
     >>> check_recipe(naive, target)  # doctest: +ELLIPSIS
@@ -175,7 +178,18 @@ class Recipe(GradientSampler):
         return state._replace(memory=state.memory._replace(noise=np.empty((n_chains, nz))))
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """Itself: D, Q and H of the diffusion, for `check_recipe`."""
+        """The recipe itself, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         return self
 
     def _move(self, model, state: Any, h: float, t: int) -> Any:
@@ -198,7 +212,7 @@ class Recipe(GradientSampler):
         return state
 
     def _come_back(self, manifold, state: Any, moved: np.ndarray) -> None:
-        """Write z to the state's arrays, mirrored into the space."""
+        """Write z to the arrays of the state, reflected into the space."""
         position, size = state.position, manifold.size
         position[...] = moved[:, :size].reshape(position.shape)
         if self.n_auxiliary:
@@ -214,7 +228,7 @@ class Recipe(GradientSampler):
     def _fill_noise(memory: GradientMemory, covariance: np.ndarray, h: float) -> None:
         values = fill_matrix_noise(memory.keys, covariance, memory.noise)
         least = values.min()
-        # Gradient noise may rightly exceed the diffusion's; without it only a wrong diffusion has negative eigenvalues.
+        # Gradient noise may exceed the diffusion; without it, negative eigenvalues are an error in the diffusion.
         if memory.covariance is None and least < -_ROUNDING * np.abs(values).max():
             raise InvalidRecipeError(
                 f"Recipe's diffusion is not positive semi-definite: its least eigenvalue is {least / (2 * h):.3g}."
@@ -229,7 +243,7 @@ class Recipe(GradientSampler):
         response = (diffusion + curl)[:, :, : estimated.shape[-1]]
         return 2 * h * diffusion - h * h * (response @ estimated @ response.mT)
 
-    # What check_recipe asks too: all at many points z, (n, nz), with (n or 1, ...) returned
+    # Also used by check_recipe: all functions accept points z, (n, nz), and return arrays (n or 1, ...)
 
     def _matrices(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """D and Q."""
@@ -237,7 +251,7 @@ class Recipe(GradientSampler):
         return self._at("diffusion", square, z), self._at("curl", square, z)
 
     def _drift_at(self, z, gradient, positive, matrices=None) -> np.ndarray:
-        """What moves z: the drift given, or else the recipe's."""
+        """The drift of z: the parameter `drift`, or by default that of the recipe."""
         if self.drift is not None:
             return self._at("drift", z.shape[1:], z, gradient)
         return self._recipe_drift(z, gradient, positive, matrices)
@@ -264,7 +278,7 @@ class Recipe(GradientSampler):
         return slope
 
     def _correction_at(self, z, positive) -> np.ndarray:
-        """Gamma: given, or else derived."""
+        """Gamma: the parameter `correction`, or by default computed from D and Q."""
         if self.correction is not None:
             return self._at("correction", z.shape[1:], z)
         return self._derived_correction(z, positive, self.derivative)
@@ -280,12 +294,12 @@ class Recipe(GradientSampler):
         return divergence_of(field, z, positive, method)
 
     def _at(self, name: str, shape: tuple[int, ...], z: np.ndarray, *more: np.ndarray) -> np.ndarray:
-        """A parameter's values at many points, ``(n, *shape)``, or ``(1, *shape)`` if it is constant."""
+        """Values of a parameter at many points, ``(n, *shape)``, or ``(1, *shape)`` if it is constant."""
         function: Any = getattr(self, name)
         if not callable(function):
             values = np.asarray(function, dtype=np.float64)[None]
         elif not self.vectorized and len(z) > 1 and all((each == each[0]).all() for each in (z, *more)):
-            # all begin at one point: ask once
+            # all points are equal: evaluate the function once
             first = call_at_all(function, name, False, *(each[:1] for each in (z, *more)))
             values = np.repeat(np.asarray(first), len(z), axis=0)
         else:
@@ -294,21 +308,21 @@ class Recipe(GradientSampler):
             values = values.astype(np.float64, copy=False)
         if values.shape[1:] != shape or len(values) not in (1, len(z)):
             raise InvalidRecipeError(
-                f"Recipe's {name} must be of shape {shape}, where z has {z.shape[1]} entries of which "
+                f"Recipe's {name} must be of shape {shape}, because z has {z.shape[1]} entries, of which "
                 f"{self.n_auxiliary} are auxiliary; got {values.shape[1:]}."
             )
         return values
 
 
 def joint_state(state: Any) -> np.ndarray:
-    """The z of each chain, ``(n_chains, nz)``: position, momentum and thermostat, those that there are."""
+    """The z of each chain, ``(n_chains, nz)``: position, momentum and thermostat, if they exist."""
     n_chains = len(state.position)
     parts = [getattr(state, name, None) for name in ("position", "momentum", "thermostat")]
     return np.concatenate([part.reshape(n_chains, -1) for part in parts if part is not None], axis=1)
 
 
 def invalid_matrices(diffusion: np.ndarray, curl: np.ndarray, z: np.ndarray) -> str | None:
-    """What is wrong with D and Q at the worst of the points z; None if nothing is."""
+    """A message about the worst violation of the conditions on D and Q at the points z; None if they are valid."""
     for name, matrices in (("diffusion", diffusion), ("curl", curl)):
         if (at := first_not_finite(matrices)) >= 0:
             return f"{name} is not finite at {format_point(z[at])}"
@@ -331,5 +345,5 @@ def invalid_matrices(diffusion: np.ndarray, curl: np.ndarray, z: np.ndarray) -> 
 
 
 def format_point(z: np.ndarray) -> str:
-    """How messages show a point z."""
+    """Format a point z for messages."""
     return f"z = {np.array2string(z, 1000, 4, threshold=8, separator=', ')}"

@@ -1,4 +1,4 @@
-"""The Riemannian second-order sampler: a metric that varies, diagonal in kernels or a matrix in numpy."""
+"""The Riemannian second-order sampler, with a diagonal or full metric that depends on the position."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ _NO_NOISE = np.empty((1, 0))
 
 
 class SGRHMC(GradientSampler):
-    r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (the paper's gSGRHMC).
+    r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (gSGRHMC of [1]_).
 
-    With :math:`g = G^{-1/2}`, symmetric, and :math:`\Gamma_i = \sum_j \partial_j g_{ij}`, ``scheme="euler"`` is
-    algorithm 1 of [1]_ (not its eq. 17, whose signs are misprinted), all from the old point:
+    Let :math:`g = G^{-1/2}`, symmetric, and :math:`\Gamma_i = \sum_j \partial_j g_{ij}`. ``scheme="euler"`` is
+    algorithm 1 of [1]_ (not its eq. 17, whose signs are wrong), where both updates use the old state:
 
     .. math:: x' = x + h g v, \qquad v' = v + h g \tilde g(x) + h \Gamma - h g^2 v + g N(0, 2 h - h^2 \hat V).
 
-    ``scheme="baoab"`` kicks by :math:`h (g \tilde g + \Gamma)`, goes half a step by the midpoint rule, makes the exact
-    Ornstein-Uhlenbeck step for friction :math:`g^2`, and goes the other half. On a positive orthant the position is
-    mirrored at the walls **and the momentum of a mirrored coordinate turns round**. D = diag(0, G^{-1}), Q = [[0, -g],
-    [g, 0]], and :math:`H = -\log p + |v|^2 / 2`.
+    ``scheme="baoab"`` adds :math:`h (g \tilde g + \Gamma)` to the momentum, makes half a drift by the midpoint rule,
+    the exact Ornstein-Uhlenbeck step for friction :math:`g^2`, and the other half of the drift. On a positive orthant
+    the position is reflected at the boundary **and the momentum of a reflected coordinate is reversed**. In the
+    complete recipe D = diag(0, G^{-1}), Q = [[0, -g], [g, 0]] and :math:`H = -\log p + |v|^2 / 2`.
 
-    On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x): for gamma shapes below one
-    half it draws the position into the wall, and the sampler is not valid; see `SCIR`.
+    On a positive orthant with G = diag(1/x) the force has a term (shape - 1/2) / sqrt(x). For gamma shapes below one
+    half it pulls the position to the boundary, and the sampler is not valid; use `SCIR` instead.
 
     Parameters
     ----------
     step_size : float or PolynomialDecay, default=0.01
-        h, the integrator's time step: the epsilon of [1]_.
+        Time step h of the integrator, the epsilon of [1]_.
     inverse_metric : callable or array-like, optional
-        ``f(x)`` gives :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite matrix; see `SGRLD`.
+        A function ``f(x)`` that returns :math:`G^{-1}` at a point, its diagonal or a symmetric positive definite
+        matrix; see `SGRLD`.
     divergence : callable, optional
-        :math:`\Gamma`, the divergence of **g**, shaped like `x`; by default from central differences.
+        A function that returns :math:`\Gamma`, the divergence of **g**, with the shape of `x`; by default central
+        differences.
     metric_batch_size : int, optional
-        Size of the metric's own minibatch, independent of the gradient's; see `SGRLD`.
+        Size of the separate minibatch of the metric, which is independent of that of the gradient; see `SGRLD`.
     n_steps : int, default=1
-        Steps of the integrator, each with a minibatch of its own, to one step of the chain.
+        Number of steps of the integrator, each with a new minibatch, in one step of the chain.
     scheme : {"baoab", "euler"}, default="baoab"
         The integrator.
     noise_covariance : "model", "fisher", float, array-like or None, default="model"
-        Covariance V of the gradient's noise, whose effect is taken off the noise of the step, which is clipped to be
-        positive semi-definite; see `SGLD`.
+        Covariance V of the gradient noise, whose effect is subtracted from the covariance of the noise of the step. The
+        difference is clipped to be positive semi-definite; see `SGLD`.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
 
@@ -117,7 +119,7 @@ class SGRHMC(GradientSampler):
         return state
 
     def _flow(self, model, state: MomentumState, time: float, root: np.ndarray) -> None:
-        """Midpoint rule for dx = g(x) v dt, mirrored at the walls; `root` is g where it begins."""
+        """Midpoint rule for dx = g(x) v dt with reflection at the boundary; `root` is g at the initial position."""
         x, v = state.position, state.momentum
         middle = np.empty_like(x)
         _drift(x, v, time / 2, root, middle)
@@ -126,7 +128,18 @@ class SGRHMC(GradientSampler):
         model.manifold.reflect(x, v)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
+        """D, Q and H of the dynamics, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : target
+            The target distribution.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
         d = model.manifold.size
 
         def root_at(z: np.ndarray) -> np.ndarray:
@@ -164,7 +177,7 @@ def _drift(x: np.ndarray, v: np.ndarray, time: float, root: np.ndarray, out: np.
 
 
 def _refresh(v: np.ndarray, memory: GradientMemory, h: float, root: np.ndarray) -> None:
-    """V = f v + N(0, 1 - f^2 - h^2 f g V g f), f = exp(-g^2 h): standard normal stays so, after a kick with noise V."""
+    """V = f v + N(0, 1 - f^2 - h^2 f g V g f), f = exp(-g^2 h), after a gradient step with noise of covariance V."""
     covariance = memory.covariance
     if root.ndim == 2 and (covariance is None or covariance.vectors is None):
         refresh_riemannian(v, memory.keys, h, root, _NO_NOISE if covariance is None else covariance.values)

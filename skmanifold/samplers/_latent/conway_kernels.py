@@ -1,8 +1,9 @@
-"""Kernels of the walk on the Conway sphere: moves of a subspace and its offset, and what is drawn given a subspace.
+"""Kernels of the walk on the Conway sphere: moves of a subspace and its offset, and draws given a subspace.
 
-A cluster's rows enter by their number n, mean and scatter S about it. Points of the sphere are directions from its
-centre I/2, symmetric matrices of Frobenius norm one, so that an eigenvalue above 1/2 is one above 0 here. A *frame* has
-a direction's eigenvectors as its rows: those with positive eigenvalues span the subspace, the others are across it.
+The rows of a cluster enter by their number n, their mean and their scatter S about it. Points of the sphere are stored
+as directions from its centre I/2, symmetric matrices of Frobenius norm one, so that an eigenvalue above 1/2 corresponds
+to one above 0 here. The rows of a *frame* are the eigenvectors of a direction: those with positive eigenvalues span the
+subspace, and the others are orthogonal to it.
 """
 
 from __future__ import annotations
@@ -28,36 +29,39 @@ _ACCEPTANCE = Purpose.ACCEPTANCE
 def walk_subspaces(
     directions, offsets, counts, means, scatters, noise, log_ranks, variance, temperature, scales, n_moves, key, frames
 ):
-    """Move every cluster's direction, its eigenvalues alone, and its offset in turn, `n_moves` times each.
+    """Move the direction, its eigenvalues, and the offset of each cluster in turn, `n_moves` times.
 
     Parameters
     ----------
     directions : (K, m, m) float64
-        Moved in place.
+        Modified in place.
     offsets : (K, m) float64
-        Moved in place. The affine subspace goes through the part of the offset that is across it.
+        Modified in place. The affine subspace contains the part of the offset that is orthogonal to it.
     counts, means, scatters : (K,), (K, m), (K, m, m)
-        Moments of the clusters' rows.
+        Moments of the rows of the clusters.
     noise : (K,) float64
-        Precisions: a row's loss is its squared distance times the precision, plus the dimension.
+        Precisions: the loss of a row is its squared distance times the precision, plus the dimension.
     log_ranks : (K, max_dimension + 1) float64
-        Log prior of each dimension less the log of its probability under the surface area.
+        Log prior of each dimension minus the log of its probability under the surface area.
     variance : float
-        Of the normal prior of offsets, about 0.
+        Variance of the normal prior of offsets, about 0.
     temperature : float
-        What losses are multiplied by.
+        Factor of losses.
     scales : (K, 2) float64
-        Lengths of steps, of directions and of offsets.
+        Step lengths of directions and of offsets.
     n_moves : int
-    key
+        Number of moves.
+    key : uint64
+        Key of the random stream.
     frames : (K, m, m) float64
-        To be filled with the frames of the directions left, by rising eigenvalue: the last d rows span the subspace.
+        Output: the frames of the final directions, by ascending eigenvalue; the last d rows span the subspace.
 
     Returns
     -------
     dims : (K,) int64
+        Dimensions of the subspaces.
     acceptance : (K, 2) float64
-        Share of moves accepted, of directions and of offsets.
+        Acceptance rates of directions and of offsets.
     """
     K = len(counts)
     dims, acceptance = np.empty(K, np.int64), np.zeros((K, 2))
@@ -76,7 +80,7 @@ def walk_subspaces(
                 direction[:] = proposed
                 values, frame, spreads = new_values, new_frame, new_spreads
                 acceptance[k, 0] += 1.0 / n_moves
-            if _turn_eigenvalues(values, frame, spreads, offset, *of_loss, fold_in(step, _ROTATIONS)):
+            if _rotate_eigenvalues(values, frame, spreads, offset, *of_loss, fold_in(step, _ROTATIONS)):
                 direction[:] = np.dot(np.ascontiguousarray(frame.T) * values, frame)
             pull = 2.0 * temperature * noise[k] * n
             if _move_offset(offset, values, frame, means[k], pull, variance, scales[k, 1], fold_in(step, _OFFSETS)):
@@ -125,9 +129,9 @@ def _log_density(values, frame, spreads, offset, n, mean, noise, log_ranks, temp
 
 @njit(cache=True, nogil=True)
 def _propose(direction, scale, key):
-    """The direction plus a Gaussian symmetric matrix of expected squared norm scale^2, back on the sphere.
+    """The direction plus a Gaussian symmetric matrix of expected squared norm scale^2, normalised to the sphere.
 
-    The law of the proposal depends on the angle between the two alone: it is symmetric.
+    The density of the proposal depends only on the angle between the two directions, so it is symmetric.
     """
     m = len(direction)
     out = np.empty((m, m))
@@ -151,11 +155,11 @@ def _propose(direction, scale, key):
 
 
 @njit(cache=True, nogil=True)
-def _turn_eigenvalues(values, frame, spreads, offset, n, mean, noise, log_ranks, temperature, key):
-    """Metropolis moves that turn pairs of eigenvalues by uniform angles, in place; returns whether one was accepted.
+def _rotate_eigenvalues(values, frame, spreads, offset, n, mean, noise, log_ranks, temperature, key):
+    """Metropolis moves that rotate pairs of eigenvalues by uniform angles, in place; returns whether one was accepted.
 
-    The frame stays, and so does the sum of squared eigenvalues. Given the frame, the surface area has the density
-    of the product of all distances between eigenvalues.
+    The frame and the sum of squared eigenvalues do not change. Given the frame, the density of eigenvalues under the
+    surface area is proportional to the product of all distances between eigenvalues.
     """
     m = len(values)
     if m == 1:
@@ -186,7 +190,7 @@ def _turn_eigenvalues(values, frame, spreads, offset, n, mean, noise, log_ranks,
 
 @njit(cache=True, nogil=True)
 def _log_product(x, y, i, j, values):
-    """Log of the product of distances from x and y, which stand in places i and j, to each other and to all others."""
+    """Log of the product of distances of x and y, at indices i and j, to each other and to all other eigenvalues."""
     total, product = 0.0, max(abs(x - y), 1e-150)
     for other in range(len(values)):
         if other != i and other != j:
@@ -201,8 +205,8 @@ def _log_product(x, y, i, j, values):
 def _move_offset(offset, values, frame, mean, pull, variance, scale, key):
     """One Metropolis step of the offset, in place; returns whether it was accepted.
 
-    Steps are shaped like the law of the offset given the subspace, as short across it as rows are many. They depend on
-    the subspace alone, so that the proposal is symmetric.
+    The covariance of the step is proportional to that of the offset given the subspace, so steps orthogonal to it are
+    shorter for more rows. It depends only on the subspace, so the proposal is symmetric.
     """
     m = len(offset)
     place = np.dot(frame, offset)
@@ -235,18 +239,19 @@ def draw_within(
     frames, dims, offsets, counts, means, scatters, noise
         As in `walk_subspaces`.
     shape : float
-        The ratios' prior is Beta(shape, 1).
+        Parameter of the prior of the ratios, Beta(shape, 1).
     variance : float
-        Of the centres' normal prior, about 0.
-    key
+        Variance of the normal prior of the centres, about 0.
+    key : uint64
+        Key of the random stream.
     bases : (K, max_dimension, m) float64
-        To be filled: the principal axes of the rows within the subspace.
+        Output: the principal axes of the rows within the subspace.
     ratios : (K, max_dimension) float64
-        To be filled.
+        Output: the ratios.
     centres : (K, m) float64
-        In place: those of the step before, from which the ratios are drawn.
+        Modified in place; initially those of the previous step, from which the ratios are drawn.
     squares : (K,) float64
-        To be filled with the sums over rows of squares about the centre, those along the subspace times their ratios.
+        Output: sums over rows of squares about the centre; those along the subspace are multiplied by their ratios.
     """
     m = offsets.shape[1]
     for k in range(len(dims)):
@@ -254,7 +259,7 @@ def draw_within(
         q = m - d
         child = fold_in(key, k)
         before = centres[k].copy()
-        # The offset's part across the subspace, always from the present subspace.
+        # The part of the offset orthogonal to the current subspace.
         centres[k] = np.dot(np.dot(frames[k], offsets[k])[:q], frames[k][:q])
         squares[k] = (spreads_along(frames[k], scatters[k])[:q]).sum()
         squares[k] += n * np.square(np.dot(frames[k], means[k] - centres[k])[:q]).sum()

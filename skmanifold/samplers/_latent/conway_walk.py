@@ -1,4 +1,4 @@
-"""Random walk on the Conway sphere: subspaces and their dimensions by Metropolis moves of rounded points."""
+"""Random walk on the Conway sphere: Metropolis moves of subspaces of all dimensions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .._base import BaseSampler
 from .conway_kernels import draw_within, walk_subspaces
 
 _MAX_FEATURES = 50
-_ACCEPTED = 0.35  # what the lengths of steps are tuned to
-_LOG_SCALES = -20.0, math.log(4.0)  # a step of length four leaves little of where it began
+_ACCEPTED = 0.35  # target acceptance rate of the tuning of step lengths
+_LOG_SCALES = -20.0, math.log(4.0)  # a proposal of length four is nearly independent of the current point
 _SEARCH_FROM, _SEARCH_TO = 1e4, 1e-8
-_SEARCHED = 0.1  # the search ends at this share of moves accepted
+_SEARCHED = 0.1  # acceptance rate at which the search ends
 
 
 class Walk(NamedTuple):
@@ -47,48 +47,47 @@ class ConwayWalkState(NamedTuple):
 class ConwayWalk(BaseSampler):
     r"""Random walk on the Conway sphere: a Gibbs posterior of affine subspaces of unknown dimensions.
 
-    A cluster's subspace is a point s of `ConwaySphere`, rounded to the nearest projection P, so that its dimension d
-    needs no moves of its own. With an offset :math:`\beta` the affine subspace goes through
-    :math:`\theta = (I - P) \beta`. Row x loses
+    The subspace of a cluster is a point s of `ConwaySphere`, rounded to the nearest projection P, so that no separate
+    moves of its dimension d are necessary. With an offset :math:`\beta` the affine subspace contains
+    :math:`\theta = (I - P) \beta`. The loss of row x is
 
     .. math:: g \, \|(I - P) (x - \beta)\|^2 + d,
 
-    g the precision of the residuals, and given labels the points and offsets of clusters have the density
+    where g is the precision of the residuals. Given the labels, the points and offsets of clusters have the density
 
     .. math:: \exp\Bigl(-\psi \sum_i [g \|(I - P)(x_i - \beta)\|^2 + d]\Bigr) \, N(\beta; 0, \lambda I) \,
         \frac{p(d)}{\rho(d)}
 
-    with respect to the surface area, the prior's location being 0. Here :math:`\rho(d)` is the probability that a
-    uniform point rounds to dimension d (`log_rank_probabilities`), without which the area itself would be a prior all
-    but certain of d near m / 2. A step makes `n_moves` Metropolis moves of every cluster: its point by a Gaussian step
-    and back on to the sphere, the eigenvalues of its point by turning pairs of them, and its offset; the cost does not
-    depend on the number of rows. Then centres and precisions along the subspaces, residual precisions and weights are
-    drawn from their conditionals under the normal likelihood, and labels with probabilities in proportion to
-    :math:`w_k e^{-\psi (g \|\cdot\|^2 + d)}`.
+    with respect to the surface area, for a prior with location 0. Here :math:`\rho(d)` is the probability that a
+    uniform point rounds to dimension d (`log_rank_probabilities`). Without this factor the surface area would be a
+    prior with almost all mass at d close to m / 2. A step makes `n_moves` Metropolis moves of every cluster: of its
+    point by a Gaussian step and projection back to the sphere, of the eigenvalues of its point by rotations of pairs,
+    and of its offset. The cost does not depend on the number of rows. Then the centres and precisions along the
+    subspaces, the residual precisions and the weights are drawn from their conditionals under the normal likelihood.
+    Labels are drawn with probabilities proportional to :math:`w_k e^{-\psi (g \|\cdot\|^2 + d)}`.
 
-    This is the sampler of [1]_, corrected: embedding, centre and radius of the sphere; points that stay on it; an
-    offset whose part across the subspace is that of the present one; the prior of the offset in its moves; weights;
-    labels that see the loss with which subspaces move; a loss without units. The moves of eigenvalues are new. They
-    leave the eigenvectors as they are, so that a dimension may change where rows allow no more than short steps.
+    This is the sampler of [1]_ with corrections: the embedding, centre and radius of the sphere; points that stay on
+    the sphere; an offset whose part orthogonal to the subspace is always that of the current subspace; the prior of the
+    offset in its moves; weights; the same loss for labels and subspaces; a dimensionless loss. The moves of eigenvalues
+    are new. They keep the eigenvectors, so that the dimension can change when the data only allow short steps.
 
     .. warning::
-        The loss is no likelihood, so that this is *not* the posterior of the mixture, and updates by loss and by
-        likelihood together need not have a joint law at all. A direction belongs to the subspace where the variance
-        along it exceeds that of the residuals: whether one with as much noise as any other does is left to the prior
-        of dimensions, and dimensions are often too large. The walk is slow besides. Without rows it finds its way
-        among all dimensions in hundreds of moves, up to 30 features. With hundreds of rows about one move in a thousand
-        changes the dimension where there are 3 features, and one in ten thousand where there are 8. Prefer
-        `FrameGibbs`.
+        The loss is not a likelihood. So the stationary distribution is *not* the posterior of the mixture, and because
+        some updates use the loss and others the likelihood, a joint distribution need not exist. A direction is in the
+        subspace if the variance along it exceeds that of the residuals. For directions with equal variance the prior of
+        the dimension decides, and dimensions are often too large. The walk also mixes slowly. Without rows it moves
+        among all dimensions in hundreds of moves, for up to 30 features. With hundreds of rows about one move in a
+        thousand changes the dimension for 3 features, and one in ten thousand for 8 features. Prefer `FrameGibbs`.
 
     Parameters
     ----------
     temperature : float or "auto", default=0.5
-        The factor :math:`\psi` of the loss. With 1/2 the loss is that of the normal likelihood of residuals. "auto" is
-        the search of [1]_: in the first half of burn-in it falls by factors of ten until a tenth of the moves of steps
-        as long as the sphere's radius are accepted. That makes the walk move, but is not inference: it says nothing
-        about how much the rows should count.
+        Factor :math:`\psi` of the loss. With 1/2 the loss is that of the normal likelihood of residuals. "auto" is the
+        search of [1]_: in the first half of burn-in it decreases by factors of ten until a tenth of the moves with
+        steps of the length of the radius are accepted. This makes the walk move, but it is not inference: it does not
+        estimate the weight of the data.
     n_moves : int, default=50
-        Moves of each cluster in a step, of each kind.
+        Number of moves of each type for each cluster in a step.
 
     References
     ----------
@@ -116,11 +115,29 @@ class ConwayWalk(BaseSampler):
         self.n_moves = n_moves
 
     def init(self, model: SubspaceWalkModel, key: np.uint64) -> ConwayWalkState:
-        """The start whose subspaces make the rows most likely; points begin at their projections."""
+        """The initial state: the initial partition of highest likelihood, with points at its projections.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+
+        Raises
+        ------
+        ValueError
+            If the model has more than 50 features.
+        """
         if model.n_features > _MAX_FEATURES:
             raise ValueError(
-                f"ConwayWalk takes at most {_MAX_FEATURES} features, not {model.n_features}: the law of the rank of a "
-                "random point would take minutes. Reduce the features, or take another sampler."
+                f"ConwayWalk supports at most {_MAX_FEATURES} features, not {model.n_features}, because the "
+                "distribution of ranks would take minutes: reduce the number of features, or use another sampler."
             )
         drawing = subkey(key, Purpose.INITIAL_LATENTS)
         levels = [self._log_likelihood(model, position, drawing) for _, position in model.beginnings]
@@ -136,7 +153,22 @@ class ConwayWalk(BaseSampler):
         return ConwayWalkState(position, key, 0, -np.inf, labels, walk)
 
     def step(self, model: SubspaceWalkModel, state: ConwayWalkState) -> ConwayWalkState:
-        """Move subspaces, draw the other parameters, then labels; ``log_density`` is log p(data | parameters)."""
+        """Move the subspaces, and draw the other parameters and the labels.
+
+        ``log_density`` is log p(data | parameters).
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before, walk = state.position, state.walk
         moments = model.moments(state.latents, before.centres)
@@ -167,11 +199,35 @@ class ConwayWalk(BaseSampler):
         return ConwayWalkState(position, state.key, state.n_steps + 1, log_likelihood, labels, walk)
 
     def parameters(self, model: SubspaceWalkModel, state: ConwayWalkState) -> Any:
-        """The parameters as drawn."""
+        """The parameters as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: labels of clusters may change their meaning."""
+        """One, the last pass, because the labels of clusters may change between passes.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
     @staticmethod
@@ -180,7 +236,7 @@ class ConwayWalk(BaseSampler):
 
 
 def _tune(walk: Walk, counts: np.ndarray, n_steps: int, n_adapting: int) -> Walk:
-    """Towards a temperature, then towards lengths of steps, at which moves are accepted as often as they should be."""
+    """Tune the temperature, then the step lengths, towards target acceptance rates."""
     if n_steps >= n_adapting:
         return walk._replace(searching=False) if walk.searching else walk
     if walk.searching:
@@ -189,6 +245,6 @@ def _tune(walk: Walk, counts: np.ndarray, n_steps: int, n_adapting: int) -> Walk
         colder = walk.temperature / 10.0
         done = rate >= _SEARCHED or colder < _SEARCH_TO or 2 * (n_steps + 1) >= n_adapting
         return walk._replace(searching=False) if done else walk._replace(temperature=colder)
-    gain = 2.0 * (1.0 + n_steps) ** -0.6  # Robbins and Monro's
+    gain = 2.0 * (1.0 + n_steps) ** -0.6  # Robbins-Monro step
     log_scales = np.clip(walk.log_scales + gain * (walk.acceptance - _ACCEPTED), *_LOG_SCALES)
     return walk._replace(log_scales=log_scales)

@@ -1,4 +1,4 @@
-"""Expectation-maximisation: latents are averaged over, not drawn."""
+"""Expectation-maximisation."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ class EMState(NamedTuple):
 
 
 class EM(BaseSampler):
-    r"""Expectation-maximisation: climbs to a mode of the parameters, the same way from the same beginning.
+    r"""Expectation-maximisation: deterministic ascent to a mode of the parameters from their initial values.
 
-    The sufficient statistics are replaced by their expectations given the data and the parameters of the last pass (E
-    step), and the parameters by their mode given these (M step):
+    The E step replaces the sufficient statistics by their expectations given the data and the parameters of the last
+    pass. The M step replaces the parameters by their mode given these expectations ([1]_):
 
     .. math:: \eta \leftarrow \arg\max_\eta \bigl\{ \langle \bar T + T_0, \eta \rangle - (n + n_0) g(\eta) \bigr\},
         \qquad \bar T = E[T(x, z) \mid x, \eta_{\mathrm{old}}].
 
-    No pass lowers the log likelihood plus the log prior in the natural parameters: they rise by at least as much as the
-    M step adds to what it maximises ([1]_). Where `ESCA` draws, this averages: it has no noise to leave a poor mode by.
+    No pass decreases the log likelihood plus the log prior in the natural parameters; they increase by at least the
+    increase of the objective in the M step ([1]_). `ESCA` draws the latents instead of averaging over them, and its
+    noise helps to leave poor modes.
 
-    A chain has converged when an M step added less than `tol`; the fit ends when all have.
+    A chain has converged when an M step increases its objective by less than `tol`. The fit ends when all chains have
+    converged.
 
     Parameters
     ----------
     tol : float, default=1e-6
-        In nats per row.
+        Tolerance, in nats per row.
 
     References
     ----------
@@ -69,21 +71,69 @@ class EM(BaseSampler):
         return self.tol > 0.0
 
     def init(self, model: ExpectationModel, key: np.uint64) -> EMState:
-        """The parameters that fit the latents to begin with."""
+        """The initial state: the mode of the parameters given initial latents.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         return EMState(model.mode(statistics), key, 0, -np.inf, statistics, np.inf)
 
     def step(self, model: ExpectationModel, state: EMState) -> EMState:
-        """One E step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        """One E step and one M step; ``log_density`` is log p(data | parameters) before the M step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         statistics, log_likelihood = model.expect_latents(state.position)
         position = model.mode(statistics)
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
         return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / model.n_rows)
 
     def has_converged(self, state: Any) -> bool:
-        """Whether the last M step added less than `tol`."""
+        """Whether the last M step increased the objective by less than `tol`.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+
+        Returns
+        -------
+        bool
+            Whether the chain has converged.
+        """
         return state.gain < self.tol
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1

@@ -1,4 +1,4 @@
-"""Samplers that sweep over all tokens, one discrete latent at a time."""
+"""Samplers of discrete latent variables of tokens: ESCA, collapsed Gibbs, partially collapsed Gibbs and CVB0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._base import BaseSampler
 
 
 class _ByCounter:
-    """A class attribute of ESCA that is another one on instances whose counters are approximate."""
+    """A class attribute of ESCA that has another value on instances with approximate counters."""
 
     def __init__(self, exact: Any, approximate: Any):
         self.exact = exact
@@ -45,34 +45,35 @@ class ESCAState(NamedTuple):
 class ESCA(BaseSampler):
     r"""Exponential stochastic cellular automaton: massively parallel stochastic EM.
 
-    Every latent is drawn at once given the parameters of the last pass (S step), and the parameters are set to their
-    mode given the statistics of all draws (M step). For latent Dirichlet allocation, token :math:`n` of document
-    :math:`m` takes topic :math:`k` with probability
+    The S step draws all latents given the parameters of the last pass. The M step sets the parameters to their mode
+    given the statistics of all draws. For latent Dirichlet allocation, the topic of token :math:`n` of document
+    :math:`m` is :math:`k` with probability
 
     .. math:: p(z_{mn} = k) \propto (D_{mk} + \alpha_k) \frac{W_{kv} + \beta_{kv}}{T_k + \sum_v \beta_{kv}},
 
-    where the counts are those of the previous pass, the token's own included ([1]_, eq. 20). Draws are exact.
+    where the counts are those of the previous pass and include the token itself ([1]_, eq. 20). Draws are exact.
 
-    A pass depends on the previous one only, so tokens are independent and the result is the same for any number of
-    workers. The stationary law is *not* the posterior: it concentrates near a mode of the posterior in the natural
-    parameters (prior exponents without the "-1"). The estimate is the average of the last `n_average` passes' counts,
-    smoothed by the prior.
+    A pass depends only on the previous one, so tokens are independent and the result is the same for any number of
+    workers. The stationary distribution is *not* the posterior: it concentrates near a mode of the posterior in the
+    natural parameters (prior exponents without the "-1"). The estimate is the average of the counts of the last
+    `n_average` passes, smoothed by the prior.
 
     Parameters
     ----------
     n_average : int, default=20
-        The statistics of this many last passes are averaged (at most those after burn-in). When a callback ends the
-        fit early, between half and one and a half times as many.
+        Number of last passes whose statistics are averaged (at most those after burn-in). If a callback stops the fit
+        early, it is between half and one and a half times this number.
     n_local_sweeps : int, default=10
-        Minibatches of a stream only: passes over a minibatch's own latents with the parameters frozen.
+        For minibatches of a stream: number of sweeps over the latents of a minibatch with fixed parameters.
     n_first_sweeps : int, default=100
-        First minibatch of a stream only: passes in which the parameters move too. Too few leave components alike, and
-        a stream takes long to tell them apart.
+        For the first minibatch of a stream: number of passes that also update the parameters. With too few passes the
+        components remain similar, and the stream needs many minibatches to separate them.
     counter : {"exact", "approximate"}, default="exact"
-        With "approximate" the parameters of the next pass are fitted to counts rounded to Csuros' counters of eight
-        bits, right on average ([2]_); their totals stay exact, and the estimate is the average of exact counts. It is
-        here to tell what rounding would cost. It saves nothing: exact counts, packed with an escape for the few that
-        need more than a byte, take the same three bytes each. Not for streams, whose counts are fractions.
+        With "approximate" the parameters of the next pass are fitted to counts rounded to the eight-bit counters of
+        Csuros, which are unbiased ([2]_). Their totals stay exact, and the estimate is the average of exact counts.
+        This option shows the effect of rounding. It does not save memory: exact counts, packed with an escape code for
+        the few that need more than a byte, take the same three bytes each. It is not available for streams, whose
+        counts are fractions.
 
     References
     ----------
@@ -111,26 +112,67 @@ class ESCA(BaseSampler):
         self.counter = counter
 
     def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
-        """Latents at random, and the parameters that fit them."""
+        """The initial state: random latents, and the mode of the parameters given them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         position = self._next_position(model, statistics, key, 0)
         return ESCAState(position, key, 0, -np.inf, statistics, latents)
 
     def step(self, model: LatentModel, state: ESCAState) -> ESCAState:
-        """One S step and one M step; ``log_density`` is log p(data | parameters) at the position left."""
+        """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
         return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
     def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
-        """The parameters that the next pass reads, from the statistics of all rows."""
+        """The parameters of the next pass, from the statistics of all rows."""
         if self.counter == "approximate":
             statistics = model.approximate(statistics, subkey(key, Purpose.ROUNDING, n_steps))
         return model.mode(statistics)
 
     def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> ESCAState:
-        """Begin a stream: `n_first_sweeps` full passes over the first minibatch, its statistics times `scale`."""
+        """Initialise a stream by `n_first_sweeps` passes over the first minibatch, weighted by `scale`.
+
+        Parameters
+        ----------
+        model : object
+            Model of the first minibatch.
+        key : uint64
+            Key of the chain.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The state after the first minibatch.
+        """
         state = self.init(model, key)
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
@@ -138,18 +180,63 @@ class ESCA(BaseSampler):
         return ESCAState(model.mode(statistics), key, 1, state.log_density, statistics, None)
 
     def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> ESCAState:
-        """Take up a stream after `n_steps` minibatches, from its statistics alone."""
+        """The state of a stream after `n_steps` minibatches, from its statistics.
+
+        Parameters
+        ----------
+        model : object
+            Model of a minibatch.
+        statistics : object
+            Sufficient statistics of the stream.
+        key : uint64
+            Key of the chain.
+        n_steps : int
+            Number of minibatches so far.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         return ESCAState(model.mode(statistics), key, n_steps, np.nan, statistics, None)
 
     def step_stream(self, model: StreamModel, state: ESCAState, rate: float, scale: float) -> ESCAState:
-        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
+        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch.
+
+        Parameters
+        ----------
+        model : object
+            Model of the minibatch.
+        state : State
+            Current state.
+        rate : float
+            Length of the step, from 0 to 1.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The new state.
+        """
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
         return ESCAState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last `n_average` passes, or all after burn-in if they are fewer."""
+        """The last `n_average` passes, or all after burn-in if they are fewer.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return min(self.n_average, n_kept_passes)
 
 
@@ -165,14 +252,14 @@ class CollapsedGibbsState(NamedTuple):
 
 
 class CollapsedGibbs(BaseSampler):
-    r"""Collapsed Gibbs sampling: each token in turn, given all others; the reference for exactness.
+    r"""Collapsed Gibbs sampling: each token in turn given all others; exact.
 
     .. math:: p(z_{mn} = k \mid \text{rest}) \propto
         (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}}
 
-    The chain's stationary law is the posterior of the topics of all tokens ([1]_; [2]_, eq. 13, whose parentheses
-    are misplaced). A pass is sequential: `n_jobs` runs chains beside each other, nothing else. The estimate is the
-    average of the counts of all passes after burn-in, smoothed by the prior.
+    The stationary distribution of the chain is the posterior of the topics of all tokens ([1]_, eq. 5; [2]_, eq. 13,
+    whose parentheses are misplaced). A pass is sequential; `n_jobs` only runs several chains in parallel. The estimate
+    is the average of the counts of all passes after burn-in, smoothed by the prior.
 
     References
     ----------
@@ -188,19 +275,58 @@ class CollapsedGibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: CollapsedModel, key: np.uint64) -> CollapsedGibbsState:
-        """Topics at random."""
+        """The initial state: random assignments.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
         return CollapsedGibbsState(None, key, 0, -np.inf, model.collapsed_statistics(assignments), assignments)
 
     def step(self, model: CollapsedModel, state: CollapsedGibbsState) -> CollapsedGibbsState:
-        """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
+        """One systematic scan; ``log_density`` is log p(data, assignments) after it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
         return CollapsedGibbsState(None, state.key, state.n_steps + 1, log_joint, statistics, state.latents)
 
     def parameters(self, model: CollapsedModel, state: CollapsedGibbsState) -> Any:
-        """A draw of the parameters that were integrated out, given the assignments."""
+        """A draw of the parameters, which were integrated out, given the assignments.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
 
 
@@ -216,18 +342,18 @@ class GibbsState(NamedTuple):
 
 
 class Gibbs(BaseSampler):
-    r"""Partially collapsed Gibbs sampling: parameters drawn, the rows' own integrated out; parallel and exact.
+    r"""Partially collapsed Gibbs sampling: draws the parameters, integrates out those of rows; parallel and exact.
 
-    For latent Dirichlet allocation the topics are drawn from their Dirichlet law given all counts, and then, in each
-    document by itself, every token's topic in turn given the document's others:
+    For latent Dirichlet allocation a pass draws the topics from their Dirichlet distribution given all counts. Then, in
+    each document separately, it draws the topic of each token in turn given the topics of the other tokens:
 
     .. math:: \phi_k \sim \mathrm{Dir}(\beta_k + W_k), \qquad
         p(z_{mn} = k \mid \text{rest}) \propto (D_{mk}^{\neg mn} + \alpha_k) \, \phi_{kv}
 
-    ([1]_ with the proportions integrated out). Both are exact conditionals, so the stationary law is the posterior of
-    topics and assignments. Documents are independent given the topics: the result is the same for any number of
-    workers. It mixes more slowly than `CollapsedGibbs`, whose tokens see each other's counts at once. The
-    estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
+    ([1]_ with the proportions integrated out). Both are exact conditional distributions, so the stationary distribution
+    is the posterior of topics and assignments. Documents are independent given the topics, so the result is the same
+    for any number of workers. It mixes more slowly than `CollapsedGibbs`, which uses updated counts after every token.
+    The estimate is the average of the counts of all passes after burn-in, smoothed by the prior.
 
     References
     ----------
@@ -241,16 +367,41 @@ class Gibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> GibbsState:
-        """Assignments at random, and parameters given them."""
+        """The initial state: random assignments, and parameters drawn given them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
         position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
         return GibbsState(position, key, 0, -np.inf, statistics, latents)
 
     def step(self, model: PartiallyCollapsedModel, state: GibbsState) -> GibbsState:
-        """One scan of every row, then the parameters.
+        """One scan of every row, then a draw of the parameters.
 
-        ``log_density`` is the sum over tokens of the log predictive probability of each given its row's others, at the
-        parameters before.
+        ``log_density`` is the sum over tokens of the log predictive probability of each token given the others of its
+        row, at the parameters before this step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
         """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
@@ -258,7 +409,20 @@ class Gibbs(BaseSampler):
         return GibbsState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
     def parameters(self, model: PartiallyCollapsedModel, state: GibbsState) -> Any:
-        """The parameters as drawn."""
+        """The parameters as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
 
@@ -279,10 +443,10 @@ class CVB0(BaseSampler):
     .. math:: \gamma_{mnk} \propto
         (D_{mk}^{\neg mn} + \alpha_k) \frac{W_{kv}^{\neg mn} + \beta_{kv}}{T_k^{\neg mn} + \sum_v \beta_{kv}},
 
-    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel from word counts frozen
-    during a pass; within a document each update is seen by the next. The estimate is the last pass's.
+    where the counts are sums of :math:`\gamma` ([1]_). Documents are updated in parallel with word counts that are
+    fixed during a pass; within a document each update uses the previous ones. The estimate is that of the last pass.
 
-    Memory: four bytes for each topic of each distinct word of each document.
+    The memory is four bytes for each topic of each distinct word of each document.
 
     References
     ----------
@@ -294,17 +458,54 @@ class CVB0(BaseSampler):
     requires = (CollapsedVariationalModel,)
 
     def init(self, model: CollapsedVariationalModel, key: np.uint64) -> CVB0State:
-        """Responsibilities at random."""
+        """The initial state: random responsibilities.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
         return CVB0State(None, key, 0, -np.inf, statistics, responsibilities)
 
     def step(self, model: CollapsedVariationalModel, state: CVB0State) -> CVB0State:
-        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
+        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
         return CVB0State(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1

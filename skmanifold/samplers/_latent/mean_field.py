@@ -1,4 +1,4 @@
-"""Variational inference by factors that are independent: of all rows at once, or of minibatches."""
+"""Mean-field variational inference from all rows or from minibatches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...utils._sklearn import Interval
 from .._base import BaseSampler
 
 _N_HALVINGS = 8
-_ROUNDING = 1e-13  # of the objective: at the top, steps change less than that
+_ROUNDING = 1e-13  # relative rounding error of the objective; steps close to the optimum change it less
 
 
 class MeanFieldState(NamedTuple):
@@ -29,7 +29,7 @@ class MeanFieldState(NamedTuple):
 
 
 class _Factors(BaseSampler):
-    """What both samplers share: they end in factors, not in draws."""
+    """Base class of both samplers, which estimate factors and do not draw."""
 
     requires = (MeanFieldModel,)
     state_types = (MeanFieldState,)
@@ -39,37 +39,75 @@ class _Factors(BaseSampler):
     tol: float
 
     def init(self, model: MeanFieldModel, key: np.uint64) -> MeanFieldState:
-        """Factors that the model makes of some rows, chosen by the key."""
+        """The initial state: initial factors of the model.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         factors, rows = model.init_factors(subkey(key, Purpose.INITIAL_LATENTS))
         return _state(key, 0, factors, rows, model.objective(factors, rows, model.scale))
 
     def parameters(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
-        """The mean directions of the topics."""
+        """The mean directions of the topics.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.statistics
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: the algorithm converges."""
+        """One, the last pass, because the algorithm converges.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
 
 class MeanField(_Factors):
-    r"""Mean-field variational inference: an approximation of the posterior by independent factors, climbed in turn.
+    r"""Mean-field variational inference: approximation of the posterior by independent factors, optimised in turn.
 
-    For the spherical admixture ([1]_) each document's topic proportions have a Dirichlet factor, each topic and the
-    topics' mean a von Mises-Fisher factor. A pass climbs the documents' factors by Newton's method, and then replaces
-    the natural parameters of the topics by :math:`\eta_k = F_k`, the gradient of the objective with respect to the
-    topic's expectation. Where that would lower the objective, a shorter step is taken along the natural gradient,
-    :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. So the objective never falls. It is not a bound of the
-    evidence, since the expected cosine of a document is approximated.
+    For the spherical admixture ([1]_) the topic proportions of each document have a Dirichlet factor; each topic and
+    the mean of the topics have a von Mises-Fisher factor. A pass optimises the factors of the documents by Newton's
+    method. Then it replaces the natural parameters of the topics by :math:`\eta_k = F_k`, the gradient of the objective
+    with respect to the expectation of the topic. If that would decrease the objective, it makes a shorter step along
+    the natural gradient, :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. So the objective never decreases. It
+    is not a bound of the evidence, because the expected cosine of a document is approximated.
 
-    The result is a local optimum, found fast. The factors know nothing of each other: spreads are too narrow.
+    The algorithm quickly finds a local optimum. Because the factors are independent, it underestimates posterior
+    variances.
 
     Parameters
     ----------
     n_document_steps : int, default=2
-        Newton steps for a document in each pass, at most. They go on from the pass before.
+        Maximum number of Newton steps for a document in each pass. They continue from the previous pass.
     tol : float, default=1e-3
-        A document is left alone once a step promises less than this, in nats.
+        The steps of a document end when the expected increase of the objective is less than this, in nats.
 
     References
     ----------
@@ -93,7 +131,20 @@ class MeanField(_Factors):
         self.tol = tol
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
-        """Every row's factor, then the topics'; ``log_density`` is the objective."""
+        """Update the factors of all rows, then those of the topics; ``log_density`` is the objective.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         rows, pull = model.fit_rows(state.latents, self.n_document_steps, self.tol)
         before = model.scale * pull.objective + model.topic_objective(state.position)
         rate = state.rate
@@ -110,28 +161,29 @@ class MeanField(_Factors):
 
 
 class StochasticMeanField(_Factors):
-    r"""Stochastic variational inference: mean-field factors of topics that follow minibatches.
+    r"""Stochastic variational inference: mean-field factors of topics from minibatches.
 
-    After each minibatch of S documents out of D, with the documents' factors climbed first, the natural parameters of
-    the topics move towards the gradient F_k that the minibatch estimates, its documents counted D / S times ([1]_):
+    For each minibatch of S documents out of D, the factors of the documents are optimised first. Then the natural
+    parameters of the topics move towards the gradient F_k, estimated from the minibatch with its documents counted
+    D / S times ([1]_):
 
     .. math:: \eta_k \leftarrow (1 - \rho_t) \eta_k + \rho_t \hat F_k, \qquad
         \rho_t = (\text{offset} + t)^{-\text{decay}} .
 
-    This is a step of length :math:`\rho_t` along a noisy natural gradient. :math:`\hat F_k` is taken at the topics that
-    the step leads to, an implicit step, which stays stable at any length: topics that share documents would overshoot
-    otherwise. With all documents in one minibatch and :math:`\rho = 1` it is the topics' step of `MeanField`.
+    This is a step of length :math:`\rho_t` along a noisy natural gradient. :math:`\hat F_k` is evaluated at the new
+    topics. This implicit step is stable for any length; an explicit step would overshoot for topics that share
+    documents. With all documents in one minibatch and :math:`\rho = 1` it is the step of the topics in `MeanField`.
 
     Parameters
     ----------
     n_document_steps : int, default=5
-        Newton steps for a document in each minibatch, at most. In `fit` they go on from the pass before.
+        Maximum number of Newton steps for a document in each minibatch. In `fit` they continue from the previous pass.
     tol : float, default=1e-3
-        A document is left alone once a step promises less than this, in nats.
+        The steps of a document end when the expected increase of the objective is less than this, in nats.
     learning_decay : float, default=0.7
-        Between 0.5, exclusive, and 1 for convergence; 0 keeps the length of the steps.
+        Exponent of the learning rate. The algorithm converges for values in (0.5, 1]; with 0 the rate is constant.
     learning_offset : float, default=10.0
-        At least 1; the larger, the shorter are the first steps.
+        Offset of the learning rate, at least 1. A larger offset makes the first steps shorter.
 
     References
     ----------
@@ -162,7 +214,20 @@ class StochasticMeanField(_Factors):
         self.learning_offset = learning_offset
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
-        """As many minibatches as see each row once; ``log_density`` is the objective after them."""
+        """Minibatches that use each row once; ``log_density`` is the objective after them.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         batches = model.choose_batches(subkey(state.key, Purpose.MINIBATCH, state.n_steps))
         factors, rows = state.position, state.latents
         for t, chosen in enumerate(batches, state.n_steps * len(batches)):
@@ -175,15 +240,64 @@ class StochasticMeanField(_Factors):
         return _state(state.key, state.n_steps + 1, factors, rows, model.objective(factors, rows, model.scale))
 
     def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> MeanFieldState:
-        """Begin a stream: factors that the first minibatch suggests, moved by it once."""
+        """Initialise a stream: initial factors from the first minibatch, and one step with it.
+
+        Parameters
+        ----------
+        model : object
+            Model of the first minibatch.
+        key : uint64
+            Key of the chain.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The state after the first minibatch.
+        """
         return self.step_stream(model, self.init(model, key), self.learning_offset**-self.learning_decay, scale)
 
     def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> MeanFieldState:
-        """Take up a stream after `n_steps` minibatches, from the topics' factors alone."""
+        """The state of a stream after `n_steps` minibatches, from the factors of the topics.
+
+        Parameters
+        ----------
+        model : object
+            Model of a minibatch.
+        factors : object
+            Factors of the topics.
+        key : uint64
+            Key of the chain.
+        n_steps : int
+            Number of minibatches so far.
+
+        Returns
+        -------
+        state : State
+            The state.
+        """
         return MeanFieldState(factors, key, n_steps, np.nan, None, None)
 
     def step_stream(self, model: MeanFieldModel, state: MeanFieldState, rate: float, scale: float) -> MeanFieldState:
-        """Move the topics' factors by all rows of `model` as one minibatch, each standing for `scale` rows."""
+        """Move the factors of the topics by one minibatch, all rows of `model`.
+
+        Parameters
+        ----------
+        model : object
+            Model of the minibatch.
+        state : State
+            Current state.
+        rate : float
+            Length of the step, from 0 to 1.
+        scale : float
+            Number of rows of the stream that each row of the minibatch represents.
+
+        Returns
+        -------
+        state : State
+            The new state.
+        """
         rows = model.init_rows(state.position)
         rows, pull = model.fit_rows(rows, self.n_document_steps, self.tol)
         factors = model.move_topics(state.position, pull, rate, scale)

@@ -1,4 +1,4 @@
-"""Short runs from several initial states, by which the best of them is known."""
+"""Short runs from several initial states, to select the best one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Begun = TypeVar("Begun", bound=ChainState)
 
 
 def run_pilot(step: Callable[[Begun], Begun], state: Begun, n_steps: int) -> tuple[float, Begun]:
-    """The mean log density of the second half of some steps, and where they end."""
+    """The mean log density of the second half of some steps, and the final state."""
     trace = []
     for _ in range(n_steps):
         state = step(state)

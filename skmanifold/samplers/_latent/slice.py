@@ -1,4 +1,4 @@
-"""Slice sampling of a Dirichlet-process mixture: no truncation, exact for any minibatch."""
+"""Slice sampling of a Dirichlet process mixture, exact and without truncation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class SliceState(NamedTuple):
 
 
 class Slice(BaseSampler):
-    r"""Slice sampler of a Dirichlet-process mixture: exact, without truncation, by minibatches.
+    r"""Slice sampler of a Dirichlet process mixture: exact, without truncation, with minibatches.
 
-    A row belongs to one of infinitely many components of weights :math:`\omega_j = v_j \prod_{l<j} (1 - v_l)`. Each
-    step is a scan of Gibbs sampling: with :math:`m_j` the rows of component j, of *all* rows,
+    Each row is assigned to one of infinitely many components with weights
+    :math:`\omega_j = v_j \prod_{l<j} (1 - v_l)`. Each step is a Gibbs scan. With :math:`m_j` the number of rows of
+    component j among *all* rows,
 
     .. math::
 
@@ -39,26 +40,26 @@ class Slice(BaseSampler):
         \theta_j &\sim p(\theta_j \mid \text{rows of } j), \\
         P(z_i = j) &\propto 1(\omega_j > u_i) f(x_i \mid \theta_j), \quad i \in S,
 
-    with sticks from the prior until :math:`1 - \sum_{j \le k} \omega_j < \min_S u_i`, so that none that could hold a
-    row is missing ([1]_, [2]_, [3]_; the rule of [4]_, appendix D.2, has the sign reversed). S is a minibatch, or
-    all rows; since the counts are always those of all rows, each step leaves the posterior as it is whatever the
-    minibatch.
+    and sticks are drawn from the prior until :math:`1 - \sum_{j \le k} \omega_j < \min_S u_i`, so that all components
+    to which a row could be assigned exist ([1]_, [2]_, [3]_; the rule of [4]_, appendix D.2, has the sign reversed). S
+    is a minibatch or all rows. The counts are always those of all rows, so each step leaves the posterior invariant for
+    any minibatch.
 
-    Labels of sticks mix slowly: a large component seldom finds its way past empty ones. So once a pass the labels are
-    drawn anew given the partition, exactly: they are a size-biased permutation of the weights. Before that,
-    `n_split_merge` Metropolis-Hastings moves propose to split a component in two or to merge two ([5]_, [6]_), which
-    single rows that move one by one do not achieve.
+    The order of the sticks mixes slowly, because a large component rarely moves past empty ones. So once per pass the
+    labels are redrawn exactly given the partition: they are a size-biased permutation of the weights. Before that,
+    `n_split_merge` Metropolis-Hastings moves propose to split a component or to merge two components ([5]_, [6]_).
+    Moves of single rows rarely achieve this.
 
     Parameters
     ----------
     n_split_merge : int, default=3
-        Split-merge moves a pass; each costs about as much as a visit of the rows of the components concerned.
+        Number of split-merge moves per pass. Each costs about as much as one scan of the rows of these components.
     n_restricted_scans : int, default=0
-        Scans of Gibbs sampling that prepare a proposed split ([5]_). With 0 its rows are dealt out one after the other
-        ([6]_).
+        Number of restricted Gibbs scans that prepare a proposed split ([5]_). With 0 its rows are allocated
+        sequentially ([6]_).
     redraw_order : bool, default=True
-        Whether labels are drawn anew given the partition once a pass. With False and ``n_split_merge=0`` it is the
-        sampler of [3]_.
+        Whether labels are redrawn given the partition once per pass. With False and ``n_split_merge=0`` the sampler is
+        that of [3]_.
 
     References
     ----------
@@ -90,12 +91,38 @@ class Slice(BaseSampler):
         self.redraw_order = redraw_order
 
     def init(self, model: StickBreakingModel, key: np.uint64) -> SliceState:
-        """Labels to begin with; the position is the concentration."""
+        """The initial state: initial labels; the position is the concentration.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         return SliceState(model.init_concentration(), key, 0, -np.inf, model.count(labels), labels)
 
     def step(self, model: StickBreakingModel, state: SliceState) -> SliceState:
-        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
+        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
         if self.n_split_merge:
@@ -110,15 +137,39 @@ class Slice(BaseSampler):
         return SliceState(concentration, state.key, state.n_steps + 1, log_joint, counts, labels)
 
     def parameters(self, model: StickBreakingModel, state: SliceState) -> Any:
-        """Weights and components, drawn given the partition."""
+        """Weights and components, drawn given the partition.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last pass alone: labels mean something else in each."""
+        """One, the last pass, because labels have another meaning in each pass.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1
 
     def _scan(self, model, rows, labels, counts, concentration, key):
-        """Everything once from its conditional, of labels those of `rows`: the concentration and the counts."""
+        """Draw all variables once, but only the labels of `rows`; returns the concentration and the counts."""
         slices, components_key = subkey(key, Purpose.SLICE), subkey(key, Purpose.COMPONENTS)
         sticks = stick_breaking.draw_sticks(counts.sizes[: counts.n_used], concentration, key)
         if model.concentration is None:

@@ -1,8 +1,8 @@
-"""Stick-breaking weights of a Dirichlet process: drawn given counts, lengthened from the prior, put in a new order.
+"""Stick-breaking weights of a Dirichlet process: draws given counts, additional sticks from the prior, reordering.
 
-Stick j is the share v_j of what the sticks before it left, v_j ~ Beta(1, concentration); it weighs
-v_j (1 - v_1) ... (1 - v_{j-1}). Logarithms of v and of 1 - v come from gammas, v = X / (X + Y): where v rounds to one,
-log(1 - v) still has all its digits.
+Stick j is the fraction v_j ~ Beta(1, concentration) of the remaining length; its weight is
+v_j (1 - v_1) ... (1 - v_{j-1}). Logarithms of v and of 1 - v are computed from gammas, v = X / (X + Y), so that
+log(1 - v) is accurate also if v rounds to one.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from ...utils._njit import njit
 _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
 
-MOST_CONCENTRATED = 1e6  # as many sticks weigh anything
-_STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # longer logarithms would take millions of sticks
+MOST_CONCENTRATED = 1e6  # maximum concentration; about as many sticks have a noticeable weight
+_STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # smaller logarithms would need millions of sticks
 
 
 @holds(log_shares=_STICK, log_rests=_STICK)
 class Sticks(NamedTuple):
-    """Sticks in the order in which they are broken."""
+    """Sticks in stick-breaking order."""
 
     log_shares: np.ndarray  # (n,): log v
     log_rests: np.ndarray  # (n,): log(1 - v)
 
     def log_weights(self) -> tuple[np.ndarray, float]:
-        """Logarithms of the weight of each stick, and of all that come after."""
+        """Logarithms of the weight of each stick, and of the total weight of all later sticks."""
         left = np.concatenate(([0.0], np.cumsum(self.log_rests)))
         return self.log_shares + left[:-1], float(left[-1])
 
     def weights(self) -> tuple[np.ndarray, float]:
-        """The weight of each stick, and of all that come after."""
+        """The weight of each stick, and the total weight of all later sticks."""
         log_weights, log_left = self.log_weights()
         return np.exp(log_weights), math.exp(log_left)
 
 
 def draw_sticks(sizes: np.ndarray, concentration: float, key: np.uint64) -> Sticks:
-    """The first ``len(sizes)`` sticks given how many rows each has: v_j ~ Beta(1 + m_j, concentration + m_{>j})."""
+    """The first ``len(sizes)`` sticks given their numbers of rows: v_j ~ Beta(1 + m_j, concentration + m_{>j})."""
     out = np.empty((2, len(sizes)))
     _fill_sticks(subkey(key, _STICKS), sizes, concentration, out)
     return Sticks(*out)
 
 
 def lengthen_sticks(sticks: Sticks, concentration: float, least: float, key: np.uint64) -> Sticks:
-    """Break sticks off the prior until less than `least` is left: none that comes later weighs as much.
+    """Add sticks from the prior until less than `least` is left, so that all later sticks have smaller weights.
 
     Stick j is a function of the key and j.
     """
@@ -67,26 +67,26 @@ def lengthen_sticks(sticks: Sticks, concentration: float, least: float, key: np.
 
 
 def draw_concentration(sticks: Sticks, prior: tuple[float, float], key: np.uint64) -> float:
-    r"""The concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), n their number.
+    r"""Draw the concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), where n is their number.
 
-    Given labels of sticks this is its conditional, and not that given the number of clusters (Escobar and West, 1995),
-    which holds where labels are forgotten.
+    This is the conditional distribution given the labels of sticks. That of Escobar and West (1995), given the number
+    of clusters, is for models without stick labels.
     """
     shape, rate = prior
     return math.exp(log_gamma_variate(key, shape + len(sticks.log_rests))) / (rate - float(sticks.log_rests.sum()))
 
 
 def order_above(weights: np.ndarray, least: float) -> np.ndarray:
-    """The sticks that weigh more than `least`, from the heaviest down."""
+    """The sticks with weights above `least`, in descending order of weight."""
     order = np.argsort(-weights, kind="stable")
     return order[weights[order] > least]
 
 
 def redraw_order(sizes: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
-    """New stick numbers for the components with rows, (n,) int32, given the partition alone; -1 where there are none.
+    """Draw new stick numbers for the components with rows, (n,) int32, given the partition; -1 for empty components.
 
-    The order of the sticks is a size-biased permutation of the weights, whatever the data; given the partition these
-    are Dirichlet with parameters `sizes` and, for all without rows together, `concentration`.
+    The order of the sticks is a size-biased permutation of the weights. Given the partition the weights are Dirichlet
+    with parameters `sizes`, and `concentration` for all empty components together.
     """
     occupied = np.flatnonzero(sizes)
     places = np.full(len(sizes), -1, np.int32)
@@ -113,7 +113,7 @@ def _fill_sticks(key, sizes, concentration, out):
 
 @njit(cache=True, nogil=True)
 def _fill_prior_sticks(key, first, log_left, concentration, log_least, out):
-    """Fill in as many of the sticks as `out` has room for; returns how many there are."""
+    """Write as many of the sticks as fit into `out`; returns their total number."""
     n = 0
     while log_left >= log_least:
         rest = -exponential(fold_in(key, first + n), 0) / concentration  # 1 - v is uniform to this power
@@ -126,10 +126,11 @@ def _fill_prior_sticks(key, first, log_left, concentration, log_least, out):
 
 @njit(cache=True, nogil=True)
 def _size_biased_places(key, sizes, concentration):
-    """Each component's stick, with the weights integrated out.
+    """The stick of each component, with the weights integrated out.
 
-    The next stick belongs to a component with probability proportional to its rows, and is one without rows with
-    probability proportional to the concentration; what remains then has the same law as before, with fewer components.
+    The next stick is that of a component with probability proportional to its number of rows, or an empty one with
+    probability proportional to the concentration. The remaining sticks have the same distribution with fewer
+    components.
     """
     n = len(sizes)
     places = np.full(n, -1, np.int32)

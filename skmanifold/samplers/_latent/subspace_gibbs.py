@@ -1,4 +1,4 @@
-"""Gibbs sampling of mixtures of affine subspaces, their dimensions included."""
+"""Gibbs sampling of mixtures of affine subspaces of unknown dimensions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class FrameGibbsState(NamedTuple):
 
 
 class FrameGibbs(BaseSampler):
-    r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without proposals to tune.
+    r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without tuning of proposals.
 
-    Each step draws labels given subspaces, :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`, and then for each
-    subspace, with S the scatter of its n rows about its centre c, g the noise's precision and :math:`r_j` the ratio of
-    the precision along direction :math:`u_j` to g (1 across the subspace),
+    Each step draws labels given the subspaces, :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`. Then it
+    updates each subspace. Let S be the scatter of its n rows about its centre c, g the precision of the noise, and
+    :math:`r_j` the ratio of the precision along direction :math:`u_j` to g, which is 1 orthogonal to the subspace:
 
     .. math::
 
@@ -46,22 +46,22 @@ class FrameGibbs(BaseSampler):
         g &\sim \mathrm{Ga}\left(a_g + \tfrac{n m}{2},
             b_g + \tfrac12 \operatorname{tr} S - \tfrac12 \sum_j (1 - r_j) R_j\right),
 
-    the rotation of each pair of directions whose precisions differ, and each of D directions taken in or out with its
-    ratio integrated out ([1]_; its own moves are those of :class:`ConwayWalk`). The D directions are those of the
-    subspace and others at random across it: all m where m is at most 32, else enough that d may double. Since ratios
-    are below 1, what is a subspace and what is noise is identified. Once a step a direction is also proposed to be born
-    or to die, from a law fitted to what rows leave across the subspace (an angular central Gaussian law, [2]_), which
-    random directions would hardly find where there are many.
+    Each pair of directions whose precisions differ is rotated, and each of D directions is added to the subspace or
+    removed from it with its ratio integrated out. The model is that of [1]_, whose own moves are those of
+    :class:`ConwayWalk`. The D directions are those of the subspace and random ones orthogonal to it: all m if m is at
+    most 32, otherwise enough to double d. The subspace and the noise are identified because all ratios are below 1.
+    Once per step the birth or death of a direction is also proposed, from a distribution fitted to the residuals of the
+    rows (an angular central Gaussian, [2]_). In high dimensions random directions would hardly be accepted.
 
-    A component that loses all its rows follows its prior.
+    A component without rows follows its prior.
 
     Parameters
     ----------
     n_sweeps : int, default=1
-        Scans of rotations and flips in a step; they do not go over the rows.
+        Number of scans of rotations and dimension changes in a step. Their cost does not depend on the number of rows.
     n_pilot : int, default=20
-        Steps from each of several initial partitions, before the one with the highest mean log likelihood in their
-        second half goes on. The dimensions are limited in these steps.
+        Number of steps from each of several initial partitions. The one with the highest mean log likelihood in the
+        second half of these steps is continued. The dimensions are limited in these steps.
 
     References
     ----------
@@ -90,7 +90,20 @@ class FrameGibbs(BaseSampler):
         self.n_pilot = n_pilot
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> FrameGibbsState:
-        """The best of the model's beginnings, after some steps from each if there are several."""
+        """The initial state: the best initial partition, after pilot runs if there are several.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        key : uint64
+            Key of the chain.
+
+        Returns
+        -------
+        state : State
+            The initial state.
+        """
         trial = model.start_model
         begun = [
             FrameGibbsState(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, labels)
@@ -102,7 +115,20 @@ class FrameGibbs(BaseSampler):
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> FrameGibbsState:
-        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it."""
+        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        state : State
+            The new state. It may reuse the arrays of the old one.
+        """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before = state.position
         labels, log_likelihood = model.draw_labels(before, before.log_offsets(), subkey(key, Purpose.LABELS))
@@ -110,9 +136,33 @@ class FrameGibbs(BaseSampler):
         return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
 
     def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:
-        """The subspaces as drawn."""
+        """The subspaces as drawn.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
         return state.position
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last sweep alone: labels of components may change their meaning."""
+        """One, the last sweep, because the labels of components may change between sweeps.
+
+        Parameters
+        ----------
+        n_kept_passes : int
+            Number of passes after burn-in.
+
+        Returns
+        -------
+        int
+            Number of passes.
+        """
         return 1

@@ -1,4 +1,4 @@
-"""Is a sampler a complete recipe? Its matrices, its drift and its real steps, against what it declares."""
+"""Checks of a sampler against its complete recipe: its matrices, its drift and its steps."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .recipe_case import (
     worst_entry,
 )
 
-_N_DRAWS = 2000  # of auxiliary variables, to integrate them out
+_N_DRAWS = 2000  # number of draws of auxiliary variables, to integrate them out
 _FAR = 6.0  # added to the size of auxiliary variables of one point
-_FALSE_ALARMS = 1e-6  # probability that any Monte Carlo comparison of a right sampler fails
+_FALSE_ALARMS = 1e-6  # probability that any Monte Carlo comparison fails for a correct sampler
 
 
 def _line(words: str, missing: str = "") -> Any:
@@ -41,10 +41,46 @@ def _line(words: str, missing: str = "") -> Any:
 
 @dataclass(frozen=True, repr=False)
 class RecipeReport:
-    """What `check_recipe` compared, and how far it was at worst; None where there was nothing to compare.
+    """The results of `check_recipe`: the worst value of each comparison, or None if it did not apply.
 
-    Residuals are relative to the terms that they are sums of. Scores are in standard errors, bias that is allowed for
-    included, and `threshold` is the largest that passes.
+    Residuals are relative to the terms of their sums. Scores are in standard errors, which include an allowed bias.
+
+    Attributes
+    ----------
+    sampler : str
+        Class of the sampler.
+    n_points : int
+        Number of points.
+    threshold : float
+        Largest score that passes.
+    least_eigenvalue : float
+        Least eigenvalue of D.
+    symmetry : float
+        Largest entry of Q + Q'.
+    correction : float or None
+        Residual of the correction; None if it is computed from D and Q.
+    gradient : float or None
+        Residual of the gradient of the target; None without a log density.
+    estimate : float or None
+        Score of the estimated gradient; None if the gradient is exact.
+    marginal : float or None
+        Score of the integral of exp(-K) over auxiliary variables; None if it does not depend on x.
+    fokker_planck : float
+        Residual of the stationary Fokker-Planck equation.
+    drift : float or None
+        Residual of the parameter `drift`; None if it is not given.
+    step_mean : float
+        Score of the mean of steps.
+    step_covariance : float
+        Score of the covariance of steps.
+    trajectory : float or None
+        Score of the mean over many steps; None for a `Recipe`, whose steps are all the same.
+    gradient_noise : float or None
+        Score of steps with noisy gradients; None without gradients, or if D leaves no room for their noise.
+    reflection : float or None
+        Momentum after reflection relative to the reversed one; None without a boundary or momentum.
+    wall : float or None
+        Fraction of positions clipped at a boundary; None without a boundary, or for an exact process.
     """
 
     sampler: str
@@ -84,33 +120,34 @@ def check_recipe(
     tolerance: float = 1e-6,
     random_state: RandomStateLike = 0,
 ) -> RecipeReport:
-    r"""Check that a sampler leaves its target invariant, and that it moves as it declares.
+    r"""Check that a sampler leaves its target invariant, and that its steps agree with its recipe.
 
-    In this order, at some points z = (position, auxiliary variables):
+    It checks these conditions in this order, at some points z = (position, auxiliary variables):
 
-    1. D is positive semi-definite and Q skew-symmetric;
-    2. a correction that is given is :math:`\Gamma_i = \sum_j \partial_j (D_{ij} + Q_{ij})`;
-    3. the target's gradient is that of its log density, and estimates of it have its mean and the covariance declared;
-    4. :math:`\int \exp(-K) da` over the auxiliary variables does not depend on x;
-    5. the drift f, given or derived, solves the stationary Fokker-Planck equation ([1]_, eq. 4),
-       :math:`\sum_i \partial_i (f_i p) = \sum_{ij} \partial_i \partial_j (D_{ij} p)` with :math:`p = \exp(-H)`, and
-       if given it is :math:`-(D + Q) \nabla H + \Gamma`;
-    6. real steps of the sampler from z have that drift for their mean and 2 D for their covariance, per unit of time;
-    7. many steps of the sampler, as many as make a trajectory, have that mean too: nothing happens every tenth step;
-    8. of noise in the gradient a sampler takes off what it adds if it has ``noise_covariance="model"``, and none
-       otherwise, and its inner steps each have a gradient of their own;
-    9. a step through a wall of the space turns the momentum round, and mirrors the position: chains that begin near
-       the wall, each elsewhere, do not end at the same place.
+    1. D is positive semi-definite and Q is skew-symmetric.
+    2. The parameter `correction`, if given, is :math:`\Gamma_i = \sum_j \partial_j (D_{ij} + Q_{ij})`.
+    3. The gradient of the target is that of its log density, and estimates of it have the correct mean and the
+       covariance `noise_covariance`.
+    4. :math:`\int \exp(-K) da` over the auxiliary variables does not depend on x.
+    5. The drift f solves the stationary Fokker-Planck equation ([1]_, eq. 4),
+       :math:`\sum_i \partial_i (f_i p) = \sum_{ij} \partial_i \partial_j (D_{ij} p)` with :math:`p = \exp(-H)`. The
+       parameter `drift`, if given, is :math:`-(D + Q) \nabla H + \Gamma`.
+    6. Steps of the sampler from z have this drift as their mean and 2 D as their covariance, per unit of time.
+    7. The mean over many steps, as many as in a trajectory, agrees too, so that all steps are correct.
+    8. With ``noise_covariance="model"`` the sampler compensates for gradient noise, otherwise it does not, and each
+       inner step evaluates a new gradient.
+    9. A step across the boundary of the space reverses the momentum and reflects the position: chains from different
+       initial positions near the boundary do not end at the same position.
 
-    Steps are tried with much smaller step sizes than the sampler's own, from exact gradients (in 8., with normal noise
-    large enough to matter), without control variates. Three step sizes with the same keys tell the mean: noise that
-    enters as the square root of the step size cancels. (Noise from elsewhere than the keys would hide small errors.)
-    What is less than 0.2% of the terms of the drift, or 2% of the diffusion, passes; so does what only large step sizes
-    show: this is no test of the integrator. One of the random points has large auxiliary variables (6 and more), so
-    that a velocity that is capped below that is seen. Not seen are limits beyond all points, such as a gradient that is
-    clipped where it is larger than at any of them (give `points` there), what happens less often than every 128 steps,
-    and wrong walls that neither keep the momentum nor clip the position: compare the moments of a long run with known
-    ones.
+    The steps have much smaller step sizes than that of the sampler, exact gradients (in 8., with normal noise) and no
+    control variates. The mean is estimated from three step sizes with the same keys, so that noise proportional to the
+    square root of the step size cancels. (Noise that does not come from the keys would hide small errors.) Errors of
+    less than 0.2% of the terms of the drift, or 2% of the diffusion, are not detected. Errors that only occur at large
+    step sizes are not detected either: this function does not test the integrator. One of the random points has large
+    auxiliary variables (6 and more), so a velocity that is clipped below this value is detected. Not detected are
+    errors beyond all points, such as a gradient that is clipped at larger values (pass `points` there); errors that
+    occur less often than every 128 steps; and wrong boundaries that neither keep the momentum nor clip the position.
+    Therefore also compare the moments of a long run with known ones.
 
     Parameters
     ----------
@@ -118,28 +155,28 @@ def check_recipe(
         A sampler on a flat space or a positive orthant, with a method ``recipe(model)`` that declares D, Q and the
         energy of z: the ``position`` of its state, its ``momentum`` and its ``thermostat``, if it has them, flattened.
     target : HasGradient
-        A density, best with a log density, whose coordinates are of the order of one.
+        A density, preferably with a log density, whose coordinates are of the order of one.
     points : array-like of shape (n_points, nz), optional
-        Points z. By default random points of the manifold (away from walls) with standard normal auxiliary variables,
-        those of the last point larger by 6.
+        Points z. By default random points of the manifold (not close to the boundary) with standard normal auxiliary
+        variables; those of the last point are larger by 6.
     n_points : int, default=5
-        How many random points.
+        Number of random points.
     n_chains : int, default=4096
-        How many chains make a real step from each point.
+        Number of chains that make a step from each point.
     tolerance : float, default=1e-6
-        What residuals may be, relative to the terms that they are sums of.
+        Maximum of residuals, relative to the terms of their sums.
     random_state : None, int or RandomState, default=0
-        Of points and chains.
+        Seed of points and chains.
 
     Returns
     -------
     RecipeReport
-        What was compared, and how far it was at worst.
+        The worst value of each comparison.
 
     Raises
     ------
     InvalidRecipeError
-        In one sentence: the first condition that fails, where and by how much.
+        If a condition fails. The message states the first one, the point and the deviation.
 
     References
     ----------
@@ -156,7 +193,7 @@ def check_recipe(
     True
     """
     if not hasattr(sampler, "recipe"):
-        raise TypeError(f"{type(sampler).__name__} declares no recipe(model): nothing to check.")
+        raise TypeError(f"check_recipe needs a sampler with a method recipe(model); {type(sampler).__name__} has none.")
     check_compatible(sampler, target)
     sampler = clone(sampler)
     recipe = sampler.recipe(target)
@@ -173,7 +210,7 @@ def check_recipe(
         raise InvalidRecipeError(f"{case.name}'s {wrong}.")
     length = joint_state(sampler.init(target, keys[:1])).shape[1]
     if length != nz:
-        raise InvalidRecipeError(f"{case.name}'s recipe is of {nz} variables, but its state has {length}.")
+        raise InvalidRecipeError(f"{case.name}'s recipe has {nz} variables, but its state has {length}.")
     return RecipeReport(
         sampler=case.name,
         n_points=len(z),
@@ -201,7 +238,7 @@ def _random_points(manifold, positive: np.ndarray, n_points: int, key: np.uint64
         point[: manifold.size] = manifold.random_point(rng).reshape(-1)
     far = z[-1, manifold.size :]
     far += np.copysign(_FAR, far)
-    z[:, positive] += 0.1  # at a wall nothing is smooth
+    z[:, positive] += 0.1  # at the boundary functions are not smooth
     return z
 
 
@@ -241,7 +278,7 @@ def _check_gradient(case: Case) -> float | None:
 
 
 def _check_estimate(case: Case) -> float | None:
-    """Estimates of the gradient from many keys: mean, and covariance where one is declared."""
+    """Estimates of the gradient from many keys: their mean, and their covariance if the target declares one."""
     target, size, worst = case.target, case.target.manifold.size, 0.0
     true, declared = case.gradient(case.z), target.noise_covariance
     for k, point in enumerate(case.z[:, :size]):
@@ -260,7 +297,7 @@ def _check_estimate(case: Case) -> float | None:
 
 
 def _check_marginal(case: Case) -> float | None:
-    """The gradient in x of log int exp(-K) da, by importance sampling from a Student law with 3 degrees of freedom."""
+    """The gradient in x of log int exp(-K) da, by importance sampling from a multivariate t distribution."""
     recipe, size, worst = case.recipe, case.target.manifold.size, None
     if recipe.hamiltonian is None or not recipe.n_auxiliary:
         return None
@@ -277,13 +314,13 @@ def _check_marginal(case: Case) -> float | None:
         weight = np.exp(weight - weight.max())
         weight /= weight.sum()
         if (weight**2).sum() > 20 / _N_DRAWS:
-            continue  # nearly all of them miss the law of a
+            continue  # the proposal does not cover the distribution of a
         slopes = divergence_of(energy, x, case.positive[:size])
         mean = weight @ slopes
         error = np.sqrt(weight**2 @ (slopes - mean) ** 2)
         allowed = 1e-3 * (weight @ np.abs(slopes)) + 1e-9
-        what = "energy changes the law of the position: -d log int exp(-K) da / dx of entry"
-        worst = max(worst or 0.0, compare_mean(case, k, mean, error, np.zeros(size), allowed, what, "what is due"))
+        what = "energy changes the distribution of the position: -d log int exp(-K) da / dx of entry"
+        worst = max(worst or 0.0, compare_mean(case, k, mean, error, np.zeros(size), allowed, what, "the right value"))
     return worst
 
 
@@ -310,7 +347,7 @@ def _check_fokker_planck(case: Case) -> float:
         i = int(np.argmax(np.abs(difference)))
         case.refuse(
             f"drift does not leave the target invariant: its Fokker-Planck residual is {residual[k]:.2g} of its terms, "
-            f"where {case.tolerance:g} is rounding, and its entry {i} differs by {difference[i]:.4g} from "
+            f"but at most {case.tolerance:g} is allowed, and its entry {i} differs by {difference[i]:.4g} from "
             "-(D + Q) grad H + Gamma",
             k,
         )

@@ -1,4 +1,4 @@
-"""Real steps of a sampler, from many chains at one point, against the drift and the diffusion that it declares."""
+"""Comparison of the steps of many chains from one point with the drift and the diffusion of the recipe."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .recipe_case import (
 
 _STEPS = np.array([1.0, 4.0, 16.0])  # relative step sizes whose displacements are combined so that, by order of h,
 _WEIGHTS = np.array([-4 / 3, 3 / 4, -1 / 24])  # the noise, h^(1/2), and the bias, h^2, cancel and h stays
-_LARGEST_TIME = 5e-4  # of a displacement, in units of the time in which the drift changes
-_DRIFT_BIAS = 2e-3  # what the extrapolation may leave, relative to the terms of the drift
-_N_INNER = 4  # steps over which gradient noise is followed
-_N_LONG = 128  # steps of a trajectory, in which nothing may happen now and then
+_LARGEST_TIME = 5e-4  # time of a displacement, in units of the time in which the drift changes
+_DRIFT_BIAS = 2e-3  # error that the extrapolation may leave, relative to the terms of the drift
+_N_INNER = 4  # number of steps with gradient noise
+_N_LONG = 128  # steps of a trajectory, to detect errors that do not occur in every step
 _N_LONG_CHAINS = 256
-_NEAR_WALL = (1e-5, 1e-1)  # where chains begin that a step of 1e-3 may carry through a wall
+_NEAR_WALL = (1e-5, 1e-1)  # initial distances from the boundary, which a step of 1e-3 may cross
 _MOST_TIES = 3  # chains that may have the same coordinate after a step, by rounding
 
 
@@ -53,12 +53,12 @@ class _TrueGradient:
 
 
 def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
-    """How far steps of size h take all chains from one point z, ``(n_chains, nz)``."""
+    """Displacements of all chains by steps of size h from one point z, ``(n_chains, nz)``."""
     return _moved(keys, sampler, model, z, h, n_calls) - z
 
 
 def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
-    """Where steps of size h take all chains from a point z, ``(nz,)`` or one each, ``(n_chains, nz)``."""
+    """Positions of all chains after steps of size h from a point z, ``(nz,)``, or from one each, ``(n_chains, nz)``."""
     manifold, n_chains = model.manifold, len(keys)
     sampler = clone(sampler).set_params(step_size=h)
     start = np.array(np.broadcast_to(z, (n_chains, z.shape[-1])))
@@ -74,7 +74,7 @@ def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: i
 
 
 def _time_at(case: Case, k: int) -> float:
-    """A time short enough for the drift to stay what it is, and for all but one in 1e9 chains to stay off the walls."""
+    """A time in which the drift hardly changes, and in which at most one in 1e9 chains reaches the boundary."""
     z, step = case.z[k], 1e-5 * case.scale(case.z[k])
     aside = np.diag(step)
     slopes = (case.drift(z + aside) - case.drift(z - aside)) / (2 * step[:, None])
@@ -116,9 +116,9 @@ def check_steps(case: Case) -> dict[str, float]:
 
 
 def check_trajectory(case: Case) -> float | None:
-    """As many steps as make a trajectory, within a time that is as short as that of one: what happens now and then."""
+    """Many steps in the time of one, to detect errors that do not occur in every step."""
     if type(case.sampler) is Recipe:
-        return None  # it has one step for all times, and its functions are slow
+        return None  # all of its steps are the same, and its functions are slow
     sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
     n_steps = getattr(sampler, "n_steps", 1)
     n_calls = max(2, _N_LONG // n_steps)
@@ -137,12 +137,12 @@ def check_trajectory(case: Case) -> float | None:
 
 
 def check_gradient_noise(case: Case) -> float | None:
-    """Steps from noisy gradients against steps from true ones: what the noise adds to their covariance."""
+    """Compare steps with noisy and with exact gradients: the effect of the noise on their covariance."""
     size, worst = case.target.manifold.size, None
     if HasGradient not in case.sampler.requires:
         return None
     taken_off = getattr(case.sampler, "noise_covariance", None) is not None
-    n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no loop to be wrong
+    n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no inner loop
     inner = {"n_steps": n_steps} if hasattr(case.sampler, "n_steps") else {}
     sampler = _plain(case.sampler, **inner)
     noisy_sampler = _plain(case.sampler, noise_covariance="model" if taken_off else None, **inner)
@@ -155,7 +155,7 @@ def check_gradient_noise(case: Case) -> float | None:
         if ratio is None:
             continue
         h = _time_at(case, k) / n_steps
-        kick = response / (2 * ratio)  # per unit of time, if each step adds its own: half of what the diffusion makes
+        kick = response / (2 * ratio)  # per unit of time, if each step adds its noise: half of the diffusion
         noisy = _TrueGradient(case.target, shape / (2 * ratio * h))
         moments = []
         for one, model in ((sampler, _TrueGradient(case.target)), (noisy_sampler, noisy)):
@@ -171,8 +171,8 @@ def check_gradient_noise(case: Case) -> float | None:
             times = (excess * kick).sum() / (kick * kick).sum()
             case.refuse(
                 f"step does not account for gradient noise as declared: noise of covariance V adds {times:.2f} times "
-                f"h^2 (D + Q) V (D + Q)' to the covariance for each of {n_steps} steps, where "
-                f"{0 if taken_off else 1} is due",
+                f"h^2 (D + Q) V (D + Q)' to the covariance for each of {n_steps} steps, instead of "
+                f"{0 if taken_off else 1} times",
                 k,
             )
         worst = max(worst or 0.0, float(score[i, j]))
@@ -180,7 +180,7 @@ def check_gradient_noise(case: Case) -> float | None:
 
 
 def _largest_ratio(small: np.ndarray, large: np.ndarray) -> float | None:
-    """The least number that takes `large`, multiplied by it, beyond `small`; None if there is none, or if it is 0."""
+    """The least r with r * `large` - `small` positive semi-definite; None if it is 0 or does not exist."""
     values, vectors = np.linalg.eigh(large)
     positive = values > 1e-9 * max(values.max(), 0.0)
     inside = vectors[:, positive]
@@ -192,7 +192,7 @@ def _largest_ratio(small: np.ndarray, large: np.ndarray) -> float | None:
 
 
 def check_reflection(case: Case) -> float | None:
-    """Next to each wall, with a momentum towards it, which a step should turn round."""
+    """Steps near each boundary with a momentum towards it, which the step should reverse."""
     size = case.target.manifold.size
     if not case.positive.any() or case.recipe.n_auxiliary < size:
         return None
@@ -200,7 +200,7 @@ def check_reflection(case: Case) -> float | None:
     h = min(1e-3, _time_at(case, 0))
     for i in np.flatnonzero(case.positive):
         z = case.z[0].copy()
-        z[size + i] = -20.0  # so much that one step's forces and noise are little beside it
+        z[size + i] = -20.0  # large compared with the force and the noise of one step
         for z[i] in 1e-2 * 0.5 ** np.arange(60):
             if h * case.drift(z[None])[0, i] < -10 * z[i]:
                 break
@@ -209,18 +209,18 @@ def check_reflection(case: Case) -> float | None:
         after = _moved(case.keys[:16], sampler, model, z, h)[:, size + i] / -z[size + i]
         if not after.mean() > 0.5:
             raise InvalidRecipeError(
-                f"{case.name}'s step does not turn the momentum round at the wall: {z[size + i]:.4g}, which carries "
-                f"coordinate {i} through it, becomes {after.mean() * -z[size + i]:.4g}, at {format_point(z)}."
+                f"{case.name}'s step does not reverse the momentum at the boundary: {z[size + i]:.4g}, which moves "
+                f"coordinate {i} across it, becomes {after.mean() * -z[size + i]:.4g}, at {format_point(z)}."
             )
         worst = float(after.mean()) if worst is None else min(worst, float(after.mean()))
     return worst
 
 
 def check_wall(case: Case) -> float | None:
-    """Chains that begin close to each wall, each elsewhere: a step that clips them leaves many at the same place."""
+    """Steps from different positions near each boundary: a step that clips positions leaves many of them equal."""
     size = case.target.manifold.size
     if not case.positive.any() or HasGradient not in case.sampler.requires:
-        return None  # exact processes may come so near that all are rounded to zero
+        return None  # exact processes may come so close that several positions are rounded to zero
     sampler, model = _plain(case.sampler, n_steps=1), _TrueGradient(case.target)
     rng, n_chains = np.random.default_rng(int(case.keys[2])), len(case.keys)
     low, high = np.log(_NEAR_WALL)
@@ -234,7 +234,8 @@ def check_wall(case: Case) -> float | None:
         most = int(np.argmax(numbers))
         if numbers[most] > _MOST_TIES:
             raise InvalidRecipeError(
-                f"{case.name}'s step does not mirror the position at the wall: from different places near coordinate "
-                f"{i} = 0 it takes {numbers[most]} of {n_chains} chains to the same value {values[most]:.4g}."
+                f"{case.name}'s step does not reflect the position at the boundary: from different positions near "
+                f"coordinate {i} = 0 it moves {numbers[most]} of {n_chains} chains to the same value "
+                f"{values[most]:.4g}."
             )
     return 0.0

@@ -1,4 +1,4 @@
-"""One sampler under examination: what it declares, where it is looked at, and how numbers are compared."""
+"""A sampler under test with its recipe and test points, and the comparison of numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...numerics.batched_linalg import times
 from ...random._variates import fold_keys
 from .._density.recipe import InvalidRecipeError, Recipe, format_point
 
-COVARIANCE_BIAS = 0.02  # what the extrapolation of a covariance may leave, relative to its entries
+COVARIANCE_BIAS = 0.02  # error that the extrapolation of a covariance may leave, relative to its entries
 
 
 class Case(NamedTuple):
-    """A sampler, what it declares, and where it is looked at."""
+    """A sampler, its recipe and the test points."""
 
     name: str
     sampler: Any
@@ -28,7 +28,7 @@ class Case(NamedTuple):
     threshold: float
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
-        """Of the target's log density, from all data, ``(n, size)``."""
+        """Gradient of the log density of the target, from all data, ``(n, size)``."""
         return gradient_at(self.target, z[:, : self.target.manifold.size])
 
     def drift(self, z: np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ class Case(NamedTuple):
         return -self.recipe._energy_gradient(z, self.gradient(z), self.positive, "central")
 
     def scale(self, z: np.ndarray) -> np.ndarray:
-        """The length over which each entry of z is differentiated."""
+        """The length scale for differentiation in each entry of z."""
         return np.where(self.positive, np.abs(z), np.maximum(np.abs(z), 1.0))
 
     def refuse(self, sentence: str, at: int) -> None:
@@ -60,12 +60,12 @@ def gradient_at(target: HasGradient, x: np.ndarray, keys: np.ndarray | None = No
 
 
 def worst_entry(amount: np.ndarray) -> tuple[int, ...]:
-    """Where the largest entry is, or one that is not a number."""
+    """Indices of the largest entry, or of a NaN."""
     return tuple(int(i) for i in np.unravel_index(np.argmax(np.where(np.isnan(amount), np.inf, amount)), amount.shape))
 
 
 def compare(case: Case, given: np.ndarray, right: np.ndarray, terms: np.ndarray, what: str, name: str) -> float:
-    """The worst residual of numbers that should be others, ``(n_points, n)``, relative to their terms."""
+    """The worst residual of numbers and their right values, ``(n_points, n)``, relative to their terms."""
     residual = np.abs(given - right) / np.maximum(terms + np.abs(given) + np.abs(right), np.finfo(float).tiny)
     k, i = worst_entry(residual)
     if not residual[k, i] <= case.tolerance:
@@ -83,7 +83,7 @@ def compare_mean(
     what: str,
     name: str,
 ) -> float:
-    """The worst score of means that should be others, at point k."""
+    """The worst score of means and their right values, at point k."""
     score = np.abs(mean - right) / (error + allowed / case.threshold)
     (i,) = worst_entry(score)
     if not score[i] <= case.threshold:
@@ -97,9 +97,9 @@ def drift_terms(case: Case, z: np.ndarray) -> np.ndarray:
 
 
 def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of centred displacements over the root of their time, and its standard errors.
+    """Covariance of centred displacements divided by the square root of their time, and its standard errors.
 
-    With those after four times the time, `b`, what is of the order of time is taken off.
+    With the displacements `b` after four times the time, terms of the order of time are eliminated.
     """
     n = len(a)
     if b is None:
@@ -113,7 +113,7 @@ def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarra
 def compare_moment(
     case: Case, k: int, moment: tuple[np.ndarray, np.ndarray], right: np.ndarray, what: str, name: str
 ) -> float:
-    """The worst score of a covariance's entries."""
+    """The worst score of the entries of a covariance."""
     estimate, error = moment
     variance = np.abs(np.diagonal(right)) + 1e-3 * np.abs(right).max() + 1e-9 * (1 + case.scale(case.z[k]).max())
     allowed = COVARIANCE_BIAS * np.sqrt(np.outer(variance, variance))

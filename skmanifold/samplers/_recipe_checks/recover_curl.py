@@ -1,4 +1,4 @@
-"""The converse of the recipe in the plane: the curl that a drift and a stationary density imply."""
+"""The converse of the recipe in the plane: the curl matrix implied by a drift and a stationary density."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def recover_curl(
     .. math:: Q_{21}(z) = -Q_{12}(z) = -\frac{1}{p(z)} \int_{-\infty}^{z_2} \left[ f_1 p - \partial_1 (D_{11} p)
         - \partial_s (D_{12} p) \right] ds
 
-    at :math:`(z_1, s)`: eq. S.11 of [1]_ with the sign put right, and with p dividing all terms. The integral over the
-    whole line is zero if p is stationary, so that it is taken from the side where it is smaller.
+    at :math:`(z_1, s)`: eq. S.11 of [1]_ with the sign corrected, and with all terms divided by p. If p is stationary,
+    the integral over the whole line is zero, so the integral is taken from the side where it is smaller.
 
     Parameters
     ----------
@@ -38,23 +38,23 @@ def recover_curl(
     diffusion : array-like of shape (2, 2) or callable
         D, or a function of z that returns it.
     log_density : callable
-        log p up to a constant, a function of z. It should fall off over distances of the order of one.
+        log p up to a constant, a function of z. Its length scale should be of the order of one.
     z : array-like of shape (2,) or (n, 2)
-        Where the curl is asked for.
+        Points at which the curl is computed.
     bounds : tuple of float, default=(-inf, inf)
-        Where the second coordinate lives.
+        Range of the second coordinate.
     tolerance : float, default=1e-6
-        What the integral over the whole line may be, relative to the integral of its modulus.
+        Maximum of the integral over the whole line, relative to the integral of the absolute value.
 
     Returns
     -------
     ndarray of shape (2, 2) or (n, 2, 2)
-        Q.
+        The matrix Q at each point.
 
     Raises
     ------
     InvalidRecipeError
-        If the integral over the whole line is not zero: then p is not stationary.
+        If the integral over the whole line is not zero, so that p is not stationary.
 
     References
     ----------
@@ -71,7 +71,7 @@ def recover_curl(
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
-    from scipy.integrate import quad  # slow to import, and asked for here only
+    from scipy.integrate import quad  # imported here because the import is slow
 
     z = np.array(z, dtype=np.float64)
     if z.shape[-1:] != (2,) or z.ndim > 2:
@@ -88,7 +88,7 @@ def recover_curl(
         return np.array(values)[:, :, None] * np.array([1.0, 0.0])
 
     def flux(s: float) -> float:
-        """f_1 p - d_1 (D_11 p), over p(z)."""
+        """f_1 p - d_1 (D_11 p), divided by p(z)."""
         point = np.array([z[0], s])
         spread, slope = divergence_of(first_column, point[None], np.array([False, True]))[0]
         inward = spread + np.asarray(matrix(point))[0][0] * slope
@@ -99,8 +99,8 @@ def recover_curl(
     size = sum(quad(lambda s: abs(flux(s)), *sorted((z[1], end)), epsrel=1e-3, limit=200)[0] for end in bounds)
     if not abs(below + above) <= tolerance * (1 + size):
         raise InvalidRecipeError(
-            f"The density is not stationary: a net flux of {below + above:.4g} times its value at {format_point(z)} "
-            "crosses the line through it."
+            f"The density is not stationary: the net flux across the line through {format_point(z)} is "
+            f"{below + above:.4g} times the density there."
         )
     integral = below if abs(below) < abs(above) else -above
     curl = np.asarray(matrix(z))[0][1] - integral

@@ -243,7 +243,7 @@ class OwnSampler(BaseSampler):
         (ESCA(n_average=0), ValueError, r"The 'n_average' parameter of ESCA must be an int in the range \[1, inf\)"),
         (ESCA(n_local_sweeps="many"), ValueError, r"The 'n_local_sweeps' parameter of ESCA must be an int"),
         (OwnSampler(size="large"), ValueError, r"The 'size' parameter of OwnSampler must be an instance of 'int'"),
-        (OwnSampler(), TypeError, r"OwnSampler does not say how to begin: define init\(model, key\)\."),
+        (OwnSampler(), TypeError, r"OwnSampler must define init\(model, key\)\."),
     ],
     ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
 )

@@ -89,9 +89,9 @@ def test_stored_documents_that_do_not_fit_are_refused(fitted, tmp_path):
     save_corpus(sp.csr_array((0, 40), dtype=np.int32), tmp_path / "empty")
     wide, empty = open_corpus(tmp_path / "wide"), open_corpus(tmp_path / "empty")
     for method in (fitted.transform, fitted.predict, fitted.score, fitted.score_samples, fitted.perplexity):
-        with pytest.raises(ValueError, match=r"^X is a corpus of 41 columns, and 40 are expected\.$"):
+        with pytest.raises(ValueError, match=r"^X is a corpus of 41 columns, but 40 are expected\.$"):
             method(wide)
-        with pytest.raises(ValueError, match=r"^X is a corpus of no documents, and at least one is needed\.$"):
+        with pytest.raises(ValueError, match=r"^X is an empty corpus, but at least one document is needed\.$"):
             method(empty)
     stream = StochasticLDA(3, random_state=0).partial_fit(small_corpus())
     with pytest.raises(ValueError, match="41 columns"):

@@ -181,7 +181,9 @@ def test_draws_that_are_alike_are_said_to_be_worth_few():
     lda = make_lda("gibbs", max_iter=120, burn_in=60, thin=1).fit(small_corpus())
     alike = np.repeat(lda.posterior_["components"][:, ::20], 20, axis=1)
     lda._posterior = {**lda.posterior_, "components": alike}
-    with pytest.warns(UserWarning, match="of 3 of 3 topics hold less than 90%, as 60 draws of the worst are worth"):
+    with pytest.warns(
+        UserWarning, match="of 3 of 3 topics have a level below 90%, because the smallest effective sample"
+    ):
         lda.credible_intervals()
 
 

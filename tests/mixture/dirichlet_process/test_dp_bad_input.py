@@ -285,7 +285,7 @@ class NoSampler:
             r"ESCA needs a LatentModel, which DPModel does not offer; samplers that would work: Slice",
         ),
         (HMC(), ValueError, r"HMC needs a fixed density, but the counts of a mixture change at every step\."),
-        (BaseSampler(), TypeError, r"BaseSampler does not say how to begin: define init\(model, key\)\."),
+        (BaseSampler(), TypeError, r"BaseSampler must define init\(model, key\)\."),
     ],
     ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
 )
