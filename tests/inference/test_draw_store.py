@@ -88,7 +88,7 @@ def test_a_bound_below_one_draw_wants_none():
         assert not any(store.wants(time) for time in range(1000))
         assert len(store) == 0
         assert store.after(0)[1] == []
-        with pytest.raises(ValueError, match="not wanted"):
+        with pytest.raises(ValueError, match="not stored"):
             store.add(1, None)
     assert DrawStore.within(399, 100, 7).max_draws == 3
     assert DrawStore.within(399, 100, 7).interval == 7

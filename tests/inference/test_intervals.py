@@ -58,8 +58,8 @@ def test_intervals_take_little_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("draws", "level", "message"),
     [
-        (np.ones((2, 3)), 0.9, "draws of one chain"),
-        (np.ones((0, 2, 3)), 0.9, "draws of one chain"),
+        (np.ones((2, 3)), 0.9, "must be those of one chain"),
+        (np.ones((0, 2, 3)), 0.9, "must be those of one chain"),
         (np.ones((5, 2, 3)), 1.0, "level must be between 0 and 1"),
         (np.ones((5, 2, 3)), 0.0, "level must be between 0 and 1"),
     ],
@@ -71,9 +71,9 @@ def test_bad_intervals_are_refused(draws, level, message):
 
 def test_too_few_draws_are_told_with_the_level_that_they_reach():
     unknown = np.full(3, np.nan)
-    with pytest.warns(UserWarning, match=r"from 8 draws have level 77\.8% and not 90%, which takes 19 draws"):
+    with pytest.warns(UserWarning, match=r"from 8 draws have level 77\.8% and not 90%, which needs 19 draws"):
         warn_of_level(0.9, 8, unknown)
-    with pytest.warns(UserWarning, match="from 1 draw have level 0% and not 50%, which takes 3 draws"):
+    with pytest.warns(UserWarning, match="from 1 draw have level 0% and not 50%, which needs 3 draws"):
         warn_of_level(0.5, 1, unknown)
     with pytest.warns(
         UserWarning, match=r"of 2 of 4 topics .* effective sample size of 60 draws is 5 and 19 is needed"

@@ -47,14 +47,14 @@ def test_settings_that_decide_nothing_may_differ(checkpoint):
 )
 def test_checkpoint_of_another_run_is_refused_by_name(settings, message, checkpoint):
     before = files_of(checkpoint)
-    with pytest.raises(ValueError, match=f"^The checkpoint .*pass-00000006 is of another run: {message}; give"):
+    with pytest.raises(ValueError, match=f"^The checkpoint .*pass-00000006 is of another run: {message}; pass"):
         resume(checkpoint, **settings)
     assert files_of(checkpoint) == before
 
 
 def test_checkpoint_of_another_version_is_refused(checkpoint, monkeypatch):
     monkeypatch.setattr(checkpoints, "__version__", "99.0")
-    with pytest.raises(ValueError, match=r"was written by skmanifold .* in format 3, and this is skmanifold 99\.0"):
+    with pytest.raises(ValueError, match=r"was written by skmanifold .* in format 3, but this is skmanifold 99\.0"):
         resume(checkpoint)
 
 
@@ -223,7 +223,7 @@ def test_checkpoint_of_an_older_format_is_refused_and_not_unpickled(checkpoint, 
     header = {"format": 2, "version": "0.1", "pass": 6, "crc": 0}
     (folder / "checkpoint.json").write_text(json.dumps(header))
     with pytest.raises(
-        ValueError, match=r"was written by skmanifold '0\.1' in format 2, and this is skmanifold .*: finish"
+        ValueError, match=r"was written by skmanifold '0\.1' in format 2, but this is skmanifold .*: finish"
     ):
         resume(checkpoint)
     assert not os.path.exists(trap)

@@ -56,7 +56,7 @@ def test_numbers_of_topics_that_are_drawn_have_intervals_too():
     model = fitted.orthogonal()
     n_draws = int((model.posterior_["n_components"][0] == model.n_components_).sum())
     assert n_draws < 19
-    with pytest.warns(UserWarning, match=rf"from {n_draws} draws? have level .* which takes 19 draws"):
+    with pytest.warns(UserWarning, match=rf"from {n_draws} draws? have level .* which needs 19 draws"):
         display = TopicDisplay.from_estimator(model)
     assert display.level == (n_draws - 1) / (n_draws + 1)
     assert f", {100 * display.level:.3g}% interval" in display.axes_[-1].get_xlabel()

@@ -62,7 +62,7 @@ def test_curl_on_a_half_plane():
 
 
 def test_curl_of_a_density_that_is_not_stationary_is_refused():
-    with pytest.raises(InvalidRecipeError, match="not stationary: a net flux"):
+    with pytest.raises(InvalidRecipeError, match="not stationary: the net flux"):
         recover_curl(lambda z: [1.0, -z[0]], np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8])
     with pytest.raises(ValueError, match=r"z must be of shape \(2,\) or \(n, 2\)"):
         recover_curl(lambda z: z, np.zeros((2, 2)), lambda z: -0.5 * (z @ z), [0.3, -0.8, 1.0])

@@ -135,7 +135,7 @@ def test_empty_documents_and_columns_work(sampler):
     assert np.isfinite(lda.score(with_gaps))
     if sampler in SAMPLERS:
         assert lda.topic_word_counts_.sum() == pytest.approx(11)
-    with pytest.raises(ValueError, match=r"no document in X has two tokens or more"):
+    with pytest.raises(ValueError, match=r"no document in X has two or more tokens"):
         lda.score(np.eye(9))
 
 

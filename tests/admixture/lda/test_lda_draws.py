@@ -165,7 +165,7 @@ def test_arviz_is_told_which_draws_the_topics_were_kept_of(stop_after):
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_intervals_are_quantiles_of_the_best_chains_draws(sampler):
     lda = best_is_second(sampler)
-    with pytest.warns(UserWarning, match=r"from 10 draws have level 81\.8% and not 90%, which takes 19 draws"):
+    with pytest.warns(UserWarning, match=r"from 10 draws have level 81\.8% and not 90%, which needs 19 draws"):
         np.testing.assert_array_equal(lda.credible_intervals(), lda.credible_intervals(9 / 11))
     for level in (0.8, 0.5):
         low, high = lda.credible_intervals(level)
