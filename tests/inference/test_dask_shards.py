@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -233,9 +234,10 @@ class Rowed:
 
 
 def test_no_chain_is_still_asking_when_rows_travel_again():
-    model, options = Rowed(), {"add": max, "record": lambda chain: {}, "after_pass": lambda *pass_: False}
+    model = Rowed()
+    plan = SimpleNamespace(passes=Pair(), add=max, record=lambda chain: {}, adapt=lambda model, state: model)
     with Workers(2) as workers, pytest.raises(KeyboardInterrupt):
-        run_chains(Pair(), model, KEY, 2, Schedule(2, 0, 1), workers=workers, **options)
+        run_chains(plan, model, KEY, 2, Schedule(2, 0, 1), lambda *pass_: False, workers)
     assert model.is_recovered
     assert not model.asked_after_recovery
 
