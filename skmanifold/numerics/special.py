@@ -1,4 +1,4 @@
-"""Rising factorials, of which Dirichlet-multinomial probabilities are made."""
+"""Special functions: rising factorials and the incomplete gamma integral over the unit interval, as logarithms."""
 
 from __future__ import annotations
 
@@ -28,3 +28,40 @@ def log_rising(x, n):
     for i in range(n):
         product *= x + i
     return math.log(product)
+
+
+_MAX_TERMS = 1_000_000
+
+
+@njit(cache=True, nogil=True)
+def log_unit_gamma(shape, rate):
+    r"""Log of the integral of :math:`u^{shape - 1} e^{-rate \, u}` over u from 0 to 1."""
+    if rate < shape + 1.0:
+        term = 1.0
+        total = 1.0
+        for i in range(1, _MAX_TERMS):
+            term *= rate / (shape + i)
+            total += term
+            if term < 1e-17 * total:
+                break
+        return math.log(total) - rate - math.log(shape)
+    # What is beyond 1, by Lentz's continued fraction
+    tiny = 1e-300
+    b = rate + 1.0 - shape
+    c = 1.0 / tiny
+    d = 1.0 / b
+    h = d
+    for i in range(1, _MAX_TERMS):
+        a = -i * (i - shape)
+        b += 2.0
+        d = a * d + b
+        d = tiny if abs(d) < tiny else d
+        c = b + a / c
+        c = tiny if abs(c) < tiny else c
+        d = 1.0 / d
+        step = d * c
+        h *= step
+        if abs(step - 1.0) < 1e-15:
+            break
+    whole = math.lgamma(shape) - shape * math.log(rate)
+    return whole + math.log1p(-math.exp(min(math.log(h) - rate - whole, -1e-300)))

@@ -64,7 +64,7 @@ _PLACES = {
     # what samplers carry
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",
-    "GammaTables": "samplers._cir.lazy_cir_rows:GammaTables",
+    "GammaTables": "random._log_gamma_ziggurat:GammaTables",
     "GradientMemory": "samplers._density.gradient_base:GradientMemory",
     "LazyRows": "samplers._cir.lazy_cir_rows:LazyRows",
     "RowPrior": "samplers._cir.lazy_cir_rows:RowPrior",

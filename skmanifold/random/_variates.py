@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..utils._njit import njit
-from ._keys import fold_in, random_bits
+from ._keys import fold_in, random_bits, uniform
 
 # The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.
 _TAIL_START = 3.6541528853610088
@@ -40,6 +40,13 @@ _HEIGHTS = np.exp(-0.5 * _EDGES**2)
 def open_uniform(key, counter):
     """A float64 strictly between 0 and 1, with 52 random bits, symmetric about 1/2: for logarithms."""
     return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@njit(cache=True, nogil=True)
+def fill_bits(key, first, out):
+    """Random bits of consecutive counters from `first` on."""
+    for k in range(len(out)):
+        out[k] = random_bits(key, np.uint64(first + k))
 
 
 @njit(cache=True, nogil=True)
@@ -316,6 +323,33 @@ def multinomial(key, n, weights, tails, out):
         out[k] = taken
         left -= taken
     out[last] = left
+
+
+# Angles
+
+
+@njit(cache=True, nogil=True)
+def von_mises(key, concentration):
+    """An angle about 0 of density in proportion to exp(concentration cos(angle)): Best and Fisher (1979).
+
+    Their r and f are near 1 at large concentrations, where r - 1 and 1 - f stand for them without loss of digits. Their
+    r is (1 + root) / (2 concentration).
+    """
+    if concentration < 1e-16:
+        return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
+    root = math.hypot(1.0, 2.0 * concentration)
+    beyond = (1.0 + 1.0 / (root + 2.0 * concentration)) / (2.0 * concentration)  # r - 1
+    counter = 0
+    while True:
+        half = 0.5 * math.pi * open_uniform(key, counter)
+        sine, cosine = math.sin(half), math.cos(half)
+        short = 2.0 * sine * sine * beyond / (beyond + 2.0 * cosine * cosine)  # 1 - f
+        c = concentration * (beyond + short)
+        u = open_uniform(key, counter + 1)
+        counter += 3
+        if c * (2.0 - c) > u or math.log(c / u) + 1.0 - c >= 0.0:
+            angle = 2.0 * math.asin(math.sqrt(min(0.5 * short, 1.0)))
+            return angle if uniform(key, counter - 1) < 0.5 else -angle
 
 
 # Subsets

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...emissions._base import Family
-from ...numerics.exact_sum import _UNIT
+from ...numerics.reductions import SUM_UNIT
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord
 from ...utils._threads import Workers
@@ -113,7 +113,7 @@ def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
     in 32 bits beside the token's largest is left out.
     """
     n_tokens, n_components = log_table.shape
-    log_scale = np.rint(log_table.max(axis=1) / _UNIT) * _UNIT
+    log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
     weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
     tokens, components = np.nonzero(weights)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.exact_sum import exact_sum
-from ...numerics.prefetch import prefetch
-from ...numerics.simd import LANES, zeros_by_cache_line
-from ...sparse.counts import Counts
+from ...numerics.reductions import exact_sum
+from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
+from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
-from .._lda.cvb0_kernels import _index_words
 from .document_gibbs_kernels import _sample_rows
 from .topic_counts import TopicCounts, add_counts, close_list
 
@@ -114,7 +112,7 @@ def _number_words(words, slots, out_pair_word):
 
 def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
     word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
-    _index_words(pair_word, word_indptr, word_pairs)
+    index_columns(pair_word, word_indptr, word_pairs)
     return Documents(indptr, pair_word, pair_count, pair_start[indptr], words, word_indptr, word_pairs, pair_start)
 
 

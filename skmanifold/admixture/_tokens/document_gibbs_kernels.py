@@ -20,7 +20,6 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...numerics.prefetch import pointer_to, prefetch
 from ...numerics.simd import (
     DOUBLES,
     F32,
@@ -35,6 +34,8 @@ from ...numerics.simd import (
     count_passed,
     lane_of,
     lane_of_reference,
+    pointer_to,
+    prefetch,
     sum_across,
     sum_across_reference,
     vector_at,

@@ -21,7 +21,6 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...numerics.prefetch import pointer_to
 from ...numerics.simd import (
     FLOATS,
     I32,
@@ -33,6 +32,7 @@ from ...numerics.simd import (
     close_running,
     lane_of,
     lane_of_reference,
+    pointer_to,
     sum_across_reference,
     vector_at,
 )

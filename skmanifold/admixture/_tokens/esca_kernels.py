@@ -12,8 +12,7 @@ import math
 
 import numpy as np
 
-from ...numerics.prefetch import prefetch
-from ...numerics.simd import LANES
+from ...numerics.simd import LANES, prefetch
 from ...random._keys import fold_in, random_bits, uniform
 from ...utils._njit import njit
 from .entry_scan import find_in_scan, scan_row

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.exact_sum import exact_sum
+from ...numerics.reductions import exact_sum
 from ...numerics.simd import zeros_by_cache_line
 from ...random._keys import fold_in_each, subkey
 from ...sparse.counts import Counts

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in
-from ...samplers._cir.cir_kernels import fill_exp, fill_log_gammas
+from ...random._log_gamma_ziggurat import fill_log_gammas
 from ...utils._njit import njit
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.prefetch import prefetch
+from ...numerics.simd import prefetch
+from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
 from ...random._variates import open_uniform
-from ...samplers._cir.cir_kernels import fill_exp
 from ...utils._njit import njit
 
 _AHEAD = 3  # rows between the prefetch of one and its use

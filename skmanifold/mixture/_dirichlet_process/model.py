@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._log_gamma_ziggurat import gamma_tables
 from ...random._variates import log_gamma_variate
-from ...samplers._cir.lazy_cir_rows import gamma_tables
 from ...utils._threads import Workers, split_by_task, split_range
 from .category_table import Table
 from .cluster_counts import MixtureCounts, no_counts

@@ -13,10 +13,9 @@ import numpy as np
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
-from ...random._variates import normal
+from ...random._variates import normal, von_mises
 from ...utils._njit import njit
-from .birth_death_kernels import give_birth_or_take, orthonormalise, scatter_along, with_room
-from .variates import log_gain, von_mises
+from .birth_death_kernels import give_birth_or_take, log_gain, orthonormalise, scatter_along, with_room
 
 # Numbers of one type: a kernel is compiled anew for every plain integer that it is called with.
 _NOISE = np.int64(Purpose.NOISE)

@@ -12,122 +12,13 @@ import math
 
 import numpy as np
 
+from ...numerics.vector_math import fill_exp, fill_log
 from ...random._keys import fold_in, random_bits
-from ...random._variates import exponential, gamma_variate, log_gamma_variate, normal, open_uniform
+from ...random._log_gamma_ziggurat import draw_by_rejection, fill_log_gammas, is_under_density, layer_and_place
+from ...random._variates import fill_bits, gamma_variate, log_gamma_variate, normal, open_uniform
 from ...utils._njit import njit
 
-N_LAYERS = 1024
-_LAYER_MASK = np.uint64(N_LAYERS - 1)
 _CHUNK_CELLS = 1024
-
-
-# The ziggurat of the logarithm of a Ga(shape, 1) variate, about its mode log(shape): both sides of it at once
-
-
-@njit(cache=True, nogil=True)
-def log_height(shape, z):
-    """Log density of log(Ga(shape, 1) / shape) at `z`, relative to its mode 0."""
-    return shape * (z - math.expm1(z))
-
-
-@njit(cache=True, nogil=True)
-def _layer_and_place(bits, edges):
-    """A layer from the low bits and a place in it from the high 54: an odd integer, so never an edge."""
-    layer = np.int64(bits & _LAYER_MASK)
-    fraction = (np.int64(bits >> np.uint64(10)) | np.int64(1)) * 2.0**-54
-    return layer, edges[layer, 0] + fraction * (edges[layer, 1] - edges[layer, 0])
-
-
-@njit(cache=True, nogil=True)
-def _is_sure(layer, z, edges):
-    return edges[layer + 1, 0] <= z <= edges[layer + 1, 1]
-
-
-@njit(cache=True, nogil=True)
-def _draw_by_rejection(bits, key, shape, left_share, edges, heights):
-    """A draw of log(Ga(shape, 1) / shape) where that of `bits` is not surely under the density; a key of its own."""
-    counter = 0
-    while True:
-        layer, z = _layer_and_place(bits, edges)
-        if _is_sure(layer, z, edges):
-            return z
-        if layer == 0:
-            # Beyond an edge: an exponential of the slope there, which lies above the log-concave density.
-            edge = edges[1, 0] if open_uniform(key, counter) < left_share else edges[1, 1]
-            slope = -shape * math.expm1(edge)
-            at_edge = log_height(shape, edge)
-            while True:
-                beyond = exponential(key, counter + 1)
-                spare = exponential(key, counter + 2)
-                counter += 2
-                z = edge - beyond / slope
-                if at_edge - beyond - spare < log_height(shape, z):
-                    return z
-        low, high = heights[layer], heights[layer + 1]
-        if low + open_uniform(key, counter) * (high - low) < math.exp(log_height(shape, z)):
-            return z
-        bits = random_bits(key, np.uint64(counter + 1))
-        counter += 2
-
-
-# Exponentials and logarithms of whole arrays. Each has its loops apart for floats and for bits, which vectorises.
-
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 33 bits, so that n times it is exact
-_SHIFT = 6755399441055744.0  # 1.5 * 2^52: its sum with a small number holds the nearest integer in the low bits
-_N_MANTISSA_BITS = np.int64(52)
-_HALF_ROOT = np.int64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
-_MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
-_SHIFT_BITS = np.int64(0x4338000000000000)
-
-
-@njit(cache=True, nogil=True)
-def fill_exp(n, x, powers, out):
-    """``out = exp(x)`` to 1e-15 for x < 700, and to nothing that matters where x < -700."""
-    power_bits, out_bits = powers.view(np.int64), out.view(np.int64)
-    for j in range(n):
-        y = x[j] if x[j] > -700.0 else -700.0
-        shifted = y * _LOG2_E + _SHIFT
-        powers[j] = shifted
-        whole = shifted - _SHIFT
-        r = (y - whole * _LN2_HIGH) - whole * _LN2_LOW
-        s = 1 / 39916800 + r * (1 / 479001600)
-        s = 1 / 3628800 + r * s
-        s = 1 / 362880 + r * s
-        s = 1 / 40320 + r * s
-        s = 1 / 5040 + r * s
-        s = 1 / 720 + r * s
-        s = 1 / 120 + r * s
-        s = 1 / 24 + r * s
-        s = 1 / 6 + r * s
-        s = 1 / 2 + r * s
-        out[j] = 1.0 + (r + r * r * s)
-    for j in range(n):
-        out_bits[j] += power_bits[j] << _N_MANTISSA_BITS
-
-
-@njit(cache=True, nogil=True, error_model="numpy")  # a check for a zero divisor would keep the loop scalar
-def fill_log(n, x, powers, fractions, out):
-    """``out = log(x)`` to 1e-15, relative near 1 too, for normal numbers: the series of atanh for x / 2^k near 1."""
-    bits, power_bits, fraction_bits = x.view(np.int64), powers.view(np.int64), fractions.view(np.int64)
-    for j in range(n):
-        above = bits[j] - _HALF_ROOT
-        power_bits[j] = _SHIFT_BITS + (above >> _N_MANTISSA_BITS)
-        fraction_bits[j] = (above & _MANTISSA) + _HALF_ROOT
-    for j in range(n):
-        whole, f = powers[j] - _SHIFT, fractions[j] - 1.0
-        s = f / (2.0 + f)
-        t = s * s
-        r = 2 / 17 + t * (2 / 19)
-        r = 2 / 15 + t * r
-        r = 2 / 13 + t * r
-        r = 2 / 11 + t * r
-        r = 2 / 9 + t * r
-        r = 2 / 7 + t * r
-        r = 2 / 5 + t * r
-        r = 2 / 3 + t * r
-        half = 0.5 * f * f
-        out[j] = whole * _LN2_HIGH - ((half - (s * (half + t * r) + whole * _LN2_LOW)) - f)
 
 
 # Transitions
@@ -204,38 +95,9 @@ def _phases(clock, read_time, step):
 
 
 @njit(cache=True, nogil=True)
-def _fill_bits(key, first, out):
-    for k in range(len(out)):
-        out[k] = random_bits(key, np.uint64(first + k))
-
-
-@njit(cache=True, nogil=True)
-def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
-    """Draws of log Ga(shapes, 1): by the ziggurat where a shape is that of the tables' first level, the commonest.
-
-    `bits` and `cells` are scratch memory, `cells` longer by one.
-    """
-    n_columns, shape, log_shape, left_share = len(shapes), levels[0, 0], levels[0, 1], levels[0, 2]
-    _fill_bits(key, n_columns, bits)
-    n_left = 0
-    for k in range(n_columns):
-        layer, z = _layer_and_place(bits[k], edges)
-        out[k] = log_shape + z
-        cells[n_left] = k
-        n_left += not (_is_sure(layer, z, edges) and shapes[k] == shape)
-    for i in range(n_left):
-        k = cells[i]
-        child = fold_in(fold_in(key, k), 0)
-        if shapes[k] == shape:
-            out[k] = log_shape + _draw_by_rejection(bits[k], child, shape, left_share, edges, heights)
-        else:
-            out[k] = log_gamma_variate(child, shapes[k])
-
-
-@njit(cache=True, nogil=True)
 def _find_noncentral(key, means, bits, above, left_over):
     """List the cells of a row in which the Poisson count may be positive, and fill in 1 - u; returns how many."""
-    _fill_bits(key, 0, bits)
+    fill_bits(key, 0, bits)
     for k in range(len(means)):
         above[k] = 1.0 - _to_open_uniform(bits[k])
     n_found = 0
@@ -268,15 +130,15 @@ def _draw_noncentral(
         root = squares[i] + math.sqrt(2.0 * (means[i] + log_above[i]))
         squares[i] = 0.5 * root * root
     for i in range(n_left):
-        layer, z = _layer_and_place(random_bits(keys[i], np.uint64(1)), edges)
+        layer, z = layer_and_place(random_bits(keys[i], np.uint64(1)), edges)
         log_gammas[i] = log_raised + z
         rejected[n_rejected] = i
-        n_rejected += not (_is_sure(layer, z, edges) and priors[rows[i], cells[i]] == shape)
+        n_rejected += not (is_under_density(layer, z, edges) and priors[rows[i], cells[i]] == shape)
     for j in range(n_rejected):
         i = rejected[j]
         prior, child = priors[rows[i], cells[i]], fold_in(keys[i], 1)
         if prior == shape:
-            z = _draw_by_rejection(random_bits(keys[i], np.uint64(1)), child, raised, left_share, edges, heights)
+            z = draw_by_rejection(random_bits(keys[i], np.uint64(1)), child, raised, left_share, edges, heights)
             log_gammas[i] = log_raised + z
         else:
             log_gammas[i] = log_gamma_variate(child, prior + 0.5)

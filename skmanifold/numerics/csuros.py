@@ -1,4 +1,4 @@
-"""Csuros' floating-point counters: how many, in one byte, right on average.
+"""Csuros' floating-point counters: approximate counts in one byte, without bias.
 
 A register X = 2^d t + u with 0 <= u < 2^d stands for the number (2^d + u) 2^t - 2^d: a significand of d bits and an
 exponent (M. Csuros, "Approximate counting with a floating-point counter", COCOON 2010). Numbers up to 2^d are exact.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..random._keys import random_bits
-from ._njit import njit
+from ..utils._njit import njit
 
 _LARGEST_REGISTER = 255
 _PRECISIONS = range(8, 2, -1)  # 2 and less hold more than 64 bits do
@@ -23,16 +23,6 @@ def register_value(register, precision):
     """The number that a register stands for."""
     base = np.int64(1) << precision
     return ((base + (register & (base - 1))) << (register >> precision)) - base
-
-
-@njit(cache=True)
-def increment(register, precision, key, counter):
-    """The register after one more event: one up with probability 2^-t, so that its number grows by one on average.
-
-    The draw belongs to (key, counter). How many bits the register has is the caller's affair.
-    """
-    below = (np.uint64(1) << np.uint64(register >> precision)) - np.uint64(1)
-    return register + (1 if random_bits(key, counter) & below == 0 else 0)
 
 
 @njit(cache=True)
