@@ -37,8 +37,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     return decorate
 
 
-# For parts of a kernel that run often: without counts of references to arrays, which cost two atomic operations for each
-# array and call (measured: 40% of the time of a token in document Gibbs sampling). Parts may not make arrays.
+# For parts of a kernel that run often: without counts of references to arrays, which cost two atomic operations for
+# each array and call (measured: 40% of a token's time in document Gibbs sampling). Parts may not make arrays.
 njit_part = njit(cache=True, _nrt=False)
 
 

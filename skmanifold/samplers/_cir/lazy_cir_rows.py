@@ -138,9 +138,8 @@ def read_rows(
     n_rows, n_columns = rows.log_theta.shape
     n_blocks = -(-len(words) // _BLOCK_ROWS)
     sums = np.empty((2, n_blocks, n_columns))
-    shared = (words, rows.clock[0], key, *_what_moves(rows), *_strides(prior), *prior.gammas, *sums)
     tasks = split_range(n_blocks, max(1, _TASK_CELLS // (_BLOCK_ROWS * n_columns)))
-    workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, *shared) for blocks in tasks])
+    workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, words, key, rows, prior, *sums) for blocks in tasks])
     if len(words) == n_rows:
         rows.totals[:] = 0.0  # all in sight: what rounding left behind is dropped
         sums[0] = sums[1]
@@ -215,16 +214,8 @@ def add_counts(
 def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.ndarray:
     """Expectations now of the rows from `start` to `stop`, given all that was read; nothing changes."""
     out = np.empty((stop - start, rows.log_theta.shape[1]))
-    fill_expected(start, rows.clock[0], *_what_moves(rows), *_strides(prior), out)
+    fill_expected(start, rows, prior, out)
     return out
-
-
-def _what_moves(rows: LazyRows) -> tuple:
-    return rows.log_theta, rows.read_time, rows.step, rows.start, rows.length, rows.pool_topics, rows.pool_counts
-
-
-def _strides(prior: RowPrior) -> tuple:
-    return prior.values, prior.word_step, prior.topic_step
 
 
 def _make_room(rows: LazyRows, needed: int) -> LazyRows:
