@@ -38,7 +38,7 @@ class TokenLatents(NamedTuple):
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
     cell_topics: np.ndarray  # (n_cells, K) int32: how many tokens of each large cell a topic has, in the same order
     row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
-    entries: np.ndarray  # (row_start[-1],) uint32: count << 16 | topic
+    entries: np.ndarray  # (row_start[-1],) uint32: see `entry_scan`
 
 
 class Assignments(NamedTuple):
