@@ -10,21 +10,22 @@ import numpy as np
 
 from ..utils._njit import njit
 
+_LEAST_EXPONENT = -700.0  # exp of it, 1e-304, is a normal number: below -708 it is not
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 33 bits, so that n times it is exact
 _SHIFT = 6755399441055744.0  # 1.5 * 2^52: its sum with a small number holds the nearest integer in the low bits
 _N_MANTISSA_BITS = np.int64(52)
 _HALF_ROOT = np.int64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
-_MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
-_SHIFT_BITS = np.int64(0x4338000000000000)
+_MANTISSA = np.int64(0x000FFFFFFFFFFFFF)  # mask of the 52 bits of a float64's mantissa
+_SHIFT_BITS = np.int64(0x4338000000000000)  # bits of _SHIFT
 
 
 @njit(cache=True, nogil=True)
 def fill_exp(n, x, powers, out):
-    """``out = exp(x)`` to 1e-15 for x < 700, and to nothing that matters where x < -700."""
+    """``out = exp(x)`` to 1e-15 for x from -700 to 700, and 1e-304 below that: the Taylor series of order 12."""
     power_bits, out_bits = powers.view(np.int64), out.view(np.int64)
     for j in range(n):
-        y = x[j] if x[j] > -700.0 else -700.0
+        y = x[j] if x[j] > _LEAST_EXPONENT else _LEAST_EXPONENT
         shifted = y * _LOG2_E + _SHIFT
         powers[j] = shifted
         whole = shifted - _SHIFT

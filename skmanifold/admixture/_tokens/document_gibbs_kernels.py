@@ -27,11 +27,11 @@ import numpy as np
 
 from ...numerics.simd import LANES, prefetch
 from ...random._keys import fold_in, uniform
-from ...utils._njit import njit, njit_part
+from ...utils._njit import njit, njit_inlined, njit_part
 from .block_scan import GROUP, find_in_block, find_in_blocks, scan_blocks
 
-_N_SLOTS = 4  # documents sampled side by side; measured: 2 hide less, 8 need more registers than there are
-_AHEAD = 2  # tokens between the prefetch of a word's scores and their use; measured
+_N_SLOTS = 4  # documents sampled side by side; 2 or 8 were no faster
+_AHEAD = 2  # tokens between the prefetch of a word's scores and their use; 1 to 5 are equally fast
 _SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
 _LANE_BITS, _LANE_MASK = 4, LANES - 1  # a topic's number is 16 times its block plus its lane
 _index = np.uint64  # of an index that is never negative: spares numba's test for it
@@ -233,7 +233,7 @@ def _begin_sweep(slot, arrays, task, row_keys):
     arrays.counts[slot["first_cell"] + np.int64(task.topics[slot["start"]])] -= np.int32(slot["n_taken_out"])
 
 
-@njit_part
+@njit_inlined
 def _weigh_topics(slot, arrays, task, first_sweep):
     """Sum the weights of all topics for one token, draw its uniform, and take the next token out of the counts."""
     counts, listed, sums, lanes = arrays.counts, arrays.listed, arrays.sums, arrays.lanes
@@ -266,7 +266,7 @@ def _weigh_topics(slot, arrays, task, first_sweep):
     slot["value"] = total * uniform(slot["stream"], cursor - slot["start"])
 
 
-@njit_part
+@njit_inlined
 def _draw_topic(slot, arrays, task):
     """Draw the topic of one token as its weights were summed, count it, and go to the next token."""
     words, scores, prior_sums, alpha, n_blocks = task.words, task.scores, task.prior_sums, task.alpha, task.n_blocks
@@ -302,7 +302,7 @@ def _draw_topic(slot, arrays, task):
     slot["cursor"] = cursor + 1
 
 
-@njit_part
+@njit_inlined
 def _places(slot):
     """Where a slot's parts of `counts`, of the lists, of `sums` and of `lanes` begin."""
     return slot["first_cell"], slot["first_block"], slot["first_sum"], slot["first_lane"]

@@ -19,8 +19,9 @@ from .entry_scan import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan,
 from .topic_counts import close_list
 
 _WORD_BITS = np.uint64(32)
-_JUST_BELOW = np.float32(1 - 2**-23)
-_AHEAD = 6  # pairs between the prefetch of a document's topics and their use
+_JUST_BELOW = np.float32(1 - 2**-23)  # times a float32: a smaller one, by two units in the last place at most
+_SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
+_AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
 
 @njit(cache=True)
@@ -112,7 +113,7 @@ def _sample_block(
             product = products[doc]
             for occurrence in range(pair_count[pair]):
                 product *= total
-                if not 1e-150 < product < 1e150:
+                if not _SMALLEST < product < _LARGEST:
                     out_log_likelihood[doc] += math.log(product)
                     product = 1.0
                 value = uniform(stream, occurrence) * total
