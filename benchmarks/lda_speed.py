@@ -27,7 +27,7 @@ class Ours:
     """One chain, stepped by hand."""
 
     def __init__(self, X, n_components, alpha, beta, sampler):
-        counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
+        counts = whole_counts(canonical_csr(X), np.uint64(0))
         prior = TopicPrior(beta, n_components, counts.n_features)
         self.model = LDAModel(counts, np.full(n_components, alpha), prior, Workers(1))
         self.sampler = sampler

@@ -1,8 +1,17 @@
-"""Inner products in a stated order of additions."""
+"""Sums and inner products whose bytes depend neither on the machine nor on how rows are split over threads."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..utils._njit import njit
+
+SUM_UNIT = 2.0**-16  # multiples of it add exactly as long as sums stay below 2**37: float64 has 53 bits
+
+
+def exact_sum(values: np.ndarray) -> float:
+    """The sum of values, each rounded to a multiple of `SUM_UNIT`, so that the order of additions does not matter."""
+    return float(np.rint(values / SUM_UNIT).sum() * SUM_UNIT)
 
 
 @njit(cache=True, nogil=True)
@@ -23,3 +32,23 @@ def dot(a, b):
     for j in range(n_whole, n):
         s0 += a[j] * b[j]
     return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@njit(cache=True, nogil=True)
+def sum_lanes(values):
+    """The sum, in a fixed order of eight lanes, so that an addition need not wait for the one before it."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = len(values) - len(values) % 8
+    for k in range(0, whole, 8):
+        s0 += values[k]
+        s1 += values[k + 1]
+        s2 += values[k + 2]
+        s3 += values[k + 3]
+        s4 += values[k + 4]
+        s5 += values[k + 5]
+        s6 += values[k + 6]
+        s7 += values[k + 7]
+    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    for k in range(whole, len(values)):
+        total += values[k]
+    return total

@@ -1,4 +1,4 @@
-"""Vectors of sixteen in LLVM's own terms, for intrinsics that numba's loops cannot express.
+"""Vectors of sixteen and prefetches in LLVM's own terms, for intrinsics that numba's loops cannot express.
 
 LLVM maps them to whatever the processor has. They use only IEEE operations in a stated order, so the bytes are the same
 everywhere; what each does is spelled out in numpy by the reference of its user.
@@ -6,15 +6,25 @@ everywhere; what each does is spelled out in numpy by the reference of its user.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
+from numba import config, types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 LANES = 16
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS, INTS = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES)
 DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 ZEROS = ir.Constant(FLOATS, [0.0] * LANES)
+
+
+def pointer_to(context, builder, array_type, array, offset=None):
+    """Where an array's data begin, or its item `offset`."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return data if offset is None else builder.gep(data, [offset])
 
 
 def vector_at(builder, pointer, offset, vector_type):
@@ -98,3 +108,29 @@ def zeros_by_cache_line(n: int, dtype) -> np.ndarray:
     raw = np.zeros(n + LANES, dtype)
     offset = -raw.ctypes.data % 64 // 4
     return raw[offset : offset + n]
+
+
+# Prefetches, for kernels that visit their data in random order
+
+
+@intrinsic
+def _prefetch_item(typing_context, array, offset):
+    """Tell the processor that an item will be read."""
+    signature = types.void(array, types.int64)
+
+    def codegen(context, builder, signature, arguments):
+        pointer = pointer_to(context, builder, signature.args[0], arguments[0], arguments[1])
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [builder.bitcast(pointer, byte), I32(0), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _prefetch_nothing(array, offset):
+    pass
+
+
+prefetch: Any = _prefetch_nothing if config.DISABLE_JIT else _prefetch_item

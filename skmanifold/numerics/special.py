@@ -1,4 +1,4 @@
-"""Rising factorials, of which Dirichlet-multinomial probabilities are made."""
+"""Special functions: rising factorials and the incomplete gamma integral over the unit interval, as logarithms."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import math
 
 from ..utils._njit import njit
 
+_STIRLING_FROM = 1000.0  # the first term left out, 1 / (1260 x^5), is below 1e-18 here
+_MOST_FACTORS = 8  # of a product: most counts are small, and one logarithm is cheaper than two log gammas
+
 
 @njit(cache=True, nogil=True)
 def log_rising_of_real(x, n):
     """Log of Gamma(x + n) / Gamma(x), for x > 0 and n >= 0, whole or not."""
-    if x < 1000.0:
+    if x < _STIRLING_FROM:
         return math.lgamma(x + n) - math.lgamma(x)
     # The difference of Stirling's series, term by term: at large x two log gammas agree in all their digits.
     last = x + n
@@ -21,10 +24,47 @@ def log_rising_of_real(x, n):
 @njit(cache=True, nogil=True)
 def log_rising(x, n):
     """Log of Gamma(x + n) / Gamma(x), for x > 0 and a whole n >= 0."""
-    if n > 8:
+    if n > _MOST_FACTORS:
         return log_rising_of_real(x, n)
-    # Most counts are small, and one logarithm is cheaper than two log gammas.
     product = 1.0
     for i in range(n):
         product *= x + i
     return math.log(product)
+
+
+_MAX_TERMS = 1_000_000  # of a series and a continued fraction, which converge long before
+_TINY = 1e-300  # in place of zero denominators (Lentz's method as modified by Thompson and Barnett, 1986)
+
+
+@njit(cache=True, nogil=True)
+def log_unit_gamma(shape, rate):
+    r"""Log of the integral of :math:`u^{shape - 1} e^{-rate \, u}` over u from 0 to 1."""
+    if rate < shape + 1.0:
+        term = 1.0
+        total = 1.0
+        for i in range(1, _MAX_TERMS):
+            term *= rate / (shape + i)
+            total += term
+            if term < 1e-17 * total:  # below half a unit in the last place, 1.1e-16
+                break
+        return math.log(total) - rate - math.log(shape)
+    # What is beyond 1, by Lentz's continued fraction
+    b = rate + 1.0 - shape
+    c = 1.0 / _TINY
+    d = 1.0 / b
+    h = d
+    for i in range(1, _MAX_TERMS):
+        a = -i * (i - shape)
+        b += 2.0
+        d = a * d + b
+        d = _TINY if abs(d) < _TINY else d
+        c = b + a / c
+        c = _TINY if abs(c) < _TINY else c
+        d = 1.0 / d
+        step = d * c
+        h *= step
+        if abs(step - 1.0) < 1e-15:  # a few units in the last place
+            break
+    whole = math.lgamma(shape) - shape * math.log(rate)
+    # Below 0 even where rounding lets what is beyond 1 reach the whole
+    return whole + math.log1p(-math.exp(min(math.log(h) - rate - whole, -1e-300)))

@@ -66,7 +66,7 @@ _PLACES = {
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",
     "EMState": "samplers._latent.em:EMState",
-    "GammaTables": "samplers._cir.lazy_cir_rows:GammaTables",
+    "GammaTables": "random._log_gamma_ziggurat:GammaTables",
     "GradientMemory": "samplers._density.gradient_base:GradientMemory",
     "GradientState": "samplers._density.gradient_base:GradientState",
     "LazyRows": "samplers._cir.lazy_cir_rows:LazyRows",

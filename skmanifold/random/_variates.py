@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..utils._njit import njit
-from ._keys import fold_in, random_bits
+from ._keys import fold_in, random_bits, uniform
 
 # The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.
 _TAIL_START = 3.6541528853610088
@@ -53,6 +53,13 @@ def open_uniform(key, counter):
         The variate.
     """
     return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@njit(cache=True, nogil=True)
+def fill_bits(key, first, out):
+    """Random bits of consecutive counters from `first` on."""
+    for k in range(len(out)):
+        out[k] = random_bits(key, np.uint64(first + k))
 
 
 @njit(cache=True, nogil=True)
@@ -180,7 +187,7 @@ def fold_keys(keys, value, out):
 @njit(cache=True, nogil=True)
 def _log1p_beyond_cubic(t):
     """log(1 + t) - (t - t^2/2 + t^3/3), without cancellation at small t."""
-    if abs(t) < 0.01:
+    if abs(t) < 0.01:  # the term left out, t^9 / 9, is below 1e-18 here, and the result about t^4 / 4 = 2.5e-9
         square = t * t
         return -square * square * (1 / 4 - t * (1 / 5 - t * (1 / 6 - t * (1 / 7 - t / 8))))
     return math.log1p(t) - t * (1.0 - t * (1 / 2 - t / 3))
@@ -201,6 +208,7 @@ def _gamma_from_one(key, child, shape):
         u = open_uniform(child, counter)
         square = x * x
         # They write x^2/2 + d (1 - v + log v), v = (1 + t)^3; its terms to t^3 cancel, and would drown it at large d.
+        # 0.0331: their squeeze, which spares most logarithms.
         if u < 1.0 - 0.0331 * square * square or math.log(u) < 3.0 * d * _log1p_beyond_cubic(t):
             root = 1.0 + t
             return d * (root * root * root)
@@ -415,6 +423,33 @@ def multinomial(key, n, weights, tails, out):
         out[k] = taken
         left -= taken
     out[last] = left
+
+
+# Angles
+
+
+@njit(cache=True, nogil=True)
+def von_mises(key, concentration):
+    """An angle about 0 of density in proportion to exp(concentration cos(angle)): Best and Fisher (1979).
+
+    Their r and f are near 1 at large concentrations, where r - 1 and 1 - f stand for them without loss of digits. Their
+    r is (1 + root) / (2 concentration).
+    """
+    if concentration < 1e-16:  # the density is constant to the last bit
+        return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
+    root = math.hypot(1.0, 2.0 * concentration)
+    beyond = (1.0 + 1.0 / (root + 2.0 * concentration)) / (2.0 * concentration)  # r - 1
+    counter = 0
+    while True:
+        half = 0.5 * math.pi * open_uniform(key, counter)
+        sine, cosine = math.sin(half), math.cos(half)
+        short = 2.0 * sine * sine * beyond / (beyond + 2.0 * cosine * cosine)  # 1 - f
+        c = concentration * (beyond + short)
+        u = open_uniform(key, counter + 1)
+        counter += 3
+        if c * (2.0 - c) > u or math.log(c / u) + 1.0 - c >= 0.0:
+            angle = 2.0 * math.asin(math.sqrt(min(0.5 * short, 1.0)))
+            return angle if uniform(key, counter - 1) < 0.5 else -angle
 
 
 # Subsets

@@ -260,3 +260,18 @@ def _round_rows(indptr, indices, data, key, first_row, out):
         for j in range(start, stop):
             whole = np.floor(data[j])
             out[j] = np.int32(whole) + (1 if uniform(key_of_row, indices[j]) < data[j] - whole else 0)
+
+
+@njit(cache=True, nogil=True)
+def index_columns(indices, out_indptr, out_entries):
+    """List each column's entries (positions in CSR order), rows ascending."""
+    n_columns = len(out_indptr) - 1
+    out_indptr[:] = 0
+    for j in range(len(indices)):
+        out_indptr[indices[j] + 1] += 1
+    for column in range(n_columns):
+        out_indptr[column + 1] += out_indptr[column]
+    free = out_indptr[:-1].copy()
+    for j in range(len(indices)):
+        out_entries[free[indices[j]]] = j
+        free[indices[j]] += 1

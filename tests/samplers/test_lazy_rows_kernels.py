@@ -6,15 +6,9 @@ from numba import njit
 from scipy import stats
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
 
+from skmanifold.numerics.vector_math import fill_exp, fill_log
 from skmanifold.random._keys import fold_in, random_bits
-from skmanifold.samplers._cir.cir_kernels import (
-    _draw_by_rejection,
-    _is_sure,
-    _layer_and_place,
-    fill_exp,
-    fill_log,
-)
-from skmanifold.samplers._cir.lazy_cir_rows import gamma_tables
+from skmanifold.random._log_gamma_ziggurat import draw_by_rejection, gamma_tables, is_under_density, layer_and_place
 
 from ._evidence import assert_agrees, summarize
 
@@ -26,9 +20,9 @@ UNLIKELY = 1e-4
 def _fill_log_gamma(key, shape, left_share, edges, heights, out):
     for i in range(len(out)):
         bits = random_bits(key, i)
-        layer, z = _layer_and_place(bits, edges)
-        if not _is_sure(layer, z, edges):
-            z = _draw_by_rejection(bits, fold_in(key, i), shape, left_share, edges, heights)
+        layer, z = layer_and_place(bits, edges)
+        if not is_under_density(layer, z, edges):
+            z = draw_by_rejection(bits, fold_in(key, i), shape, left_share, edges, heights)
         out[i] = np.log(shape) + z
 
 
@@ -66,7 +60,7 @@ def test_the_ziggurat_has_the_law_of_log_gammas_far_into_both_tails(shape, level
 def _fill_tails(key, shape, left_share, edges, heights, out):
     beyond = ~np.uint64(1023)  # in the lowest layer, at its right end
     for i in range(len(out)):
-        out[i] = _draw_by_rejection(beyond, fold_in(key, i), shape, left_share, edges, heights)
+        out[i] = draw_by_rejection(beyond, fold_in(key, i), shape, left_share, edges, heights)
 
 
 @pytest.mark.parametrize("shape", [0.1, 0.5, 2.5, 300.0])

@@ -7,19 +7,25 @@ import pytest
 from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.random._keys import fold_in, random_bits
-from skmanifold.utils._csuros import (
-    increment,
+from skmanifold.numerics.csuros import (
     largest_precision,
     register_value,
     register_values,
     round_to_register,
 )
+from skmanifold.random._keys import fold_in, random_bits
 
 KEY = np.uint64(2024)
 N_EVENTS, N_COUNTERS = 20_000, 2_000
 MEASURED = {2: 0.317, 3: 0.222, 4: 0.1531, 5: 0.1073, 6: 0.0765}  # relative spread after 20,000 events
 RANGES = {3: 3.2e10, 4: 1.0e6, 5: 8032, 6: 952}  # of eight bits
+
+
+@njit(cache=True)
+def increment(register, precision, key, counter):
+    """The register after one more event: one up with probability 2^-t, so that its number grows by one on average."""
+    below = (np.uint64(1) << np.uint64(register >> precision)) - np.uint64(1)
+    return register + (1 if random_bits(key, counter) & below == 0 else 0)
 
 
 @njit(cache=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...emissions._abilities import HasDraw, HasParametersOf, in_words, missing_members, needs_of_family
 from ...emissions._protocols import TokenFamily
-from ...numerics.exact_sum import _UNIT
+from ...numerics.reductions import SUM_UNIT
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord
 from ...utils._protocol_check import offers
@@ -129,7 +129,7 @@ def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
     that underflow to zero in 32 bits relative to the token's largest are omitted.
     """
     n_tokens, n_components = log_table.shape
-    log_scale = np.rint(log_table.max(axis=1) / _UNIT) * _UNIT
+    log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
     weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
     tokens, components = np.nonzero(weights)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))

@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from ...numerics.reductions import sum_lanes
 from ...random._keys import fold_in, uniform
 from ...utils._njit import njit
 
@@ -31,7 +32,7 @@ def _init_gamma(start, stop, indptr, indices, key, out_gamma):
             pair_key = fold_in(row_key, indices[j])
             for k in range(n_components):
                 weights[k] = 1.0 - uniform(pair_key, k)  # never 0
-            scale = 1.0 / _sum_lanes(weights)
+            scale = 1.0 / sum_lanes(weights)
             for k in range(n_components):
                 out_gamma[j, k] = weights[k] * scale
 
@@ -96,7 +97,7 @@ def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, 
 @njit(cache=True, nogil=True)
 def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
     """Set the pair's gamma to the normalised weights and bring D up to date."""
-    scale = 1.0 / _sum_lanes(weights)
+    scale = 1.0 / sum_lanes(weights)
     for k in range(len(weights)):
         new = np.float32(weights[k] * scale)
         difference = np.float64(new) - np.float64(out_gamma[pair, k])
@@ -106,45 +107,10 @@ def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
 
 
 @njit(cache=True, nogil=True)
-def _sum_lanes(values):
-    """The sum, in a fixed order of eight lanes, so that an addition need not wait for the one before it."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = len(values) - len(values) % 8
-    for k in range(0, whole, 8):
-        s0 += values[k]
-        s1 += values[k + 1]
-        s2 += values[k + 2]
-        s3 += values[k + 3]
-        s4 += values[k + 4]
-        s5 += values[k + 5]
-        s6 += values[k + 6]
-        s7 += values[k + 7]
-    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-    for k in range(whole, len(values)):
-        total += values[k]
-    return total
-
-
-@njit(cache=True, nogil=True)
 def _add_scaled(factor, gamma, pair, out_sums):
     """Add `factor` times one pair's gamma."""
     for k in range(len(out_sums)):
         out_sums[k] += factor * gamma[pair, k]
-
-
-@njit(cache=True, nogil=True)
-def _index_words(indices, out_word_indptr, out_word_pairs):
-    """List each word's pairs (positions in CSR order), rows ascending: the corpus seen from its columns."""
-    n_features = len(out_word_indptr) - 1
-    out_word_indptr[:] = 0
-    for j in range(len(indices)):
-        out_word_indptr[indices[j] + 1] += 1
-    for word in range(n_features):
-        out_word_indptr[word + 1] += out_word_indptr[word]
-    free = out_word_indptr[:-1].copy()
-    for j in range(len(indices)):
-        out_word_pairs[free[indices[j]]] = j
-        free[indices[j]] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -13,9 +13,7 @@ import numpy as np
 
 from ...numerics.simd import LANES
 from ...utils._njit import njit
-
-_TOPIC = np.uint32(0xFFFF)
-_HALF = np.uint32(16)
+from .._tokens.entry_scan import entry_count, entry_topic
 
 # Real numbers are shared out between the two nearest points of a grid: the numbers of float64 from 1 on with so many
 # bits cut off, 64 in each octave, whole numbers up to 128 among them.
@@ -44,8 +42,8 @@ def _list_entries(first_row, stop_row, entries, row_start, row_vectors, n_compon
     for row in range(first_row, stop_row):
         begin = end
         for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
-            topic = np.uint64(entries[j] & _TOPIC)
-            count = np.int64(entries[j] >> _HALF)
+            topic = entry_topic(entries[j])
+            count = np.int64(entry_count(entries[j]))
             topics[end] = topic  # overwritten unless new: a branch here could not be predicted
             end += (scratch[topic] == 0) & (count > 0)
             scratch[topic] += count

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...sparse.counts import Counts
+from ...sparse.counts import Counts, index_columns
 from ...topics.topic_word import TopicWord
 from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task, split_range
@@ -17,7 +17,6 @@ from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
 from .collapsed_gibbs_kernels import _log_joint, _sweep_collapsed
 from .cvb0_kernels import (
     _accumulate_words,
-    _index_words,
     _init_gamma,
     _merge_partials,
     _score_rows,
@@ -113,7 +112,7 @@ class LDAModel(TokenModel):
         """CSC index of the document-word pairs: start of each word's pairs, and the pairs of each word."""
         indptr = np.empty(self.counts.n_features + 1, np.int64)
         pairs = np.empty(len(self.counts.indices), np.int64)
-        _index_words(self.counts.indices, indptr, pairs)
+        index_columns(self.counts.indices, indptr, pairs)
         return indptr, pairs
 
     @cached_property

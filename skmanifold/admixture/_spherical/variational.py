@@ -12,12 +12,12 @@ from ...distributions import bessel_ratio
 from ...distributions._bessel import log_density_at_mode
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
+from ...sparse.counts import index_columns
 from ...sparse.directions import Directions
 from ...topics.spherical_kernels import combine_columns, gather_products, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
-from .._lda.cvb0_kernels import _index_words
 from .initial_topics import initialize_topics
 from .model import MOST_CONCENTRATED, Concentrations
 from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics, sum_rows
@@ -339,7 +339,7 @@ class MeanFieldSAM:
         """CSC form of the documents: start of each word's entries, their documents as indices into `rows`, values."""
         indptr = np.empty(self.directions.n_features + 1, np.int64)
         entries = np.empty(self._indptr[-1], np.int64)
-        _index_words(self.directions.indices, indptr, entries)
+        index_columns(self.directions.indices, indptr, entries)
         rows = np.repeat(np.arange(self.n_samples), np.diff(self._indptr))
         return indptr, rows[entries], self.directions.data[entries]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...numerics.csuros import largest_precision, register_values, round_to_register
 from ...random._keys import fold_in
-from ...utils._csuros import largest_precision, register_values, round_to_register
 from ...utils._njit import njit
 from .topic_counts import TopicCounts
 

@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.exact_sum import exact_sum
-from ...numerics.prefetch import prefetch
-from ...numerics.simd import LANES, zeros_by_cache_line
-from ...sparse.counts import Counts
+from ...numerics.reductions import exact_sum
+from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
+from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
-from .._lda.cvb0_kernels import _index_words
-from .document_gibbs_kernels import _sample_rows
+from .document_gibbs_kernels import DocumentPrior, Sweeps, _sample_rows
 from .topic_counts import TopicCounts, add_counts, close_list
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
@@ -114,7 +112,7 @@ def _number_words(words, slots, out_pair_word):
 
 def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
     word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
-    _index_words(pair_word, word_indptr, word_pairs)
+    index_columns(pair_word, word_indptr, word_pairs)
     return Documents(indptr, pair_word, pair_count, pair_start[indptr], words, word_indptr, word_pairs, pair_start)
 
 
@@ -237,6 +235,7 @@ def sample_documents(
         n_burn_in = max(n_burn_in, 1)
         token_topics = np.zeros(n_tokens, np.uint16)
     padded = _pad(alpha)
+    prior = DocumentPrior(padded, float(padded.sum()))
     log_likelihood = np.zeros(len(row_keys))
     counts: TopicCounts | None = None
     n_sweeps = n_burn_in + n_kept
@@ -247,19 +246,10 @@ def sample_documents(
         n_now = stop_sweep - first_kept
         # One kept sweep is its own history.
         history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
-        arrays = (
-            *documents[:4],
-            padded,
-            float(padded.sum()),
-            table.scores.reshape(-1),
-            table.prior_sums.reshape(-1),
-            table.log_scale,
-            row_keys,
-        )
-        sweeps = (first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
-        results = (token_topics, history, log_likelihood)
+        sweeps = Sweeps(first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
+        shared = (documents, table, prior, row_keys, sweeps, token_topics, history, log_likelihood)
         draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
-        workers.run(_sample_rows, [(*rows, *arrays, *sweeps, *results) for rows in split_by_task(draws // _TASK_DRAWS)])
+        workers.run(_sample_rows, [(*rows, *shared) for rows in split_by_task(draws // _TASK_DRAWS)])
         part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
         counts = part if counts is None else add_counts(counts, part)
         first_sweep = stop_sweep

@@ -5,177 +5,187 @@ token itself, one token after the other. The sum is split in two: D p over the *
 document has in use, multiplied and summed a block at a time, and alpha p, whose running sums over blocks are tabulated
 for each word. Both are drawn from by inverse CDF with one uniform.
 
-A draw waits for the draw before it in its document, and much of it is a chain of dependent operations. Documents do not
-wait for each other: a few are sampled side by side, a token of each in turn, so that their chains overlap.
+A draw depends on the draw before it in its document, and much of it is a chain of dependent operations. Documents do
+not depend on each other: a few are sampled side by side, a token of each in turn, so that their chains overlap. Each of
+these documents has a *slot*: a record of numbers, and a part of each of these arrays::
+
+    counts     | slot 0: block 0 of 16 topics | block 1 | ... | block n_blocks - 1 | slot 1: block 0 | ...
+    listed     | slot 0: numbers of the n_listed blocks in use | room for the others | slot 1: ...
+    is_listed  | slot 0: for each of n_blocks, whether it is in the list | slot 1: ...
+    sums       | slot 0: 16 running sums after the first listed block | ... after the last | inf ... | slot 1: ...
+    lanes      | slot 0: 16 sums across the lanes of the last of these | slot 1: ...
+
+``sums`` has room for whole groups of blocks, which are searched together; the infinite ones are never passed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from ...numerics.prefetch import pointer_to, prefetch
-from ...numerics.simd import (
-    DOUBLES,
-    F32,
-    FLOATS,
-    I32,
-    I64,
-    INTS,
-    LANES,
-    ZEROS,
-    add_running,
-    close_running,
-    count_passed,
-    lane_of,
-    lane_of_reference,
-    sum_across,
-    sum_across_reference,
-    vector_at,
-)
+from ...numerics.simd import LANES, prefetch
 from ...random._keys import fold_in, uniform
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_inlined, njit_part
+from .block_scan import GROUP, find_in_block, find_in_blocks, scan_blocks
 
-_SLOTS = 4  # documents sampled side by side
-_AHEAD = 2  # tokens between the prefetch of a word's scores and their use
+_N_SLOTS = 4  # documents sampled side by side; 2 or 8 were no faster
+_AHEAD = 2  # tokens between the prefetch of a word's scores and their use; 1 to 5 are equally fast
+_SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
+_LANE_BITS, _LANE_MASK = 4, LANES - 1  # a topic's number is 16 times its block plus its lane
 _index = np.uint64  # of an index that is never negative: spares numba's test for it
-_ROW, _START, _STOP, _CURSOR, _SWEEP, _KNOWN, _LISTED, _N_FIELDS = range(8)  # what a slot knows, in `state`
-_GROUP = 8  # blocks searched at a time
+
+_SLOT = np.dtype(
+    [
+        ("first_cell", np.int64),  # where the slot's part of `counts` begins, ...
+        ("first_block", np.int64),  # ... of `listed` and `is_listed`, ...
+        ("first_sum", np.int64),  # ... of `sums` ...
+        ("first_lane", np.int64),  # ... and of `lanes`
+        ("row", np.int64),
+        ("start", np.int64),  # the document's first token, ...
+        ("stop", np.int64),  # ... the one behind its last ...
+        ("cursor", np.int64),  # ... and the one to draw, counted from the task's first token
+        ("sweep", np.int64),
+        ("n_taken_out", np.int64),  # of a token before it is drawn: 1, or 0 while it has no topic yet
+        ("n_listed", np.int64),  # blocks in use
+        ("stream", np.uint64),  # of the sweep's uniforms
+        ("constant", np.float64),  # the part of the log likelihood that no draw changes
+        ("log_total", np.float64),  # of this sweep: sum of log totals, but for the factors of ...
+        ("product", np.float64),  # ... this product of totals, which saves logarithms
+        ("count_total", np.float64),  # for the token to draw: sum of counts times scores, ...
+        ("value", np.float64),  # ... and the uniform times the sum of all weights
+    ],
+    align=True,
+)
 
 
-# Sums over a document's blocks
+class DocumentPrior(NamedTuple):
+    """Dirichlet parameters of the documents' proportions."""
+
+    alpha: np.ndarray  # (16 n_blocks,) float64, zeros behind the last topic
+    total: float
 
 
-@intrinsic
-def _scan_blocks_vector(
-    typing_context,
-    counts,
-    first_cell,
-    listed,
-    first_block,
-    n_listed,
-    scores,
-    first_score,
-    out_sums,
-    first_sum,
-    out_lanes,
-    first_lane,
+class Sweeps(NamedTuple):
+    """The sweeps of one call."""
+
+    first: int
+    first_kept: int  # this and the later ones are kept
+    stop: int
+    fresh: bool  # in the first sweep a token sees only those before it
+
+
+class _Arrays(NamedTuple):
+    """The slots' arrays, as drawn above."""
+
+    counts: np.ndarray  # int32
+    listed: np.ndarray  # int32
+    is_listed: np.ndarray  # uint8
+    sums: np.ndarray  # float32
+    lanes: np.ndarray  # float32
+
+
+class _Task(NamedTuple):
+    """What the slots share: the tokens of the task's rows, and the weights of the topics."""
+
+    words: np.ndarray  # int32, of each token
+    topics: np.ndarray  # uint16, of each token
+    scores: np.ndarray  # as in a `WordTable`, flat
+    prior_sums: np.ndarray  # the same
+    alpha: np.ndarray
+    n_blocks: int
+
+
+@njit(cache=True, nogil=True)
+def _sample_rows(
+    first_row, stop_row, documents, table, prior, row_keys, sweeps, token_topics, out_history, out_log_likelihood
 ):
-    int64 = types.int64
-    signature = types.float32(counts, int64, listed, int64, int64, scores, int64, out_sums, int64, out_lanes, int64)
+    """Sweep over each of a range of rows.
 
-    def codegen(context, builder, signature, arguments):
-        n_listed = arguments[4]
-        starts = {i: arguments[i + 1] for i in (0, 2, 5, 7, 9)}
-        counts, listed, scores, sums, lanes = (
-            pointer_to(context, builder, signature.args[i], arguments[i], start) for i, start in starts.items()
-        )
-        total = cgutils.alloca_once(builder, FLOATS)
-        builder.store(ZEROS, total)
-        with cgutils.for_range(builder, n_listed) as loop:
-            block = builder.zext(builder.load(builder.gep(listed, [loop.index])), I64)
-            cell = builder.mul(block, I64(LANES))
-            number = builder.sitofp(builder.load(vector_at(builder, counts, cell, INTS), align=4), FLOATS)
-            score = builder.load(vector_at(builder, scores, cell, FLOATS), align=4)
-            place = builder.mul(loop.index, I64(LANES))
-            add_running(builder, total, builder.fmul(number, score), sums, place)
-        return close_running(builder, total, lanes)
-
-    return signature, codegen
-
-
-@intrinsic
-def _find_in_blocks_vector(typing_context, sums, first_sum, n_listed, lanes, first_lane, value):
-    signature = types.int64(sums, types.int64, types.int64, lanes, types.int64, types.float32)
-
-    def codegen(context, builder, signature, arguments):
-        _, first_sum, n_listed, _, first_lane, value = arguments
-        sums = pointer_to(context, builder, signature.args[0], arguments[0], first_sum)
-        lanes = pointer_to(context, builder, signature.args[3], arguments[3], first_lane)
-        across = builder.load(vector_at(builder, lanes, I64(0), FLOATS), align=4)
-        lane, rest = lane_of(builder, across, lanes, value)
-        # How many sums of the lane are passed, eight at a time; those behind the list do not count.
-        column = builder.gep(sums, [lane])
-        found = cgutils.alloca_once(builder, I64)
-        builder.store(I64(0), found)
-        n_groups = builder.lshr(builder.add(n_listed, I64(_GROUP - 1)), I64(3))
-        with cgutils.for_range(builder, n_groups) as loop:
-            begin = builder.mul(loop.index, I64(_GROUP))
-            group = builder.gep(column, [builder.mul(begin, I64(LANES))])
-            eight = ir.Constant(ir.VectorType(F32, _GROUP), ir.Undefined)
-            for i in range(_GROUP):
-                eight = builder.insert_element(eight, builder.load(builder.gep(group, [I64(i * LANES)])), I32(i))
-            n_passed = count_passed(builder, eight, rest)
-            builder.store(builder.add(builder.load(found), n_passed), found)
-        return builder.add(builder.mul(builder.load(found), I64(LANES)), lane)
-
-    return signature, codegen
-
-
-@intrinsic
-def _find_in_block_vector(typing_context, alpha, first_alpha, scores, first_score, value):
-    signature = types.int64(alpha, types.int64, scores, types.int64, types.float64)
-
-    def codegen(context, builder, signature, arguments):
-        alpha, scores = (
-            pointer_to(context, builder, signature.args[i], arguments[i], arguments[i + 1]) for i in (0, 2)
-        )
-        zero = I64(0)
-        score = builder.fpext(builder.load(vector_at(builder, scores, zero, FLOATS), align=4), DOUBLES)
-        weight = builder.fmul(builder.load(vector_at(builder, alpha, zero, DOUBLES), align=8), score)
-        sums = sum_across(builder, weight)
-        return count_passed(builder, sums, arguments[4])
-
-    return signature, codegen
-
-
-def _scan_blocks_reference(
-    counts, first_cell, listed, first_block, n_listed, scores, first_score, out_sums, first_sum, out_lanes, first_lane
-):
-    """Running sums of counts times scores down the lanes of the listed blocks, then across; returns the total."""
-    total = np.zeros(LANES, np.float32)
-    for i in range(n_listed):
-        cell = int(listed[first_block + i]) * LANES
-        number = counts[first_cell + cell : first_cell + cell + LANES].astype(np.float32)
-        total = total + number * scores[first_score + cell : first_score + cell + LANES]
-        out_sums[first_sum + i * LANES : first_sum + (i + 1) * LANES] = total
-    total = sum_across_reference(total)
-    out_lanes[first_lane : first_lane + LANES] = total
-    return total[-1]
-
-
-def _find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, value):
-    """Sixteen times the place in the list plus the lane where the running sums exceed `value`.
-
-    Sums down a lane never fall, so that what is found has a positive weight. Where rounding lets none exceed it, the
-    place is `n_listed`.
+    Parameters
+    ----------
+    first_row, stop_row : int
+        The rows.
+    documents : Documents
+        Tokens of all rows.
+    table : WordTable
+        Topics, for the words of `documents`.
+    prior : DocumentPrior
+        Of the proportions.
+    row_keys : ndarray of shape (n_rows,)
+        A stream for each row.
+    sweeps : Sweeps
+        Which sweeps.
+    token_topics : ndarray of shape (n_tokens,)
+        uint16, read and written.
+    out_history : ndarray of shape (n_tokens * n_kept,) or (0,)
+        If not empty, the topics of the kept sweeps, token by token.
+    out_log_likelihood : ndarray of shape (n_rows,)
+        A row's log likelihood is added to, once for each kept sweep.
     """
-    across = lanes[first_lane : first_lane + LANES]
-    lane, rest = lane_of_reference(across, value)
-    column = sums[first_sum + lane : first_sum + LANES * n_listed : LANES]
-    return lane + LANES * int(np.count_nonzero(column <= rest))
+    indptr, token_start = documents.indptr, documents.token_start
+    pair_word, pair_count, log_scale = documents.pair_word, documents.pair_count, table.log_scale
+    first_token, stop_token = token_start[first_row], token_start[stop_row]
+    n_kept = sweeps.stop - sweeps.first_kept
+    history = out_history[n_kept * first_token :]
+    words, topics = np.empty(stop_token - first_token, np.int32), token_topics[first_token:stop_token]
+    n_blocks = len(prior.alpha) // LANES
+    task = _Task(words, topics, table.scores.reshape(-1), table.prior_sums.reshape(-1), prior.alpha, n_blocks)
+    slots, arrays = _make_slots(n_blocks)
+    order = np.arange(_N_SLOTS)  # numbers of the slots, the n_filled that hold a document first
+    n_filled = 0
+    next_row = first_row
+    while next_row < stop_row or n_filled > 0:
+        while n_filled < _N_SLOTS and next_row < stop_row:
+            row = next_row
+            next_row += 1
+            n_tokens = token_start[row + 1] - token_start[row]
+            if n_tokens == 0:
+                continue
+            slot = slots[order[n_filled]]
+            n_filled += 1
+            slot["row"], slot["sweep"] = row, sweeps.first
+            slot["start"], slot["stop"] = token_start[row] - first_token, token_start[row + 1] - first_token
+            slot["constant"] = -n_tokens * math.log(n_tokens - 1 + prior.total)
+            slot["n_listed"], slot["n_taken_out"] = 0, 0
+            _list_words(slot, task, indptr[row], indptr[row + 1], pair_word, pair_count, log_scale)
+            if not sweeps.fresh:
+                _count_topics(slot, arrays, task)
+            _begin_sweep(slot, arrays, task, row_keys)
+
+        for i in range(n_filled - 1, -1, -1):
+            _weigh_topics(slots[_index(order[_index(i)])], arrays, task, sweeps.first)
+
+        for i in range(n_filled - 1, -1, -1):
+            slot = slots[_index(order[_index(i)])]
+            _draw_topic(slot, arrays, task)
+            if slot["cursor"] == slot["stop"]:
+                _keep_sweep(slot, topics, slot["sweep"] - sweeps.first_kept, n_kept, history, out_log_likelihood)
+                _end_sweep(slot, arrays, task, sweeps.stop)
+                if slot["sweep"] == sweeps.stop:
+                    n_filled -= 1
+                    order[i], order[n_filled] = order[n_filled], order[i]
+                else:
+                    _begin_sweep(slot, arrays, task, row_keys)
 
 
-def _find_in_block_reference(alpha, first_alpha, scores, first_score, value):
-    """How many running sums of alpha times the scores, over sixteen topics, `value` has reached."""
-    sums = alpha[first_alpha : first_alpha + LANES] * scores[first_score : first_score + LANES].astype(np.float64)
-    return int(np.count_nonzero(sum_across_reference(sums) <= value))
-
-
-_VECTORS = (_scan_blocks_vector, _find_in_blocks_vector, _find_in_block_vector)
-_REFERENCES = (_scan_blocks_reference, _find_in_blocks_reference, _find_in_block_reference)
-_scan_blocks: Any
-_find_in_blocks: Any
-_find_in_block: Any
-_scan_blocks, _find_in_blocks, _find_in_block = _REFERENCES if config.DISABLE_JIT else _VECTORS
-
-# Sampling
+@njit(cache=True)
+def _make_slots(n_blocks):
+    """Slots without documents, and their arrays."""
+    depth = (n_blocks + GROUP - 1) // GROUP * GROUP  # blocks that a slot's sums have room for
+    slots = np.zeros(_N_SLOTS, _SLOT)
+    for number in range(_N_SLOTS):
+        slot = slots[number]
+        slot["first_cell"], slot["first_block"] = number * n_blocks * LANES, number * n_blocks
+        slot["first_sum"], slot["first_lane"] = number * depth * LANES, number * LANES
+    return slots, _Arrays(
+        _by_cache_line(np.zeros((_N_SLOTS * n_blocks + 1) * LANES, np.int32)),
+        np.zeros(_N_SLOTS * n_blocks, np.int32),
+        np.zeros(_N_SLOTS * n_blocks, np.uint8),
+        _by_cache_line(np.full((_N_SLOTS * depth + 1) * LANES, np.inf, np.float32)),
+        _by_cache_line(np.empty((_N_SLOTS + 1) * LANES, np.float32)),
+    )
 
 
 @njit(cache=True)
@@ -184,195 +194,163 @@ def _by_cache_line(array):
     return array[-(array.ctypes.data // 4) % LANES :]
 
 
-@njit(cache=True, nogil=True)
-def _sample_rows(
-    first_row,
-    stop_row,
-    indptr,
-    pair_word,
-    pair_count,
-    token_start,
-    alpha,
-    alpha_total,
-    scores,
-    prior_sums,
-    log_scale,
-    row_keys,
-    first_sweep,
-    first_kept,
-    stop_sweep,
-    fresh,
-    token_topics,
-    out_history,
-    out_log_likelihood,
-):
-    """Sweeps `first_sweep` to `stop_sweep` over each of a range of rows; those from `first_kept` on are kept.
-
-    `fresh`: in the first sweep a token sees only those before it. ``out_history``: if not empty, the topics of the kept
-    sweeps, token by token. A row's log likelihood is added to, once for each kept sweep. `scores` is flat.
-    """
-    width = len(alpha)
-    n_blocks = width // LANES
-    n_kept = stop_sweep - first_kept
-    base = token_start[first_row]
-    token_word = np.empty(token_start[stop_row] - base, np.int32)
-    # The slots' documents: counts of topics, and the list of the blocks in which there are any
-    counts = _by_cache_line(np.zeros(_SLOTS * width + LANES, np.int32))
-    listed = np.zeros(_SLOTS * n_blocks, np.int32)
-    is_listed = np.zeros(_SLOTS * n_blocks, np.uint8)
-    depth = (n_blocks + _GROUP - 1) // _GROUP * _GROUP * LANES  # of a slot's sums; infinite behind the list
-    sums = _by_cache_line(np.full(_SLOTS * depth + LANES, np.inf, np.float32))
-    lanes = _by_cache_line(np.empty(_SLOTS * LANES + LANES, np.float32))
-    state = np.zeros(_SLOTS * _N_FIELDS, np.int64)
-    streams = np.empty(_SLOTS, np.uint64)
-    live = np.arange(_SLOTS)
-    products, logs, constants = np.ones(_SLOTS), np.zeros(_SLOTS), np.zeros(_SLOTS)
-    row_totals, values = np.zeros(_SLOTS), np.zeros(_SLOTS)
-
-    n_live = 0
-    next_row = first_row
-    while next_row < stop_row or n_live > 0:
-        while n_live < _SLOTS and next_row < stop_row:
-            row = next_row
-            next_row += 1
-            start, stop = token_start[row], token_start[row + 1]
-            if start == stop:
-                continue
-            slot = live[n_live]
-            n_live += 1
-            constant = -(stop - start) * math.log(stop - start - 1 + alpha_total)
-            token = start - base
-            for pair in range(indptr[row], indptr[row + 1]):
-                word = pair_word[pair]
-                constant += pair_count[pair] * log_scale[word]
-                for _ in range(pair_count[pair]):
-                    token_word[token] = word
-                    token += 1
-            constants[slot] = constant
-            field = slot * _N_FIELDS
-            state[field + _ROW], state[field + _START], state[field + _STOP] = row, start, stop
-            state[field + _CURSOR], state[field + _SWEEP] = start, first_sweep
-            streams[slot] = fold_in(row_keys[row], first_sweep)
-            state[field + _KNOWN] = 0 if fresh else 1
-            n_listed = 0
-            if not fresh:
-                for token in range(start, stop):
-                    topic = np.int64(token_topics[token])
-                    counts[slot * width + topic] += 1
-                    block = topic >> 4
-                    if is_listed[slot * n_blocks + block] == 0:
-                        is_listed[slot * n_blocks + block] = 1
-                        listed[slot * n_blocks + n_listed] = block
-                        n_listed += 1
-                n_listed = _tidy_list(counts, slot * width, listed, is_listed, slot * n_blocks, n_listed)
-                counts[slot * width + np.int64(token_topics[start])] -= 1
-            state[field + _LISTED] = n_listed
-
-        for i in range(n_live - 1, -1, -1):
-            slot = live[_index(i)]
-            field = slot * _N_FIELDS
-            cursor = state[_index(field + _CURSOR)]
-            word = np.int64(token_word[_index(cursor - base)])
-            row_total = np.float64(
-                _scan_blocks(
-                    counts,
-                    slot * width,
-                    listed,
-                    slot * n_blocks,
-                    state[_index(field + _LISTED)],
-                    scores,
-                    word * width,
-                    sums,
-                    slot * depth,
-                    lanes,
-                    slot * LANES,
-                )
-            )
-            total = row_total + prior_sums[_index((word + 1) * n_blocks - 1)]
-            product = products[_index(slot)] * total
-            if not 1e-150 < product < 1e150:
-                logs[_index(slot)] += math.log(products[_index(slot)]) + math.log(total)
-                product = 1.0
-            products[_index(slot)] = product
-            row_totals[_index(slot)] = row_total
-            if cursor + 1 < state[_index(field + _STOP)]:
-                topic = np.int64(token_topics[_index(cursor + 1)])
-                counts[_index(slot * width + topic)] -= np.int32(state[_index(field + _KNOWN)])
-            if state[_index(field + _SWEEP)] == first_sweep and cursor + _AHEAD < state[_index(field + _STOP)]:
-                # The document's words are not in the cache before the first sweep.
-                ahead = np.int64(token_word[_index(cursor - base + _AHEAD)])
-                prefetch(prior_sums, (ahead + 1) * n_blocks - 1)
-                for j in range(slot * n_blocks, slot * n_blocks + state[_index(field + _LISTED)]):
-                    prefetch(scores, ahead * width + np.int64(listed[_index(j)]) * LANES)
-            values[_index(slot)] = total * uniform(streams[_index(slot)], cursor - state[_index(field + _START)])
-
-        for i in range(n_live - 1, -1, -1):
-            slot = live[_index(i)]
-            field = slot * _N_FIELDS
-            token = state[_index(field + _CURSOR)]
-            n_listed = state[_index(field + _LISTED)]
-            value = values[_index(slot)]
-            first_block = slot * n_blocks
-            topic = np.int64(-1)
-            rest = value - row_totals[_index(slot)]
-            if rest < 0.0:
-                place = _find_in_blocks(sums, slot * depth, n_listed, lanes, slot * LANES, np.float32(value))
-                if (place >> 4) < n_listed:
-                    topic = np.int64(listed[_index(first_block + (place >> 4))]) * LANES + (place & 15)
-            else:
-                word = np.int64(token_word[_index(token - base)])
-                block = np.int64(0)
-                for j in range(word * n_blocks, (word + 1) * n_blocks):
-                    block += prior_sums[_index(j)] <= rest
-                if block < n_blocks:
-                    rest -= prior_sums[_index(word * n_blocks + block - 1)] if block > 0 else 0.0
-                    cell = block * LANES
-                    lane = _find_in_block(alpha, cell, scores, word * width + cell, rest)
-                    if lane < LANES and scores[_index(word * width + cell + lane)] > 0.0:
-                        topic = np.int64(cell + lane)
-            if topic < 0:  # rounding put the value behind all topics, or on one of weight zero
-                topic = np.int64(_any_topic(alpha, scores, np.int64(token_word[token - base]) * width))
-            token_topics[_index(token)] = topic
-            counts[_index(slot * width + topic)] += 1
-            block = topic >> 4
-            if is_listed[_index(first_block + block)] == 0:
-                is_listed[_index(first_block + block)] = 1
-                listed[_index(first_block + n_listed)] = block
-                state[_index(field + _LISTED)] = n_listed + 1
+@njit_part
+def _list_words(slot, task, first_pair, stop_pair, pair_word, pair_count, log_scale):
+    """Write the words of a document's tokens; add the logs of what their scores are divided by to its constant."""
+    token, constant = slot["start"], slot["constant"]
+    for pair in range(first_pair, stop_pair):
+        word = pair_word[pair]
+        constant += pair_count[pair] * log_scale[word]
+        for _ in range(pair_count[pair]):
+            task.words[token] = word
             token += 1
-            if token == state[_index(field + _STOP)]:
-                token = state[field + _START]
-                row, stop = state[field + _ROW], state[field + _STOP]
-                kept = state[field + _SWEEP] - first_kept
-                if kept >= 0:
-                    out_log_likelihood[row] += constants[slot] + logs[slot] + math.log(products[slot])
-                    if len(out_history) > 0:
-                        for j in range(token, stop):
-                            out_history[j * n_kept + kept] = token_topics[j]
-                products[slot], logs[slot] = 1.0, 0.0
-                state[field + _SWEEP] += 1
-                state[field + _KNOWN] = 1
-                ended = state[field + _SWEEP] == stop_sweep
-                if ended:
-                    for j in range(token, stop):
-                        counts[slot * width + np.int64(token_topics[j])] = 0
-                n_listed = state[field + _LISTED]
-                n_left = _tidy_list(counts, slot * width, listed, is_listed, first_block, n_listed)
-                for j in range(slot * depth + n_left * LANES, slot * depth + n_listed * LANES):
-                    sums[j] = np.inf
-                state[field + _LISTED] = n_left
-                if ended:
-                    n_live -= 1
-                    live[i], live[n_live] = live[n_live], slot
-                    continue
-                streams[slot] = fold_in(row_keys[row], state[field + _SWEEP])
-                counts[slot * width + np.int64(token_topics[token])] -= 1
-            state[_index(field + _CURSOR)] = token
+    slot["constant"] = constant
+
+
+@njit_part
+def _count_topics(slot, arrays, task):
+    """Count the topics that the tokens of a document have, and list their blocks."""
+    first_cell, first_block = slot["first_cell"], slot["first_block"]
+    n_listed = 0
+    for token in range(slot["start"], slot["stop"]):
+        topic = np.int64(task.topics[token])
+        arrays.counts[first_cell + topic] += 1
+        block = topic >> _LANE_BITS
+        if arrays.is_listed[first_block + block] == 0:
+            arrays.is_listed[first_block + block] = 1
+            arrays.listed[first_block + n_listed] = block
+            n_listed += 1
+    slot["n_listed"] = _tidy_list(slot, arrays, n_listed)
+    slot["n_taken_out"] = 1
+
+
+@njit_part
+def _begin_sweep(slot, arrays, task, row_keys):
+    """Go to the first token of a document and take it out of the counts."""
+    slot["cursor"] = slot["start"]
+    slot["log_total"], slot["product"] = 0.0, 1.0
+    slot["stream"] = fold_in(row_keys[slot["row"]], slot["sweep"])
+    arrays.counts[slot["first_cell"] + np.int64(task.topics[slot["start"]])] -= np.int32(slot["n_taken_out"])
+
+
+@njit_inlined
+def _weigh_topics(slot, arrays, task, first_sweep):
+    """Sum the weights of all topics for one token, draw its uniform, and take the next token out of the counts."""
+    counts, listed, sums, lanes = arrays.counts, arrays.listed, arrays.sums, arrays.lanes
+    words, scores, prior_sums, n_blocks = task.words, task.scores, task.prior_sums, task.n_blocks
+    first_cell, first_block, first_sum, first_lane = _places(slot)
+    cursor, stop, n_listed = slot["cursor"], slot["stop"], slot["n_listed"]
+    word = np.int64(words[_index(cursor)])
+    score = word * n_blocks * LANES
+    count_total = np.float64(
+        scan_blocks(
+            counts, first_cell, listed, first_block, n_listed, scores, score, sums, first_sum, lanes, first_lane
+        )
+    )
+    total = count_total + prior_sums[_index((word + 1) * n_blocks - 1)]
+    product = slot["product"] * total
+    if not _SMALLEST < product < _LARGEST:
+        slot["log_total"] += math.log(slot["product"]) + math.log(total)
+        product = 1.0
+    slot["product"] = product
+    slot["count_total"] = count_total
+    if cursor + 1 < stop:
+        topic = np.int64(task.topics[_index(cursor + 1)])
+        counts[_index(first_cell + topic)] -= np.int32(slot["n_taken_out"])
+    if slot["sweep"] == first_sweep and cursor + _AHEAD < stop:
+        # The document's words are not in the cache before the first sweep.
+        ahead = np.int64(words[_index(cursor + _AHEAD)])
+        prefetch(prior_sums, (ahead + 1) * n_blocks - 1)
+        for j in range(first_block, first_block + n_listed):
+            prefetch(scores, (ahead * n_blocks + np.int64(listed[_index(j)])) * LANES)
+    slot["value"] = total * uniform(slot["stream"], cursor - slot["start"])
+
+
+@njit_inlined
+def _draw_topic(slot, arrays, task):
+    """Draw the topic of one token as its weights were summed, count it, and go to the next token."""
+    words, scores, prior_sums, alpha, n_blocks = task.words, task.scores, task.prior_sums, task.alpha, task.n_blocks
+    first_cell, first_block, first_sum, first_lane = _places(slot)
+    cursor, n_listed, value = slot["cursor"], slot["n_listed"], slot["value"]
+    topic = np.int64(-1)
+    rest = value - slot["count_total"]
+    if rest < 0.0:
+        place = find_in_blocks(arrays.sums, first_sum, n_listed, arrays.lanes, first_lane, np.float32(value))
+        if (place >> _LANE_BITS) < n_listed:
+            block = np.int64(arrays.listed[_index(first_block + (place >> _LANE_BITS))])
+            topic = block * LANES + (place & _LANE_MASK)
+    else:
+        word = np.int64(words[_index(cursor)])
+        block = np.int64(0)
+        for j in range(word * n_blocks, (word + 1) * n_blocks):
+            block += prior_sums[_index(j)] <= rest
+        if block < n_blocks:
+            rest -= prior_sums[_index(word * n_blocks + block - 1)] if block > 0 else 0.0
+            first_topic, score = block * LANES, (word * n_blocks + block) * LANES
+            lane = find_in_block(alpha, first_topic, scores, score, rest)
+            if lane < LANES and scores[_index(score + lane)] > 0.0:
+                topic = np.int64(first_topic + lane)
+    if topic < 0:  # rounding put the value behind all topics, or on one of weight zero
+        topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
+    task.topics[_index(cursor)] = topic
+    arrays.counts[_index(first_cell + topic)] += 1
+    block = topic >> _LANE_BITS
+    if arrays.is_listed[_index(first_block + block)] == 0:
+        arrays.is_listed[_index(first_block + block)] = 1
+        arrays.listed[_index(first_block + n_listed)] = block
+        slot["n_listed"] = n_listed + 1
+    slot["cursor"] = cursor + 1
+
+
+@njit_inlined
+def _places(slot):
+    """Where a slot's parts of `counts`, of the lists, of `sums` and of `lanes` begin."""
+    return slot["first_cell"], slot["first_block"], slot["first_sum"], slot["first_lane"]
 
 
 @njit(cache=True)
-def _tidy_list(counts, first_cell, listed, is_listed, first_block, n_listed):
-    """Take blocks out of use from a list and sort it: a sweep begins the same way however its start was come by."""
+def _any_topic(alpha, scores, first_score):
+    """The last topic that can make the word."""
+    for topic in range(len(alpha) - 1, -1, -1):
+        if alpha[topic] * np.float64(scores[first_score + topic]) > 0.0:
+            return topic
+    return 0
+
+
+@njit_part
+def _keep_sweep(slot, topics, kept, n_kept, out_history, out_log_likelihood):
+    """Add a row's log likelihood, and keep its topics, if this is a kept sweep: number `kept` of `n_kept`."""
+    if kept < 0:
+        return
+    out_log_likelihood[slot["row"]] += slot["constant"] + slot["log_total"] + math.log(slot["product"])
+    if len(out_history) > 0:
+        for token in range(slot["start"], slot["stop"]):
+            out_history[token * n_kept + kept] = topics[token]
+
+
+@njit_part
+def _end_sweep(slot, arrays, task, stop_sweep):
+    """Tidy a document's list of blocks after a sweep; after the last sweep empty its counts and its list."""
+    first_cell, first_sum, n_listed = slot["first_cell"], slot["first_sum"], slot["n_listed"]
+    slot["sweep"] += 1
+    slot["n_taken_out"] = 1
+    if slot["sweep"] == stop_sweep:
+        for token in range(slot["start"], slot["stop"]):
+            arrays.counts[first_cell + np.int64(task.topics[token])] = 0
+    n_left = _tidy_list(slot, arrays, n_listed)
+    for j in range(first_sum + n_left * LANES, first_sum + n_listed * LANES):
+        arrays.sums[j] = np.inf
+    slot["n_listed"] = n_left
+
+
+@njit_part
+def _tidy_list(slot, arrays, n_listed):
+    """Remove blocks without counts from a list and sort it, so that a sweep depends on the counts alone.
+
+    Returns how many are left.
+    """
+    counts, listed, is_listed = arrays.counts, arrays.listed, arrays.is_listed
+    first_cell, first_block = slot["first_cell"], slot["first_block"]
     n_left = 0
     for i in range(first_block, first_block + n_listed):
         block = listed[i]
@@ -388,12 +366,3 @@ def _tidy_list(counts, first_cell, listed, is_listed, first_block, n_listed):
             listed[place] = block
             n_left += 1
     return n_left
-
-
-@njit(cache=True)
-def _any_topic(alpha, scores, first_score):
-    """The last topic that can make the word."""
-    for topic in range(len(alpha) - 1, -1, -1):
-        if alpha[topic] * np.float64(scores[first_score + topic]) > 0.0:
-            return topic
-    return 0

@@ -1,10 +1,15 @@
-"""Running sums over a document's topics, sixteen at a time, and the search in them.
+"""Entries, of which documents' topics are made: their format, running sums over them sixteen at a time, and the search.
 
-A document's topics are *entries* of 32 bits, count in the high half and topic in the low half, padded with entries of
-count 0 to whole vectors of sixteen. ``scan_row`` multiplies each count by its topic's score and sums lane by lane: it
-stores the running sums down the lanes after each vector, and at the end those across the lanes. In this order, down
-the first lane, then down the second and so on, ``find_in_scan`` finds the entry that an inverse-CDF draw picks. A sum
-across the lanes costs several shuffles; here a document needs one, not one for each of its vectors.
+A document's topics are *entries* of 32 bits, padded with entries of count 0 to whole vectors of sixteen::
+
+    bit 31 ........ 16 15 ......... 0
+       |    count    |     topic    |
+
+A count beyond 16 bits takes several entries of the same topic. ``scan_row`` multiplies each count by its topic's score
+and sums lane by lane: it stores the running sums down the lanes after each vector, and at the end those across the
+lanes. In this order, down the first lane, then down the second and so on, ``find_in_scan`` finds the entry that an
+inverse-CDF draw picks. A sum across the lanes costs several shuffles; here a document needs one, not one for each of
+its vectors.
 
 The vectors are written as LLVM's own (``<16 x float>``), which LLVM maps to whatever the processor has, and use only
 IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that
@@ -21,7 +26,6 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...numerics.prefetch import pointer_to
 from ...numerics.simd import (
     FLOATS,
     I32,
@@ -33,9 +37,33 @@ from ...numerics.simd import (
     close_running,
     lane_of,
     lane_of_reference,
+    pointer_to,
     sum_across_reference,
     vector_at,
 )
+from ...utils._njit import njit
+
+TOPIC_BITS = np.uint32(16)
+TOPIC_MASK = np.uint32((1 << 16) - 1)
+MAX_ENTRY_COUNT = np.uint32((1 << 16) - 1)
+
+
+@njit(cache=True)
+def entry_topic(entry):
+    """The topic of an entry, as an index."""
+    return np.uint64(entry & TOPIC_MASK)
+
+
+@njit(cache=True)
+def entry_count(entry):
+    """The count of an entry."""
+    return entry >> TOPIC_BITS
+
+
+@njit(cache=True)
+def make_entry(count, topic):
+    """An entry of a count and a topic, both uint32."""
+    return (count << TOPIC_BITS) | topic
 
 
 @intrinsic
@@ -58,11 +86,11 @@ def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out_sums
             for lane in range(0, LANES, 2):
                 two = builder.load(builder.gep(pairs, [I64(lane // 2)]), align=4)
                 for half in (0, 1):
-                    topic = builder.and_(builder.lshr(two, I64(32 * half)), I64(0xFFFF))
+                    topic = builder.and_(builder.lshr(two, I64(32 * half)), I64(int(TOPIC_MASK)))
                     score = builder.load(builder.gep(scores, [topic]))
                     gathered = builder.insert_element(gathered, score, I32(lane + half))
             packed = builder.load(builder.bitcast(row, INTS.as_pointer()), align=4)
-            counts = builder.uitofp(builder.lshr(packed, ir.Constant(INTS, [16] * LANES)), FLOATS)
+            counts = builder.uitofp(builder.lshr(packed, ir.Constant(INTS, [int(TOPIC_BITS)] * LANES)), FLOATS)
             add_running(builder, total, builder.fmul(counts, gathered), sums, offset)
         return close_running(builder, total, lanes)
 
@@ -95,7 +123,7 @@ def scan_row_reference(entries, start, n_vectors, scores, out_sums, out_lanes):
     total = np.zeros(LANES, np.float32)
     for vector in range(n_vectors):
         packed = entries[start + vector * LANES : start + (vector + 1) * LANES]
-        total = total + (packed >> np.uint32(16)).astype(np.float32) * scores[packed & np.uint32(0xFFFF)]
+        total = total + (packed >> TOPIC_BITS).astype(np.float32) * scores[packed & TOPIC_MASK]
         out_sums[vector * LANES : (vector + 1) * LANES] = total
     out_lanes[:] = sum_across_reference(total)
     return out_lanes[-1]

@@ -13,7 +13,8 @@ import numpy as np
 from ...numerics.simd import LANES
 from ...random._variates import multinomial
 from ...utils._njit import njit
-from .esca_kernels import _HALF, _TOPIC, _pair_key
+from .entry_scan import entry_count, entry_topic
+from .esca_kernels import _pair_key
 
 
 @njit(cache=True, nogil=True)
@@ -69,8 +70,8 @@ def _sample_cells(
             for k in range(n_components):
                 chances[k] = prior[k] * scores[k]
             for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
-                topic = np.uint64(entries[j] & _TOPIC)
-                chances[topic] += np.float64(entries[j] >> _HALF) * scores[topic]
+                topic = entry_topic(entries[j])
+                chances[topic] += np.float64(entry_count(entries[j])) * scores[topic]
             stream = _pair_key(key, first_row + row, word)
             multinomial(stream, cell_count[cell], chances, tails, out_cell_topics[cell])
             out_log_likelihood[row] += cell_count[cell] * math.log(tails[0])

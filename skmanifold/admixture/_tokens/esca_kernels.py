@@ -12,19 +12,16 @@ import math
 
 import numpy as np
 
-from ...numerics.prefetch import prefetch
-from ...numerics.simd import LANES
+from ...numerics.simd import LANES, prefetch
 from ...random._keys import fold_in, random_bits, uniform
 from ...utils._njit import njit
-from .entry_scan import find_in_scan, scan_row
+from .entry_scan import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan, make_entry, scan_row
 from .topic_counts import close_list
 
-_TOPIC = np.uint32(0xFFFF)
-_HALF = np.uint32(16)
-_MAX_COUNT = np.uint32(0xFFFF)
 _WORD_BITS = np.uint64(32)
-_JUST_BELOW = np.float32(1 - 2**-23)
-_AHEAD = 6  # pairs between the prefetch of a document's topics and their use
+_JUST_BELOW = np.float32(1 - 2**-23)  # times a float32: a smaller one, by two units in the last place at most
+_SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
+_AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
 
 @njit(cache=True)
@@ -86,7 +83,7 @@ def _sample_block(
     for row in range(n_rows):
         total = 0.0
         for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
-            total += np.float64(entries[j] >> _HALF) * inverse[np.uint64(entries[j] & _TOPIC)]
+            total += np.float64(entry_count(entries[j])) * inverse[entry_topic(entries[j])]
         row_inverse[row] = total
         out_log_likelihood[row] = 0.0
     prior_total = prior_sums[n_components - 1]
@@ -116,23 +113,23 @@ def _sample_block(
             product = products[doc]
             for occurrence in range(pair_count[pair]):
                 product *= total
-                if not 1e-150 < product < 1e150:
+                if not _SMALLEST < product < _LARGEST:
                     out_log_likelihood[doc] += math.log(product)
                     product = 1.0
                 value = uniform(stream, occurrence) * total
                 if value < row_total:
                     # Rounding the value to 32 bits may reach the last sum: stay below it.
                     target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
-                    chosen = np.uint64(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)] & _TOPIC)
+                    chosen = entry_topic(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)])
                 elif value < upto_word:
                     chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
                 elif value < upto_row_base:
                     rest = (value - upto_word) / word_base
                     chosen = np.uint64(0)
                     for j in range(row_begin, row_begin + n_vectors * LANES):
-                        if entries[j] > _TOPIC:
-                            chosen = np.uint64(entries[j] & _TOPIC)
-                            rest -= np.float64(entries[j] >> _HALF) * inverse[chosen]
+                        if entry_count(entries[j]) > 0:
+                            chosen = entry_topic(entries[j])
+                            rest -= np.float64(entry_count(entries[j])) * inverse[chosen]
                             if rest < 0.0:
                                 break
                 else:
@@ -225,15 +222,15 @@ def _count_rows(
             label = np.uint32(found[i])
             count = counts[np.uint64(label)]
             counts[np.uint64(label)] = 0
-            while count > _MAX_COUNT:
-                out_entries[end] = (_MAX_COUNT << _HALF) | label
+            while count > MAX_ENTRY_COUNT:
+                out_entries[end] = make_entry(MAX_ENTRY_COUNT, label)
                 end += 1
-                count -= _MAX_COUNT
-            out_entries[end] = (count << _HALF) | label
+                count -= MAX_ENTRY_COUNT
+            out_entries[end] = make_entry(count, label)
             end += 1
         n_vectors = (end - row_start[row] + LANES - 1) // LANES
         for j in range(end, row_start[row] + n_vectors * LANES):
-            out_entries[j] = out_entries[end - 1] & _TOPIC  # where rounding draws the padding, it draws the last topic
+            out_entries[j] = entry_topic(out_entries[end - 1])  # count 0: where rounding draws it, it is the last topic
         out_row_vectors[row] = n_vectors
 
 

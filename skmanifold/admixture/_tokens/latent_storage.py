@@ -10,6 +10,7 @@ from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.row_hash import hash_counts
 from ...numerics.simd import LANES, zeros_by_cache_line
 from ...utils._njit import njit
+from .entry_scan import TOPIC_MASK, entry_count
 from .model import TokenLatents, TokenModel, empty_topics
 
 ReadRows = Callable[[int, int], RowLatents]
@@ -47,7 +48,7 @@ class StorableTokens(TokenModel):
         of_tokens = values.dtype == np.uint16
         n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
         wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed anyway
-        if np.any(n_tokens != wanted) or np.any((values & 0xFFFF) >= self.n_components):
+        if np.any(n_tokens != wanted) or np.any((values & TOPIC_MASK) >= self.n_components):
             raise ValueError("the topics that are stored are not of these rows")
         if of_tokens:
             return values
@@ -64,7 +65,7 @@ def _count_tokens(indptr, values):
     counts = np.zeros(len(indptr) - 1, np.int64)
     for row in range(len(counts)):
         for j in range(indptr[row], indptr[row + 1]):
-            counts[row] += np.int64(values[j] >> np.uint32(16))
+            counts[row] += np.int64(entry_count(values[j]))
     return counts
 
 

@@ -18,9 +18,9 @@ from ...numerics.simd import LANES
 from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers
+from .entry_scan import MAX_ENTRY_COUNT
 
 _MAX_BLOCK_ROWS = 32_768
-_MAX_ENTRY_COUNT = 65_535  # an entry counts in 16 bits; a larger count takes several entries of the same topic
 _MIN_CELL_TOKENS = 1024  # more than a word of a text has in one document, but for books
 _TOKENS_PER_TOPIC = 4  # from here on K binomial variates take less time than the tokens
 
@@ -76,7 +76,7 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
     if block_tokens is None:  # twelve blocks share out well, and keep a word's tokens together
         block_tokens = min(max(-(-int(n_draws.sum()) // 12), 1 << 14), 1 << 19)
     block_rows = _cut_blocks(n_draws, block_tokens)
-    capacity = np.minimum(lengths, n_components + lengths // _MAX_ENTRY_COUNT)
+    capacity = np.minimum(lengths, n_components + lengths // int(MAX_ENTRY_COUNT))
     row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
 
     pair_row = np.empty(len(counts.indices), np.uint16)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.exact_sum import exact_sum
+from ...numerics.reductions import exact_sum
 from ...numerics.simd import zeros_by_cache_line
 from ...random._keys import fold_in_each, subkey
 from ...sparse.counts import Counts
@@ -38,7 +38,7 @@ class TokenLatents(NamedTuple):
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
     cell_topics: np.ndarray  # (n_cells, K) int32: how many tokens of each large cell a topic has, in the same order
     row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
-    entries: np.ndarray  # (row_start[-1],) uint32: count << 16 | topic
+    entries: np.ndarray  # (row_start[-1],) uint32: see `entry_scan`
 
 
 class Assignments(NamedTuple):

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from ...numerics.prefetch import prefetch
+from ...numerics.simd import prefetch
+from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
+from ...random._log_gamma_ziggurat import fill_log_gammas
 from ...random._variates import open_uniform
-from ...samplers._cir.cir_kernels import fill_exp, fill_log_gammas
 from ...utils._njit import njit
 
 _AHEAD = 3  # a row is prefetched so many rows before its use

@@ -11,8 +11,8 @@ from scipy.special import gammaln, logsumexp
 
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._log_gamma_ziggurat import gamma_tables
 from ...random._variates import log_gamma_variate
-from ...samplers._cir.lazy_cir_rows import gamma_tables
 from ...utils._threads import Workers, split_by_task, split_range
 from .._labels import random_labels, read_labels
 from .category_table import Table

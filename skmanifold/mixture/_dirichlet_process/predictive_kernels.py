@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...numerics.special import log_rising, log_rising_of_real
-from ...samplers._cir.cir_kernels import fill_exp
+from ...numerics.vector_math import fill_exp
 from ...utils._njit import njit
 from .gibbs_kernels import add_scores
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
-from ...samplers._cir.cir_kernels import fill_exp
 from ...utils._njit import njit
 
 

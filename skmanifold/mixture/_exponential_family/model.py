@@ -21,7 +21,7 @@ from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
-from ...numerics.exact_sum import exact_sum
+from ...numerics.reductions import exact_sum
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...utils._conditions import Array

@@ -8,14 +8,26 @@ import numpy as np
 
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
+from ...numerics.special import log_unit_gamma
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential, normal
 from ...utils._njit import njit
-from .variates import log_gain
 
 # Counters of the draws of a move under its key, and child keys of its variates
 _CHOICE, _ACCEPTANCE, _REMOVED = np.int64(0), np.int64(1), np.int64(2)
 _DIRECTION, _RATIO = np.int64(0), np.int64(1)
+
+
+@njit(cache=True, nogil=True)
+def log_gain(n, scatter, noise, shape):
+    """Log marginal likelihood of a direction within the subspace, less that of the same across it.
+
+    R is the rows' scatter along the direction, g the precision of the noise, and r, of prior Beta(a, 1), the ratio of
+    the direction's precision to it. The marginal likelihood is a int_0^1 r^(a + n/2 - 1) exp(-g r R / 2) dr within the
+    subspace, and exp(-g R / 2) across it.
+    """
+    rate = 0.5 * noise * scatter
+    return math.log(shape) + log_unit_gamma(shape + 0.5 * n, rate) + rate
 
 
 @njit(cache=True, nogil=True)

@@ -13,10 +13,9 @@ import numpy as np
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
-from ...random._variates import normal
+from ...random._variates import normal, von_mises
 from ...utils._njit import njit
-from .birth_death_kernels import birth_death_step, orthonormalise, resize_rows, scatter_along
-from .variates import log_gain, von_mises
+from .birth_death_kernels import birth_death_step, log_gain, orthonormalise, resize_rows, scatter_along
 
 # Numbers of one type, because numba compiles a kernel again for each literal integer.
 _COMPLETION = np.int64(Purpose.COMPLETION)

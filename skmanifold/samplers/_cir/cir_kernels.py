@@ -9,125 +9,17 @@ own.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from ...numerics.vector_math import fill_exp, fill_log
 from ...random._keys import fold_in, random_bits
-from ...random._variates import exponential, gamma_variate, log_gamma_variate, normal, open_uniform
-from ...utils._njit import njit
+from ...random._log_gamma_ziggurat import draw_by_rejection, fill_log_gammas, is_under_density, layer_and_place
+from ...random._variates import fill_bits, gamma_variate, log_gamma_variate, normal, open_uniform
+from ...utils._njit import njit, njit_part
 
-N_LAYERS = 1024
-_LAYER_MASK = np.uint64(N_LAYERS - 1)
-_CHUNK_CELLS = 1024
-
-
-# The ziggurat of the logarithm of a Ga(shape, 1) variate, about its mode log(shape): both sides of it at once
-
-
-@njit(cache=True, nogil=True)
-def log_height(shape, z):
-    """Log density of log(Ga(shape, 1) / shape) at `z`, relative to its mode 0."""
-    return shape * (z - math.expm1(z))
-
-
-@njit(cache=True, nogil=True)
-def _layer_and_place(bits, edges):
-    """A layer from the low bits and a place in it from the high 54: an odd integer, so never an edge."""
-    layer = np.int64(bits & _LAYER_MASK)
-    fraction = (np.int64(bits >> np.uint64(10)) | np.int64(1)) * 2.0**-54
-    return layer, edges[layer, 0] + fraction * (edges[layer, 1] - edges[layer, 0])
-
-
-@njit(cache=True, nogil=True)
-def _is_sure(layer, z, edges):
-    return edges[layer + 1, 0] <= z <= edges[layer + 1, 1]
-
-
-@njit(cache=True, nogil=True)
-def _draw_by_rejection(bits, key, shape, left_share, edges, heights):
-    """A draw of log(Ga(shape, 1) / shape) where that of `bits` is not surely under the density; a key of its own."""
-    counter = 0
-    while True:
-        layer, z = _layer_and_place(bits, edges)
-        if _is_sure(layer, z, edges):
-            return z
-        if layer == 0:
-            # Beyond an edge: an exponential of the slope there, which lies above the log-concave density.
-            edge = edges[1, 0] if open_uniform(key, counter) < left_share else edges[1, 1]
-            slope = -shape * math.expm1(edge)
-            at_edge = log_height(shape, edge)
-            while True:
-                beyond = exponential(key, counter + 1)
-                spare = exponential(key, counter + 2)
-                counter += 2
-                z = edge - beyond / slope
-                if at_edge - beyond - spare < log_height(shape, z):
-                    return z
-        low, high = heights[layer], heights[layer + 1]
-        if low + open_uniform(key, counter) * (high - low) < math.exp(log_height(shape, z)):
-            return z
-        bits = random_bits(key, np.uint64(counter + 1))
-        counter += 2
-
-
-# Exponentials and logarithms of whole arrays. Each has its loops apart for floats and for bits, which vectorises.
-
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 33 bits, so that n times it is exact
-_SHIFT = 6755399441055744.0  # 1.5 * 2^52: its sum with a small number holds the nearest integer in the low bits
-_N_MANTISSA_BITS = np.int64(52)
-_HALF_ROOT = np.int64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
-_MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
-_SHIFT_BITS = np.int64(0x4338000000000000)
-
-
-@njit(cache=True, nogil=True)
-def fill_exp(n, x, powers, out):
-    """``out = exp(x)`` to 1e-15 for x < 700, and to nothing that matters where x < -700."""
-    power_bits, out_bits = powers.view(np.int64), out.view(np.int64)
-    for j in range(n):
-        y = x[j] if x[j] > -700.0 else -700.0
-        shifted = y * _LOG2_E + _SHIFT
-        powers[j] = shifted
-        whole = shifted - _SHIFT
-        r = (y - whole * _LN2_HIGH) - whole * _LN2_LOW
-        s = 1 / 39916800 + r * (1 / 479001600)
-        s = 1 / 3628800 + r * s
-        s = 1 / 362880 + r * s
-        s = 1 / 40320 + r * s
-        s = 1 / 5040 + r * s
-        s = 1 / 720 + r * s
-        s = 1 / 120 + r * s
-        s = 1 / 24 + r * s
-        s = 1 / 6 + r * s
-        s = 1 / 2 + r * s
-        out[j] = 1.0 + (r + r * r * s)
-    for j in range(n):
-        out_bits[j] += power_bits[j] << _N_MANTISSA_BITS
-
-
-@njit(cache=True, nogil=True, error_model="numpy")  # a check for a zero divisor would keep the loop scalar
-def fill_log(n, x, powers, fractions, out):
-    """``out = log(x)`` to 1e-15, relative near 1 too, for normal numbers: the series of atanh for x / 2^k near 1."""
-    bits, power_bits, fraction_bits = x.view(np.int64), powers.view(np.int64), fractions.view(np.int64)
-    for j in range(n):
-        above = bits[j] - _HALF_ROOT
-        power_bits[j] = _SHIFT_BITS + (above >> _N_MANTISSA_BITS)
-        fraction_bits[j] = (above & _MANTISSA) + _HALF_ROOT
-    for j in range(n):
-        whole, f = powers[j] - _SHIFT, fractions[j] - 1.0
-        s = f / (2.0 + f)
-        t = s * s
-        r = 2 / 17 + t * (2 / 19)
-        r = 2 / 15 + t * r
-        r = 2 / 13 + t * r
-        r = 2 / 11 + t * r
-        r = 2 / 9 + t * r
-        r = 2 / 7 + t * r
-        r = 2 / 5 + t * r
-        r = 2 / 3 + t * r
-        half = 0.5 * f * f
-        out[j] = whole * _LN2_HIGH - ((half - (s * (half + t * r) + whole * _LN2_LOW)) - f)
+_CHUNK_CELLS = 1024  # read together: arrays of 8 kB, of which about fifteen stay in a second-level cache
 
 
 # Transitions
@@ -204,38 +96,9 @@ def _phases(clock, read_time, step):
 
 
 @njit(cache=True, nogil=True)
-def _fill_bits(key, first, out):
-    for k in range(len(out)):
-        out[k] = random_bits(key, np.uint64(first + k))
-
-
-@njit(cache=True, nogil=True)
-def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
-    """Draws of log Ga(shapes, 1): by the ziggurat where a shape is that of the tables' first level, the commonest.
-
-    `bits` and `cells` are scratch memory, `cells` longer by one.
-    """
-    n_columns, shape, log_shape, left_share = len(shapes), levels[0, 0], levels[0, 1], levels[0, 2]
-    _fill_bits(key, n_columns, bits)
-    n_left = 0
-    for k in range(n_columns):
-        layer, z = _layer_and_place(bits[k], edges)
-        out[k] = log_shape + z
-        cells[n_left] = k
-        n_left += not (_is_sure(layer, z, edges) and shapes[k] == shape)
-    for i in range(n_left):
-        k = cells[i]
-        child = fold_in(fold_in(key, k), 0)
-        if shapes[k] == shape:
-            out[k] = log_shape + _draw_by_rejection(bits[k], child, shape, left_share, edges, heights)
-        else:
-            out[k] = log_gamma_variate(child, shapes[k])
-
-
-@njit(cache=True, nogil=True)
 def _find_noncentral(key, means, bits, above, left_over):
     """List the cells of a row in which the Poisson count may be positive, and fill in 1 - u; returns how many."""
-    _fill_bits(key, 0, bits)
+    fill_bits(key, 0, bits)
     for k in range(len(means)):
         above[k] = 1.0 - _to_open_uniform(bits[k])
     n_found = 0
@@ -245,38 +108,38 @@ def _find_noncentral(key, means, bits, above, left_over):
     return n_found
 
 
-@njit(cache=True, nogil=True)
-def _draw_noncentral(
-    n, cells, rows, above, means, row_keys, priors, levels, edges, heights, scratch, keys, rejected, out
-):
-    """Draw the listed cells without the scale of their rows; those of count 0 keep what they have."""
-    n_columns, shape = priors.shape[1], levels[0, 0]
-    raised, log_raised, left_share = levels[1, 0], levels[1, 1], levels[1, 2]
-    log_above, log_gammas, squares, gammas = scratch[0], scratch[1], scratch[2], scratch[3]
+@njit_part
+def _draw_noncentral(n, found, rows, priors, tables, out):
+    """Draw the first `n` listed cells without the scale of their rows; those of count 0 keep what they have."""
+    n_columns, shape = priors.shape[1], tables.levels[0, 0]
+    raised, log_raised, left_share = tables.levels[1, 0], tables.levels[1, 1], tables.levels[1, 2]
+    edges, heights = tables.edges[1], tables.heights[1]
+    cells, in_row, above, means, keys = found.cells, found.in_row, found.above, found.means, found.keys
+    log_above, log_gammas, squares, gammas = found.scratch[0], found.scratch[1], found.scratch[2], found.scratch[3]
     fill_log(n, above, squares, gammas, log_above)
     n_left = 0
     for i in range(n):  # in place, from behind
-        cells[n_left], rows[n_left] = cells[i], rows[i]
+        cells[n_left], in_row[n_left] = cells[i], in_row[i]
         means[n_left], log_above[n_left] = means[i], log_above[i]
         n_left += means[i] + log_above[i] >= 0.0
     n_rejected = 0
     for i in range(n_left):
-        keys[i] = fold_in(row_keys[rows[i]], cells[i])
+        keys[i] = fold_in(rows[in_row[i]]["key"], cells[i])
     for i in range(n_left):
         squares[i] = normal(keys[i], 0)
     for i in range(n_left):
         root = squares[i] + math.sqrt(2.0 * (means[i] + log_above[i]))
         squares[i] = 0.5 * root * root
     for i in range(n_left):
-        layer, z = _layer_and_place(random_bits(keys[i], np.uint64(1)), edges)
+        layer, z = layer_and_place(random_bits(keys[i], np.uint64(1)), edges)
         log_gammas[i] = log_raised + z
-        rejected[n_rejected] = i
-        n_rejected += not (_is_sure(layer, z, edges) and priors[rows[i], cells[i]] == shape)
+        found.rejected[n_rejected] = i
+        n_rejected += not (is_under_density(layer, z, edges) and priors[in_row[i], cells[i]] == shape)
     for j in range(n_rejected):
-        i = rejected[j]
-        prior, child = priors[rows[i], cells[i]], fold_in(keys[i], 1)
+        i = found.rejected[j]
+        prior, child = priors[in_row[i], cells[i]], fold_in(keys[i], 1)
         if prior == shape:
-            z = _draw_by_rejection(random_bits(keys[i], np.uint64(1)), child, raised, left_share, edges, heights)
+            z = draw_by_rejection(random_bits(keys[i], np.uint64(1)), child, raised, left_share, edges, heights)
             log_gammas[i] = log_raised + z
         else:
             log_gammas[i] = log_gamma_variate(child, prior + 0.5)
@@ -285,132 +148,214 @@ def _draw_noncentral(
         squares[i] += gammas[i]
     fill_log(n_left, squares, above, gammas, log_gammas)
     for i in range(n_left):
-        out[rows[i] * n_columns + cells[i]] = log_gammas[i]
+        out[in_row[i] * n_columns + cells[i]] = log_gammas[i]
+
+
+# Reads of rows
+#
+# A block of rows has its own sums, so that any thread may read it. Within a block, rows are read in chunks that fill
+# the vector loops and stay in the cache. Row r of a chunk has a record, its shapes without counts in priors[r], and K
+# cells in each of the flat arrays of `_Cells`:
+#
+#     | row 0: column 0, 1, ..., K - 1 | row 1: column 0, 1, ... | ... | last row of the chunk |
+#
+# Cells of the chunk whose Poisson count may be positive are few: `_Found` lists them one after the other, whatever
+# their rows, with the number of the row in the chunk. A part is called once for a chunk: a call with tuples of arrays
+# copies about a hundred numbers.
+
+_ROW = np.dtype(
+    [
+        ("v", np.int64),  # the row's number in all
+        ("key", np.uint64),
+        ("elapsed", np.float64),  # time since it was read (inf: never), ...
+        ("first", np.float64),  # ... of which the pending step takes this much ...
+        ("rest", np.float64),  # ... and time without counts the rest
+        ("log_lost", np.float64),  # log(1 - e^-elapsed), the scale of all its cells
+        ("begin", np.int64),  # its counts in the pool, ...
+        ("end", np.int64),  # ... and the end of them
+    ],
+    align=True,
+)
+
+
+class _Cells(NamedTuple):
+    """Arrays over the cells of a chunk, (chunk * K,) float64."""
+
+    y: np.ndarray  # log theta, as read and then as drawn, without the scale until it is stored
+    old: np.ndarray  # theta as read
+    new: np.ndarray  # theta as drawn
+    means: np.ndarray  # of the Poisson counts
+    counted: np.ndarray  # where there are counts: the new y if no time is left after the step, else what y is to gain
+
+
+class _Found(NamedTuple):
+    """Cells whose Poisson count may be positive, and room to draw them."""
+
+    cells: np.ndarray  # int64: columns
+    in_row: np.ndarray  # int64: rows of the chunk
+    above: np.ndarray  # 1 - u, of which minus the logarithm is the time of the first arrival
+    means: np.ndarray
+    keys: np.ndarray  # uint64
+    rejected: np.ndarray  # int64
+    scratch: np.ndarray  # (4, chunk * K)
+
+
+class _Line(NamedTuple):
+    """Scratch for one row."""
+
+    bits: np.ndarray  # (K,) uint64
+    listed: np.ndarray  # (K + 1,) int64
+    above: np.ndarray  # (K,)
 
 
 @njit(cache=True, nogil=True)
-def read_blocks(
-    first_block,
-    stop_block,
-    block_rows,
-    words,
-    clock,
-    key,
-    log_theta,
-    read_time,
-    step,
-    start,
-    length,
-    pool_topics,
-    pool_counts,
-    values,
-    word_step,
-    topic_step,
-    levels,
-    edges,
-    heights,
-    moved,
-    seen,
-):
-    """Draw blocks of the rows `words` at `clock`; each block's sums of values less expectations, and of values."""
-    n_columns = log_theta.shape[1]
-    chunk = min(block_rows, max(1, _CHUNK_CELLS // n_columns))  # rows whose cells fill the vector loops
+def read_blocks(first_block, stop_block, block_rows, words, key, rows, prior, moved, seen):
+    """Draw blocks of rows as of now.
+
+    Parameters
+    ----------
+    first_block, stop_block, block_rows : int
+        The blocks, and how many of `words` each has.
+    words : ndarray of int32
+        Rows, ascending and distinct.
+    key : uint64
+        Of this read.
+    rows : LazyRows
+        Changed in place.
+    prior : RowPrior
+        Shapes without counts.
+    moved, seen : ndarray of shape (n_blocks, K)
+        Overwritten, for these blocks, by sums of new values less their expectations, and of new values.
+    """
+    n_columns = rows.log_theta.shape[1]
+    chunk = min(block_rows, max(1, _CHUNK_CELLS // n_columns))
     n_cells = chunk * n_columns
     old, new, y = np.empty(n_cells), np.empty(n_cells), np.empty(n_cells)
-    means, corrections = np.empty(n_cells), np.empty(n_cells)
-    scratch, above, found_means = np.empty((4, n_cells)), np.empty(n_cells), np.empty(n_cells)
-    cells, rows = np.empty(n_cells, np.int64), np.empty(n_cells, np.int64)
-    rejected, keys = np.empty(n_cells + 1, np.int64), np.empty(n_cells, np.uint64)
-    bits, left_over = np.empty(n_columns, np.uint64), np.empty(n_columns + 1, np.int64)
-    row_keys, row_above = np.empty(chunk, np.uint64), np.empty(n_columns)
-    priors, log_lost, phases = np.empty((chunk, n_columns)), np.empty(chunk), np.empty((chunk, 3))
-    lists = np.empty((chunk, 2), np.int64)
+    cells = _Cells(y, old, new, np.empty(n_cells), np.empty(n_cells))
+    found = _Found(
+        np.empty(n_cells, np.int64),
+        np.empty(n_cells, np.int64),
+        np.empty(n_cells),
+        np.empty(n_cells),
+        np.empty(n_cells, np.uint64),
+        np.empty(n_cells + 1, np.int64),
+        np.empty((4, n_cells)),
+    )
+    line = _Line(np.empty(n_columns, np.uint64), np.empty(n_columns + 1, np.int64), np.empty(n_columns))
+    records, priors = np.empty(chunk, _ROW), np.empty((chunk, n_columns))
     for r in range(chunk):
-        _fill_prior(values, 0, topic_step, priors[r])
+        _fill_prior(prior.values, 0, prior.topic_step, priors[r])
     moved[first_block:stop_block] = 0.0
     seen[first_block:stop_block] = 0.0
     begin, stop = first_block * block_rows, min(stop_block * block_rows, len(words))
     while begin < stop:
         block = begin // block_rows
         n_rows = min(chunk, min((block + 1) * block_rows, stop) - begin)
-        for r in range(n_rows):  # rows lie anywhere: here the processor waits for several at once
-            v = words[begin + r]
-            phases[r, 0], phases[r, 1], phases[r, 2] = _phases(clock, read_time[v], step[v])
-            lists[r, 0], lists[r, 1] = start[v], start[v] + length[v]
-            _fill_scaled(log_theta[v], 1.0, y[r * n_columns : (r + 1) * n_columns])
+        _load_rows(words[begin : begin + n_rows], rows, records, y)
         fill_exp(n_rows * n_columns, y, new, old)
-        n_found = 0
-        for r in range(n_rows):
-            v, here = words[begin + r], r * n_columns
-            there = here + n_columns
-            elapsed, first, rest = phases[r, 0], phases[r, 1], phases[r, 2]
-            log_lost[r] = 0.0
-            if elapsed == 0.0:  # `y` is to stay
-                continue
-            if word_step != 0:
-                _fill_prior(values, v * word_step, topic_step, priors[r])
-            rate, log_lost[r] = _rate_and_log_lost(elapsed)
-            row_keys[r] = fold_in(key, v)
-            _fill_scaled(old[here:there], rate, means[here:there])
-            if lists[r, 1] > lists[r, 0]:  # the counted cells: the first step now, the rest with the others
-                rate, log_lost_first = _rate_and_log_lost(first)
-                if rest > 0.0:
-                    rest_rate, log_lost_rest = _rate_and_log_lost(rest)
-                for j in range(lists[r, 0], lists[r, 1]):
-                    k = np.int64(pool_topics[j])
-                    child = fold_in(fold_in(row_keys[r], k), 2)
-                    shape = priors[r, k] + pool_counts[j]
-                    first_y = log_lost_first + _log_gamma_after_poisson(child, old[here + k] * rate, shape)
-                    if rest > 0.0:
-                        means[here + k] = math.exp(first_y) * rest_rate
-                        corrections[here + k] = log_lost_rest - log_lost[r]
-                    else:
-                        corrections[here + k] = first_y - log_lost[r]
-            fill_log_gammas(row_keys[r], priors[r], levels, edges[0], heights[0], bits, left_over, y[here:there])
-            more = _find_noncentral(row_keys[r], means[here:there], bits, row_above, left_over)
-            for i in range(more):
-                k = left_over[i]
-                rows[n_found + i], cells[n_found + i] = r, k
-                above[n_found + i], found_means[n_found + i] = row_above[k], means[here + k]
-            n_found += more
-        _draw_noncentral(
-            n_found,
-            cells,
-            rows,
-            above,
-            found_means,
-            row_keys,
-            priors,
-            levels,
-            edges[1],
-            heights[1],
-            scratch,
-            keys,
-            rejected,
-            y,
-        )
-        for r in range(n_rows):
-            here = r * n_columns
-            if phases[r, 0] == 0.0:
-                continue
-            for j in range(lists[r, 0], lists[r, 1]):
-                k = np.int64(pool_topics[j])
-                if phases[r, 2] > 0.0:
-                    y[here + k] += corrections[here + k]
-                else:
-                    y[here + k] = corrections[here + k]
-            _store(log_lost[r], y[here : here + n_columns], log_theta[words[begin + r]])
-        fill_exp(n_rows * n_columns, y, means, new)
-        for r in range(n_rows):
-            here = r * n_columns
-            there = here + n_columns
-            elapsed, first, rest = phases[r, 0], phases[r, 1], phases[r, 2]
-            _add_moved(math.exp(-elapsed), priors[r], old[here:there], new[here:there], moved[block], seen[block])
-            gain = -math.expm1(-first) * math.exp(-rest)
-            for j in range(lists[r, 0], lists[r, 1]):
-                moved[block, np.int64(pool_topics[j])] -= pool_counts[j] * gain
-            read_time[words[begin + r]] = clock
+        n_found = _draw_central(n_rows, key, rows, prior, records, priors, cells, line, found)
+        _draw_noncentral(n_found, found, records, priors, prior.gammas, y)
+        _store_rows(n_rows, rows, records, cells)
+        fill_exp(n_rows * n_columns, y, cells.means, new)
+        _sum_rows(n_rows, rows, records, priors, cells, moved[block], seen[block])
         begin += n_rows
+
+
+@njit_part
+def _load_rows(words, rows, records, out):
+    """Fill in the records of rows and their log theta, in one loop: the processor waits for several rows at once."""
+    clock, n_columns = rows.clock[0], rows.log_theta.shape[1]
+    for r in range(len(words)):
+        v, record = words[r], records[r]
+        elapsed, first, rest = _phases(clock, rows.read_time[v], rows.step[v])
+        record["v"], record["log_lost"] = v, 0.0
+        record["elapsed"], record["first"], record["rest"] = elapsed, first, rest
+        record["begin"], record["end"] = rows.start[v], rows.start[v] + rows.length[v]
+        _fill_scaled(rows.log_theta[v], 1.0, out[r * n_columns : (r + 1) * n_columns])
+
+
+@njit_part
+def _draw_central(n_rows, key, rows, prior, records, priors, cells, line, found):
+    """Draw all cells as if all Poisson counts were 0, list those whose count may be another, and return their number.
+
+    Where there are counts, the pending step is drawn in full.
+    """
+    n_columns, tables = priors.shape[1], prior.gammas
+    n_found = 0
+    for r in range(n_rows):
+        record, row_prior = records[r], priors[r]
+        if record["elapsed"] == 0.0:  # `y` is to stay
+            continue
+        here, there = r * n_columns, (r + 1) * n_columns
+        means, v = cells.means[here:there], record["v"]
+        if prior.word_step != 0:
+            _fill_prior(prior.values, v * prior.word_step, prior.topic_step, row_prior)
+        rate, log_lost = _rate_and_log_lost(record["elapsed"])
+        row_key = fold_in(key, v)
+        record["key"], record["log_lost"] = row_key, log_lost
+        _fill_scaled(cells.old[here:there], rate, means)
+        if record["end"] > record["begin"]:
+            counts = rows.pool_topics, rows.pool_counts
+            _draw_counted(record, *counts, row_prior, cells.old[here:there], means, cells.counted[here:there])
+        y = cells.y[here:there]
+        fill_log_gammas(
+            row_key, row_prior, tables.levels, tables.edges[0], tables.heights[0], line.bits, line.listed, y
+        )
+        more = _find_noncentral(row_key, means, line.bits, line.above, line.listed)
+        for i in range(more):
+            k = line.listed[i]
+            found.in_row[n_found + i], found.cells[n_found + i] = r, k
+            found.above[n_found + i], found.means[n_found + i] = line.above[k], means[k]
+        n_found += more
+    return n_found
+
+
+@njit_part
+def _draw_counted(record, pool_topics, pool_counts, row_prior, old, means, counted):
+    """Draw the pending step of a row's cells with counts; any time left after it follows with the other cells."""
+    rate, log_lost_first = _rate_and_log_lost(record["first"])
+    rest, log_lost = record["rest"], record["log_lost"]
+    rest_rate, log_lost_rest = _rate_and_log_lost(rest) if rest > 0.0 else (0.0, 0.0)
+    for j in range(record["begin"], record["end"]):
+        k = np.int64(pool_topics[j])
+        child = fold_in(fold_in(record["key"], k), 2)
+        first_y = log_lost_first + _log_gamma_after_poisson(child, old[k] * rate, row_prior[k] + pool_counts[j])
+        if rest > 0.0:
+            means[k] = math.exp(first_y) * rest_rate
+            counted[k] = log_lost_rest - log_lost
+        else:
+            counted[k] = first_y - log_lost
+
+
+@njit_part
+def _store_rows(n_rows, rows, records, cells):
+    """Write the new log theta, and round `y` to what is written."""
+    n_columns = rows.log_theta.shape[1]
+    for r in range(n_rows):
+        record, here = records[r], r * n_columns
+        if record["elapsed"] == 0.0:
+            continue
+        for j in range(record["begin"], record["end"]):
+            k = here + np.int64(rows.pool_topics[j])
+            if record["rest"] > 0.0:
+                cells.y[k] += cells.counted[k]
+            else:
+                cells.y[k] = cells.counted[k]
+        _store(record["log_lost"], cells.y[here : here + n_columns], rows.log_theta[record["v"]])
+
+
+@njit_part
+def _sum_rows(n_rows, rows, records, priors, cells, moved, seen):
+    """Add rows to their block's sums, and note that they were read."""
+    n_columns = priors.shape[1]
+    for r in range(n_rows):
+        record, here, there = records[r], r * n_columns, (r + 1) * n_columns
+        kept = math.exp(-record["elapsed"])
+        _add_moved(kept, priors[r], cells.old[here:there], cells.new[here:there], moved, seen)
+        gain = -math.expm1(-record["first"]) * math.exp(-record["rest"])
+        for j in range(record["begin"], record["end"]):
+            moved[np.int64(rows.pool_topics[j])] -= rows.pool_counts[j] * gain
+        rows.read_time[record["v"]] = rows.clock[0]
 
 
 @njit(cache=True, nogil=True)
@@ -425,37 +370,23 @@ def merge_blocks(moved, seen, totals):
 
 
 @njit(cache=True, nogil=True)
-def fill_expected(
-    first_row,
-    clock,
-    log_theta,
-    read_time,
-    step,
-    start,
-    length,
-    pool_topics,
-    pool_counts,
-    values,
-    word_step,
-    topic_step,
-    out,
-):
-    """Expectations at `clock` of consecutive rows, given all that was read."""
-    n_columns = log_theta.shape[1]
-    prior, old, y, powers = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
+def fill_expected(first_row, rows, prior, out):
+    """Expectations now of consecutive rows, given all that was read."""
+    clock, n_columns = rows.clock[0], rows.log_theta.shape[1]
+    shapes, old, y, powers = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     for i in range(len(out)):
         v = first_row + i
-        _fill_prior(values, v * word_step, topic_step, prior)
-        if np.isnan(read_time[v]):
+        _fill_prior(prior.values, v * prior.word_step, prior.topic_step, shapes)
+        if np.isnan(rows.read_time[v]):
             for k in range(n_columns):
-                out[i, k] = prior[k]
+                out[i, k] = shapes[k]
             continue
-        elapsed, first, rest = _phases(clock, read_time[v], step[v])
-        _fill_scaled(log_theta[v], 1.0, y)
+        elapsed, first, rest = _phases(clock, rows.read_time[v], rows.step[v])
+        _fill_scaled(rows.log_theta[v], 1.0, y)
         fill_exp(n_columns, y, powers, old)
         kept = math.exp(-elapsed)
         for k in range(n_columns):
-            out[i, k] = prior[k] + (old[k] - prior[k]) * kept
+            out[i, k] = shapes[k] + (old[k] - shapes[k]) * kept
         gain = -math.expm1(-first) * math.exp(-rest)
-        for j in range(start[v], start[v] + length[v]):
-            out[i, np.int64(pool_topics[j])] += pool_counts[j] * gain
+        for j in range(rows.start[v], rows.start[v] + rows.length[v]):
+            out[i, np.int64(rows.pool_topics[j])] += rows.pool_counts[j] * gain

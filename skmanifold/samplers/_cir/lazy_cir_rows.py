@@ -15,38 +15,23 @@ pending step is infinitely long.
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, gammaln
 
+from ...random._log_gamma_ziggurat import GammaTables, gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array, Sizes, Whole
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
-from .cir_kernels import N_LAYERS, fill_expected, merge_blocks, read_blocks
+from .cir_kernels import fill_expected, merge_blocks, read_blocks
 
 _BLOCK_ROWS = 64  # whose sums are added up by one owner
 _TASK_CELLS = 100_000  # about a millisecond
 _MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # logarithms of draws fit float32
 _MIN_POOL = 4096
 _MOST_LOG = 64.0  # of gammas of any prior and count
-
-
-@holds(
-    levels=Array("float64", (2, 3), infinite=True),
-    edges=Array("float64", (2, N_LAYERS + 1, 2), nan=True, infinite=True),
-    heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
-)
-class GammaTables(NamedTuple):
-    """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` says what they hold."""
-
-    levels: np.ndarray  # (2, 3): shape, its logarithm, share of the left tail in both
-    edges: np.ndarray  # (2, N_LAYERS + 1, 2)
-    heights: np.ndarray  # (2, N_LAYERS + 1)
 
 
 def _strides_agree(prior: RowPrior, sizes: Sizes) -> str | None:
@@ -125,84 +110,6 @@ def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: i
     return RowPrior(values, word_step, topic_step, totals, gamma_tables(float(found[np.argmax(how_often)])))
 
 
-@njit(cache=True, nogil=True)
-def _edges_at(shape, log_height):
-    """Where the density falls to a height, left and right: roots of expm1(z) - z = q, by Newton from outside them."""
-    q = -log_height / shape
-    reach = math.sqrt(2.0 * q)
-    left, right = -(q + reach), math.log1p(q + reach)
-    for _ in range(64):
-        step = (math.expm1(left) - left - q) / math.expm1(left)
-        left -= step
-        if abs(step) <= 1e-15 * abs(left):
-            break
-    for _ in range(64):
-        step = (math.expm1(right) - right - q) / math.expm1(right)
-        right -= step
-        if abs(step) <= 1e-15 * abs(right):
-            break
-    return left, right
-
-
-@njit(cache=True, nogil=True)
-def _stack_layers(shape, log_lowest, area, edges, heights):
-    """Pile layers of equal area on the lowest; returns how high they reach, inf if the mode comes before the last.
-
-    Row i of `edges`: left and right edge of layer i. The lowest is as wide as if the tails were part of its rectangle.
-    What lies within the edges of the next layer is surely under the density.
-    """
-    left, right = _edges_at(shape, log_lowest)
-    height = math.exp(log_lowest)
-    edges[0, 0], edges[0, 1] = left, left + area / height
-    heights[0] = 0.0
-    for layer in range(1, N_LAYERS):
-        edges[layer, 0], edges[layer, 1] = left, right
-        heights[layer] = height
-        height += area / (right - left)
-        if height < 1.0:
-            left, right = _edges_at(shape, math.log(height))
-        elif layer < N_LAYERS - 1:
-            return np.inf
-    edges[N_LAYERS, 0], edges[N_LAYERS, 1] = 1.0, -1.0  # nothing is sure under the mode
-    heights[N_LAYERS] = height
-    return height
-
-
-@lru_cache(maxsize=8)
-def gamma_tables(shape: float) -> GammaTables:
-    """Ziggurats for a shape and the one 1/2 above it."""
-    levels = np.empty((2, 3))
-    edges, heights = np.empty((2, N_LAYERS + 1, 2)), np.empty((2, N_LAYERS + 1))
-    for level in (0, 1):
-        a = shape + 0.5 * level
-        low, high = -16.0, -3.0  # logarithm of the lowest height: the least from which the layers reach the mode
-        while high - low > 1e-4:
-            middle = 0.5 * (low + high)
-            if _stack_layers(a, middle, _lowest_area(a, middle)[0], edges[level], heights[level]) < 1.0:
-                low = middle
-            else:
-                high = middle
-        area, left_share = _lowest_area(a, high)
-        _stack_layers(a, high, area, edges[level], heights[level])
-        levels[level] = a, np.log(a), left_share
-    return GammaTables(levels, edges, heights)
-
-
-def _lowest_area(shape: float, log_height: float) -> tuple[float, float]:
-    """Area of the lowest layer, tails included, and the left tail's share of both tails."""
-    left, right = _edges_at(shape, log_height)
-    if shape < 1000:
-        whole = np.exp(shape + gammaln(shape) - shape * np.log(shape))
-    else:  # Stirling's series, where the terms above would cancel
-        whole = np.sqrt(2 * np.pi / shape) * np.exp((1 / 12 - 1 / (360 * shape**2)) / shape)
-    if left > -40:
-        left_tail = whole * gammainc(shape, shape * np.exp(left))
-    else:  # an exponential, where the argument above would underflow
-        left_tail = np.exp(shape * (left + 1.0)) / shape
-    tails = left_tail + whole * gammaincc(shape, shape * np.exp(right))
-    return np.exp(log_height) * (right - left) + tails, left_tail / tails
-
-
 def new_rows(n_rows: int, n_columns: int, prior: RowPrior) -> LazyRows:
     """Rows in the stationary law of their prior, none of them read."""
     pool_size = max(_MIN_POOL, n_rows)
@@ -231,9 +138,8 @@ def read_rows(
     n_rows, n_columns = rows.log_theta.shape
     n_blocks = -(-len(words) // _BLOCK_ROWS)
     sums = np.empty((2, n_blocks, n_columns))
-    shared = (words, rows.clock[0], key, *_what_moves(rows), *_strides(prior), *prior.gammas, *sums)
     tasks = split_range(n_blocks, max(1, _TASK_CELLS // (_BLOCK_ROWS * n_columns)))
-    workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, *shared) for blocks in tasks])
+    workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, words, key, rows, prior, *sums) for blocks in tasks])
     if len(words) == n_rows:
         rows.totals[:] = 0.0  # all in sight: what rounding left behind is dropped
         sums[0] = sums[1]
@@ -308,16 +214,8 @@ def add_counts(
 def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.ndarray:
     """Expectations now of the rows from `start` to `stop`, given all that was read; nothing changes."""
     out = np.empty((stop - start, rows.log_theta.shape[1]))
-    fill_expected(start, rows.clock[0], *_what_moves(rows), *_strides(prior), out)
+    fill_expected(start, rows, prior, out)
     return out
-
-
-def _what_moves(rows: LazyRows) -> tuple:
-    return rows.log_theta, rows.read_time, rows.step, rows.start, rows.length, rows.pool_topics, rows.pool_counts
-
-
-def _strides(prior: RowPrior) -> tuple:
-    return prior.values, prior.word_step, prior.topic_step
 
 
 def _make_room(rows: LazyRows, needed: int) -> LazyRows:

@@ -3,7 +3,6 @@ import pytest
 
 from skmanifold.admixture._lda.cvb0_kernels import (
     _accumulate_words,
-    _index_words,
     _init_gamma,
     _merge_partials,
     _sum_words,
@@ -11,6 +10,7 @@ from skmanifold.admixture._lda.cvb0_kernels import (
     _weigh_topics,
 )
 from skmanifold.random._keys import subkey, uniform
+from skmanifold.sparse.counts import index_columns
 from skmanifold.utils._threads import Workers, split_range
 
 from .. import _tiny_corpus as tiny
@@ -29,7 +29,7 @@ class Fit:
         self.topic_total = np.full(len(alpha), np.nan)
         self.word_indptr = np.full(corpus.n_words + 1, -1, np.int64)
         self.word_pairs = np.full(len(corpus.indices), -1, np.int64)
-        _index_words(corpus.indices, self.word_indptr, self.word_pairs)
+        index_columns(corpus.indices, self.word_indptr, self.word_pairs)
         _init_gamma(0, self.n_rows, corpus.indptr, corpus.indices, KEY, self.gamma)
         self.count()
 

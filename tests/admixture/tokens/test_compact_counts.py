@@ -8,8 +8,8 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._tokens.compact_counts import PackedCounts, pack, read_rounded, round_counts, unpack
 from skmanifold.admixture._tokens.topic_counts import TopicCounts
+from skmanifold.numerics.csuros import largest_precision, register_values
 from skmanifold.random._keys import subkey
-from skmanifold.utils._csuros import largest_precision, register_values
 
 KEY = np.uint64(5)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import njit
 
+from skmanifold.admixture._tokens import block_scan as kernels
 from skmanifold.admixture._tokens import document_gibbs as module
-from skmanifold.admixture._tokens import document_gibbs_kernels as kernels
 from skmanifold.admixture._tokens.document_gibbs import all_documents, make_word_table, sample_documents, take_documents
 from skmanifold.utils._threads import Workers
 
@@ -340,17 +340,17 @@ def test_as_many_topics_as_sixteen_bits_number():
 
 @njit(cache=True)
 def _scan(counts, cell, listed, block, n_listed, scores, score, sums, first_sum, lanes, lane):
-    return kernels._scan_blocks(counts, cell, listed, block, n_listed, scores, score, sums, first_sum, lanes, lane)
+    return kernels.scan_blocks(counts, cell, listed, block, n_listed, scores, score, sums, first_sum, lanes, lane)
 
 
 @njit(cache=True)
 def _find(sums, first_sum, n_listed, lanes, lane, value):
-    return kernels._find_in_blocks(sums, first_sum, n_listed, lanes, lane, value)
+    return kernels.find_in_blocks(sums, first_sum, n_listed, lanes, lane, value)
 
 
 @njit(cache=True)
 def _find_one(alpha, first_alpha, scores, first_score, value):
-    return kernels._find_in_block(alpha, first_alpha, scores, first_score, value)
+    return kernels.find_in_block(alpha, first_alpha, scores, first_score, value)
 
 
 @pytest.mark.parametrize("n_listed", [0, 1, 7, 8, 9, 21])
@@ -365,7 +365,7 @@ def test_vectors_do_the_operations_of_their_references(n_listed):
     arguments = (counts, 16, listed, 2, n_listed, scores, 7)
     totals = [
         scan(*arguments, sums, 32, lanes, 16)
-        for scan, (sums, lanes) in zip((_scan, kernels._scan_blocks_reference), places, strict=True)
+        for scan, (sums, lanes) in zip((_scan, kernels.scan_blocks_reference), places, strict=True)
     ]
     assert totals[0] == totals[1]
     for left, right in zip(*places, strict=True):
@@ -373,7 +373,7 @@ def test_vectors_do_the_operations_of_their_references(n_listed):
     sums, lanes = places[0]
     for value in (rng.random(300) * 1.01 * totals[0]).astype(np.float32):
         found = _find(sums, 32, n_listed, lanes, 16, value)
-        assert found == kernels._find_in_blocks_reference(sums, 32, n_listed, lanes, 16, value)
+        assert found == kernels.find_in_blocks_reference(sums, 32, n_listed, lanes, 16, value)
         if found >> 4 < n_listed:
             topic = listed[2 + (found >> 4)] * 16 + (found & 15)
             assert counts[16 + topic] > 0
@@ -381,7 +381,7 @@ def test_vectors_do_the_operations_of_their_references(n_listed):
             assert value >= 0.9999 * totals[0]
     alpha = rng.random(64)
     for value in rng.random(300) * 5:
-        assert _find_one(alpha, 5, scores, 9, value) == kernels._find_in_block_reference(alpha, 5, scores, 9, value)
+        assert _find_one(alpha, 5, scores, 9, value) == kernels.find_in_block_reference(alpha, 5, scores, 9, value)
 
 
 def test_rounding_never_draws_a_topic_without_weight():
@@ -400,5 +400,5 @@ def test_rounding_never_draws_a_topic_without_weight():
             for value in (np.nextafter(edge, np.float32(0)), edge, np.nextafter(edge, np.float32(np.inf))):
                 found = _find(sums, 0, 1, lanes, 0, value)
                 assert found >> 4 >= 1 or counts[found & 15] > 0
-                assert found == kernels._find_in_blocks_reference(sums, 0, 1, lanes, 0, value)
+                assert found == kernels.find_in_blocks_reference(sums, 0, 1, lanes, 0, value)
     assert falls > 20

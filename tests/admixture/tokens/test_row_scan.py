@@ -8,8 +8,7 @@ from skmanifold.admixture._tokens.entry_scan import (
     scan_row,
     scan_row_reference,
 )
-from skmanifold.numerics.prefetch import prefetch
-from skmanifold.numerics.simd import LANES
+from skmanifold.numerics.simd import LANES, prefetch
 
 
 @njit(cache=True)

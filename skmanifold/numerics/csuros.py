@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..random._keys import random_bits
-from ._njit import njit
+from ..utils._njit import njit
 
 _LARGEST_REGISTER = 255
 _PRECISIONS = range(8, 2, -1)  # with 2 or less, the largest register value would exceed 64 bits
@@ -23,16 +23,6 @@ def register_value(register, precision):
     """The number that a register represents."""
     base = np.int64(1) << precision
     return ((base + (register & (base - 1))) << (register >> precision)) - base
-
-
-@njit(cache=True)
-def increment(register, precision, key, counter):
-    """The register after one more event: one up with probability 2^-t, so that its number grows by one on average.
-
-    The draw belongs to (key, counter). How many bits the register has is the caller's affair.
-    """
-    below = (np.uint64(1) << np.uint64(register >> precision)) - np.uint64(1)
-    return register + (1 if random_bits(key, counter) & below == 0 else 0)
 
 
 @njit(cache=True)

@@ -1,0 +1,186 @@
+"""Logarithms of gamma variates by a ziggurat with tables for one shape."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammainc, gammaincc, gammaln
+
+from ..utils._conditions import Array
+from ..utils._declared import holds
+from ..utils._njit import njit
+from ._keys import fold_in, random_bits
+from ._variates import exponential, fill_bits, log_gamma_variate, open_uniform
+
+N_LAYERS = 1024  # one draw in about 200 is then not surely under the density
+_MAX_NEWTON = 64  # steps; about six suffice
+_LAYER_MASK = np.uint64(N_LAYERS - 1)
+
+
+@holds(
+    levels=Array("float64", (2, 3), infinite=True),
+    edges=Array("float64", (2, N_LAYERS + 1, 2), nan=True, infinite=True),
+    heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
+)
+class GammaTables(NamedTuple):
+    """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` says what they hold."""
+
+    levels: np.ndarray  # (2, 3): shape, its logarithm, share of the left tail in both
+    edges: np.ndarray  # (2, N_LAYERS + 1, 2)
+    heights: np.ndarray  # (2, N_LAYERS + 1)
+
+
+# Tables
+
+
+@njit(cache=True, nogil=True)
+def _edges_at(shape, log_height):
+    """Where the density falls to a height, left and right: roots of expm1(z) - z = q, by Newton from outside them."""
+    q = -log_height / shape
+    reach = math.sqrt(2.0 * q)
+    left, right = -(q + reach), math.log1p(q + reach)
+    for _ in range(_MAX_NEWTON):
+        step = (math.expm1(left) - left - q) / math.expm1(left)
+        left -= step
+        if abs(step) <= 1e-15 * abs(left):
+            break
+    for _ in range(_MAX_NEWTON):
+        step = (math.expm1(right) - right - q) / math.expm1(right)
+        right -= step
+        if abs(step) <= 1e-15 * abs(right):
+            break
+    return left, right
+
+
+@njit(cache=True, nogil=True)
+def _stack_layers(shape, log_lowest, area, edges, heights):
+    """Pile layers of equal area on the lowest; returns how high they reach, inf if the mode comes before the last.
+
+    Row i of `edges`: left and right edge of layer i. The lowest is as wide as if the tails were part of its rectangle.
+    What lies within the edges of the next layer is surely under the density.
+    """
+    left, right = _edges_at(shape, log_lowest)
+    height = math.exp(log_lowest)
+    edges[0, 0], edges[0, 1] = left, left + area / height
+    heights[0] = 0.0
+    for layer in range(1, N_LAYERS):
+        edges[layer, 0], edges[layer, 1] = left, right
+        heights[layer] = height
+        height += area / (right - left)
+        if height < 1.0:
+            left, right = _edges_at(shape, math.log(height))
+        elif layer < N_LAYERS - 1:
+            return np.inf
+    edges[N_LAYERS, 0], edges[N_LAYERS, 1] = 1.0, -1.0  # nothing is sure under the mode
+    heights[N_LAYERS] = height
+    return height
+
+
+@lru_cache(maxsize=8)
+def gamma_tables(shape: float) -> GammaTables:
+    """Ziggurats for a shape and the one 1/2 above it."""
+    levels = np.empty((2, 3))
+    edges, heights = np.empty((2, N_LAYERS + 1, 2)), np.empty((2, N_LAYERS + 1))
+    for level in (0, 1):
+        a = shape + 0.5 * level
+        low, high = -16.0, -3.0  # logarithm of the lowest height: the least from which the layers reach the mode
+        while high - low > 1e-4:
+            middle = 0.5 * (low + high)
+            if _stack_layers(a, middle, _lowest_area(a, middle)[0], edges[level], heights[level]) < 1.0:
+                low = middle
+            else:
+                high = middle
+        area, left_share = _lowest_area(a, high)
+        _stack_layers(a, high, area, edges[level], heights[level])
+        levels[level] = a, np.log(a), left_share
+    return GammaTables(levels, edges, heights)
+
+
+def _lowest_area(shape: float, log_height: float) -> tuple[float, float]:
+    """Area of the lowest layer, tails included, and the left tail's share of both tails."""
+    left, right = _edges_at(shape, log_height)
+    if shape < 1000:  # the term of Stirling's series left out below, 1 / (1260 shape^5), is under 1e-18 from here on
+        whole = np.exp(shape + gammaln(shape) - shape * np.log(shape))
+    else:  # Stirling's series, where the terms above would cancel
+        whole = np.sqrt(2 * np.pi / shape) * np.exp((1 / 12 - 1 / (360 * shape**2)) / shape)
+    if left > -40:
+        left_tail = whole * gammainc(shape, shape * np.exp(left))
+    else:  # an exponential, where the argument above would underflow
+        left_tail = np.exp(shape * (left + 1.0)) / shape
+    tails = left_tail + whole * gammaincc(shape, shape * np.exp(right))
+    return np.exp(log_height) * (right - left) + tails, left_tail / tails
+
+
+# Draws
+
+
+@njit(cache=True, nogil=True)
+def log_height(shape, z):
+    """Log density of log(Ga(shape, 1) / shape) at `z`, relative to its mode 0."""
+    return shape * (z - math.expm1(z))
+
+
+@njit(cache=True, nogil=True)
+def layer_and_place(bits, edges):
+    """A layer from the low bits and a place in it from the high 54: an odd integer, so never an edge."""
+    layer = np.int64(bits & _LAYER_MASK)
+    fraction = (np.int64(bits >> np.uint64(10)) | np.int64(1)) * 2.0**-54
+    return layer, edges[layer, 0] + fraction * (edges[layer, 1] - edges[layer, 0])
+
+
+@njit(cache=True, nogil=True)
+def is_under_density(layer, z, edges):
+    return edges[layer + 1, 0] <= z <= edges[layer + 1, 1]
+
+
+@njit(cache=True, nogil=True)
+def draw_by_rejection(bits, key, shape, left_share, edges, heights):
+    """A draw of log(Ga(shape, 1) / shape) where that of `bits` is not surely under the density; a key of its own."""
+    counter = 0
+    while True:
+        layer, z = layer_and_place(bits, edges)
+        if is_under_density(layer, z, edges):
+            return z
+        if layer == 0:
+            # Beyond an edge: an exponential of the slope there, which lies above the log-concave density.
+            edge = edges[1, 0] if open_uniform(key, counter) < left_share else edges[1, 1]
+            slope = -shape * math.expm1(edge)
+            at_edge = log_height(shape, edge)
+            while True:
+                beyond = exponential(key, counter + 1)
+                spare = exponential(key, counter + 2)
+                counter += 2
+                z = edge - beyond / slope
+                if at_edge - beyond - spare < log_height(shape, z):
+                    return z
+        low, high = heights[layer], heights[layer + 1]
+        if low + open_uniform(key, counter) * (high - low) < math.exp(log_height(shape, z)):
+            return z
+        bits = random_bits(key, np.uint64(counter + 1))
+        counter += 2
+
+
+@njit(cache=True, nogil=True)
+def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
+    """Draws of log Ga(shapes, 1): by the ziggurat where a shape is that of the tables' first level, the commonest.
+
+    `bits` and `cells` are scratch memory, `cells` longer by one.
+    """
+    n_columns, shape, log_shape, left_share = len(shapes), levels[0, 0], levels[0, 1], levels[0, 2]
+    fill_bits(key, n_columns, bits)
+    n_left = 0
+    for k in range(n_columns):
+        layer, z = layer_and_place(bits[k], edges)
+        out[k] = log_shape + z
+        cells[n_left] = k
+        n_left += not (is_under_density(layer, z, edges) and shapes[k] == shape)
+    for i in range(n_left):
+        k = cells[i]
+        child = fold_in(fold_in(key, k), 0)
+        if shapes[k] == shape:
+            out[k] = log_shape + draw_by_rejection(bits[k], child, shape, left_share, edges, heights)
+        else:
+            out[k] = log_gamma_variate(child, shapes[k])
