@@ -91,6 +91,7 @@ def test_in_memory_data_on_three_workers(client):
     assert_left_nothing(client)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("two_workers")
 def test_in_memory_data_on_two_workers(client):
     for sampler, settings in (("gibbs", {}), ("esca", {"n_chains": 2, "n_jobs": 2})):
@@ -209,6 +210,7 @@ def test_nothing_is_left_behind_by_a_fit_that_fails(client, tmp_path, monkeypatc
     assert_left_nothing(client)
 
 
+@pytest.mark.long
 def test_another_client_of_this_process_does_not_matter(client, cluster):
     alone = learned(lda().fit(X))
     with (

@@ -378,6 +378,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_sampler_passes(name):
     report = check_recipe(*RIGHT[name])
@@ -387,6 +388,7 @@ def test_right_sampler_passes(name):
     assert report.gradient_noise is not None or name == "HMC"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_pair_of_matrices_is_a_sampler(seed):
     target = double_well() if seed % 2 else banana()

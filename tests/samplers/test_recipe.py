@@ -192,6 +192,7 @@ def test_gradient_noise_is_taken_off():
     assert 1.4 < without / quiet < 1.9  # 1 + h V / (2 C) = 1.67
 
 
+@pytest.mark.short_cases("True")
 @pytest.mark.parametrize("flip", [True, False])
 def test_momentum_turns_round_at_the_wall(flip):
     def diffusion(z):

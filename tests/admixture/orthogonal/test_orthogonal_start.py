@@ -47,6 +47,7 @@ def assert_finds(n_features, n_components, max_iter, noise=0.05):
     return model
 
 
+@pytest.mark.short_cases("3-3")
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 3), (6, 5), (10, 8)])
 def test_nearly_as_many_topics_as_columns_are_found(n_features, n_components):
     assert_finds(n_features, n_components, 30)
@@ -87,6 +88,7 @@ def test_the_evidence_of_one_topic_is_exact():
     assert log_evidence(model, mean[None] / length, KEY) == pytest.approx(float(exact), abs=1e-8)
 
 
+@pytest.mark.short_cases("3-2")
 @pytest.mark.parametrize(("n_features", "n_components"), [(2, 2), (3, 2), (3, 3)])
 def test_the_evidence_of_several_topics_is_near_the_integral_over_frames(n_features, n_components):
     rng = np.random.default_rng(0)

@@ -68,6 +68,7 @@ def in_memory(rows=X):
     return StorableTokens(whole_counts(canonical_csr(rows), KEY), ALPHA, Workers(1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("piece_tokens", [1, 60, 700, 10**9])
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, corpus):

@@ -32,6 +32,7 @@ each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):

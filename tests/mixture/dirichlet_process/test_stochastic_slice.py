@@ -54,6 +54,7 @@ def estimate(sampler, posterior, batch_size, *, n_chains=50, n_steps=30, kind=DP
 # Laws
 
 
+@pytest.mark.short_cases("learned")
 @pytest.mark.parametrize("concentration", [1.0, LEARNED], ids=["given", "learned"])
 def test_stored_counts_leave_the_posterior_as_it_is_at_a_huge_step_size(concentration):
     posterior = ExactPosterior(tiny.TABLE, concentration)
@@ -65,6 +66,7 @@ def test_stored_counts_leave_the_posterior_of_a_table_of_several_columns_as_it_i
     assert_agrees(estimate(stored(0.5), posterior, 3, n_chains=40, n_steps=30), posterior.expectations)
 
 
+@pytest.mark.long
 def test_scaled_counts_of_minibatches_bias_it_at_a_huge_step_size():
     posterior = ExactPosterior(tiny.TABLE, 1.0)
     assert_disagrees(estimate(StochasticSlice(SCIR(1.0)), posterior, 2, n_chains=100), posterior.expectations)
