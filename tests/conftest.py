@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -35,12 +36,17 @@ FIRST = (
 )
 
 
-def _covering(cases: list[pytest.Item], *names: str) -> list[pytest.Item]:
-    """Few cases in which each value of each parameter occurs, and each combination of the parameters `names`."""
-    places = {case: case.callspec.indices for case in cases}
-    features = {
-        case: {*at.items(), *([tuple(at[name] for name in names)] if names else [])} for case, at in places.items()
-    }
+def _features(case: pytest.Item, together: tuple[str, ...]) -> set[tuple]:
+    """What a case has of each `parametrize`, by identity, and of the parameters `together`."""
+    params = case.callspec.params
+    groups = [mark.args[0] for mark in case.iter_markers("parametrize")]
+    groups = [tuple(re.split(r"\s*,\s*", names)) if isinstance(names, str) else tuple(names) for names in groups]
+    return {(names, *(id(params[name]) for name in names)) for names in (*groups, together) if names}
+
+
+def _covering(cases: list[pytest.Item], *together: str) -> list[pytest.Item]:
+    """Few cases in which each value of each parameter occurs, and each combination of the parameters `together`."""
+    features = {case: _features(case, together) for case in cases}
     left, chosen = set().union(*features.values()), []
     while left:
         chosen.append(max(cases, key=lambda case: len(features[case] & left)))
