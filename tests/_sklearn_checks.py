@@ -7,7 +7,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 SOME = {
     "check_estimator_cloneable",
     "check_set_params",
-    "check_estimators_dtypes",
     "check_estimators_nan_inf",
     "check_estimators_overwrite_params",
     "check_estimators_pickle",

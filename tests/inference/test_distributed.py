@@ -239,6 +239,7 @@ def killing(monkeypatch, client, at_runs, n_killed=1):
     return lambda: n_runs
 
 
+@pytest.mark.long
 def test_worker_killed_in_the_middle_of_a_pass(client, monkeypatch):
     alone = learned(lda().fit(X))
     n_runs = killing(monkeypatch, client, {7})

@@ -91,7 +91,7 @@ def test_the_package_is_imported_where_nothing_can_be_written(run):
     assert run(READ_ONLY + code, HOME="/dev/null", NUMBA_CACHE_DIR="") == "StochasticLDA()"
 
 
-@pytest.mark.short_cases("nbc")
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "size"), [("nbi", 0), ("nbc", 20)])
 def test_a_file_of_the_cache_that_was_cut_is_made_anew(run, tmp_path, kind, size):
     run(USE)

@@ -161,7 +161,7 @@ def test_one_document_of_one_word_works(sampler):
     np.testing.assert_allclose(lda.components_, [[1], [1]], rtol=3 * 2**-24)
 
 
-@pytest.mark.short_cases(*SAMPLERS, "scir")
+@pytest.mark.short_cases(*SAMPLERS)
 @pytest.mark.parametrize("sampler", EACH_SAMPLER)
 def test_counts_beyond_16_bits_work(sampler):
     large = np.array([[70_000.0, 300, 0], [0, 300, 70_000]])

@@ -73,6 +73,7 @@ def test_the_number_of_planted_topics_is_found():
     assert model.score(held_out) > wrong.score(held_out) + 1
 
 
+@pytest.mark.long
 def test_draws_of_minibatches_are_those_of_sweeps():
     """Means and spreads of the topics, near together as the data know them."""
     X, _ = planted(n=100, V=10)

@@ -62,6 +62,7 @@ def test_nearly_as_many_topics_as_columns_are_found_by_default(n_features, n_com
     assert_finds(n_features, n_components, 200, noise=0.02)
 
 
+@pytest.mark.long
 def test_standardised_wines_have_several_topics():
     X = StandardScaler().fit_transform(load_wine().data)
     model = OrthogonalSphericalAdmixture(max_iter=60, random_state=0).fit(X)

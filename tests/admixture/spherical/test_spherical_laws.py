@@ -157,6 +157,13 @@ def test_the_blockwise_sampler_keeps_the_joint_law_on_spheres_of_any_radius():
     assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
+def test_one_sampler_of_all_topics_keeps_the_joint_law_given_one_draw_of_proportions():
+    estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, sampler=GMC(0.3, 3), n_draws=1)
+    assert 0.3 < rate < 0.95
+    assert estimate.error[:9].max() < 0.06
+    assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
+
+
 @pytest.mark.short_cases("PrintedExponent")
 @pytest.mark.parametrize("kind", [WithoutNormalizer, PrintedExponent])
 def test_the_joint_law_finds_wrong_densities(kind):

@@ -97,6 +97,7 @@ def test_fits_from_disk_and_from_memory_agree(corpus, tmp_path, monkeypatch):
             assert learned(lda(**settings).fit(corpus)) == alone
 
 
+@pytest.mark.long
 def test_one_piece_is_in_memory_at_a_time(tmp_path):
     many = make_lda_corpus(6000, 300, K, mean_length=60, random_state=0).data
     corpus = save_corpus(many, tmp_path / "corpus")

@@ -236,7 +236,7 @@ def test_exact_draws_stay_exact(name, n_scans):
     assert_agrees(*frequencies(walk(name, starts, 4, n_scans, seed=1), law))
 
 
-@pytest.mark.short_cases("1")
+@pytest.mark.long
 @pytest.mark.parametrize("n_scans", SCANS)
 def test_long_runs_reach_the_posterior_which_faulty_moves_miss(n_scans):
     exact = np.append(tiny.P_COMPONENTS, tiny.P_TOGETHER)

@@ -262,6 +262,7 @@ def test_a_fit_in_a_memory_map_needs_no_other_machine_code(tmp_path):
 # Among scikit-learn's tools
 
 
+@pytest.mark.long
 def test_grid_search_over_samplers_and_their_parameters():
     grid = [
         {"sampler": ["gibbs", ConwayWalk(temperature=0.2)]},
@@ -314,6 +315,7 @@ class Recorder:
         return context.task_name == "pass" and context.task_id + 1 == self.stop_after
 
 
+@pytest.mark.short_cases("conway")
 @each_sampler
 def test_callbacks_see_a_fitted_estimator_after_each_pass(sampler):
     recorder, X = Recorder(), planted().data
