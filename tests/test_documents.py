@@ -19,6 +19,7 @@ NOT_RUN = [page for page in PAGES if any(block.not_run is not None for block in 
 WITH_LINKS = [page for page in PAGES if page.links()]
 # Pages that fit for seconds; `.ci/run` runs them too
 LONG = {
+    "README.md",
     "doc/extending/manifold.md",
     "doc/index.md",
     "doc/reproducibility.md",

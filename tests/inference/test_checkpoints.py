@@ -42,6 +42,7 @@ def test_fit_goes_on_where_the_client_died(sampler, clients, on_disk, tmp_path, 
     assert passes == [7, 7, 8, 8, 9, 9, 10, 10]
 
 
+@pytest.mark.long
 def test_another_process_goes_on(checkpoint, tmp_path):
     save_corpus(X, tmp_path / "corpus")
     program = """

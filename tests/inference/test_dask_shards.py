@@ -150,7 +150,7 @@ def test_widths_must_agree():
         DaskShards(FakeClient(2), Lists(), Sized([(2, 3), (2, 4)]))
 
 
-@pytest.mark.covering
+@pytest.mark.short_cases("1-esca", "2-gibbs", "5-esca")
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 @pytest.mark.parametrize("n_workers", [1, 2, 5, 60])
 def test_number_of_workers_changes_no_byte(sampler, n_workers):

@@ -400,12 +400,14 @@ def test_every_pair_of_matrices_is_a_sampler(seed):
         check_recipe(recipe, target, random_state=seed)
 
 
+@pytest.mark.long
 def test_right_samplers_pass_whatever_the_seed():
     for seed in range(1, 21):
         check_recipe(SGHMC(), NoisyGradient(double_well(), 4.0), random_state=seed)
         check_recipe(SGRLD(), gamma([0.5, 2.0]), random_state=seed)
 
 
+@pytest.mark.long
 def test_wrong_samplers_are_refused_whatever_the_seed():
     for seed in range(1, 11):
         for name in ("noise sqrt(h)", "half the gradient", "compensation h V (1-E5)", "one minibatch (0-E1)"):

@@ -86,6 +86,7 @@ def test_without_a_folder_kernels_are_compiled_in_memory_and_one_warning_says_ho
     assert not any(tmp_path.rglob("*.nb?"))
 
 
+@pytest.mark.long
 def test_the_package_is_imported_where_nothing_can_be_written(run):
     code = "from skmanifold import StochasticLDA, SubspaceMixture, VonMisesFisherMixture; print(StochasticLDA())"
     assert run(READ_ONLY + code, HOME="/dev/null", NUMBA_CACHE_DIR="") == "StochasticLDA()"

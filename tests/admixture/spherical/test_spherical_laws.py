@@ -164,7 +164,7 @@ def test_one_sampler_of_all_topics_keeps_the_joint_law_given_one_draw_of_proport
     assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
-@pytest.mark.short_cases("PrintedExponent")
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [WithoutNormalizer, PrintedExponent])
 def test_the_joint_law_finds_wrong_densities(kind):
     estimate, _ = joint_chains(PRIORS["on the sphere"], 40, 40, kind=kind)

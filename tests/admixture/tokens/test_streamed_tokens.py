@@ -145,6 +145,7 @@ def test_temporary_files_go_with_the_fit(corpus, scratch):
     assert fitted.n_iter_ == 6
 
 
+@pytest.mark.long
 def test_temporary_files_go_after_an_error(corpus, scratch, monkeypatch):
     sample = StreamedTokens.sample_latents
 

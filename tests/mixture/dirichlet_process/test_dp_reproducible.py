@@ -81,6 +81,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_two_processes_agree_to_the_byte(capsys):
     other = subprocess.run(
         [sys.executable, "-c", _FIT_AND_PRINT], capture_output=True, text=True, check=True, timeout=300

@@ -128,6 +128,7 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
     assert n_born > 5
 
 
+@pytest.mark.long
 def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_afresh_at_birth(monkeypatch):
     posterior, model, sampler = ExactPosterior(tiny.TABLE, 1.0), model_of(tiny.TABLE, 1.0), stored(0.3)
     with_rows = stochastic_slice.with_rows

@@ -83,6 +83,7 @@ def first_fit(wanted, first_seed=0, **params):
     return next(filter(wanted, fits))
 
 
+@pytest.mark.long
 def test_all_chains_have_one_order_of_components_and_the_best_is_told(monkeypatch):
     assert in_one_order(recovered())
     mixture = first_fit(lambda fit: fit.best_chain_ == 1, n_chains=2)
