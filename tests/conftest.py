@@ -1,12 +1,16 @@
-"""Machine code of the kernels is cached by the hash of all sources: numba alone does not see an edit to a callee."""
+"""Machine code is cached by the hash of all sources, and the short suite runs a part of the cases that tests have."""
 
 import hashlib
 import os
+import re
 import tempfile
 from pathlib import Path
 
+import pytest
+
 
 def _hash_of_sources() -> str:
+    """A name for the cache: numba alone does not see an edit to a callee."""
     package = Path(__file__).parents[1] / "skmanifold"
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -17,3 +21,72 @@ def _hash_of_sources() -> str:
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"skmanifold-numba-{os.getuid()}-{_hash_of_sources()}")
 )
+
+# Files run in this order, and all others after them. The first one compiles nearly all kernels of estimators; the
+# folders after it need other kernels, so that two processes compile few of them twice.
+FIRST = (
+    "test_common.py",
+    "samplers",
+    "manifolds",
+    "distributions",
+    "models",
+    "test_posteriors.py",
+    "metrics",
+    "datasets",
+)
+
+
+def _features(case: pytest.Item, together: tuple[str, ...]) -> set[tuple]:
+    """What a case has of each `parametrize`, by identity, and of the parameters `together`."""
+    params = case.callspec.params
+    groups = [mark.args[0] for mark in case.iter_markers("parametrize")]
+    groups = [tuple(re.split(r"\s*,\s*", names)) if isinstance(names, str) else tuple(names) for names in groups]
+    return {(names, *(id(params[name]) for name in names)) for names in (*groups, together) if names}
+
+
+def _covering(cases: list[pytest.Item], *together: str) -> list[pytest.Item]:
+    """Few cases in which each value of each parameter occurs, and each combination of the parameters `together`."""
+    features = {case: _features(case, together) for case in cases}
+    left, chosen = set().union(*features.values()), []
+    while left:
+        chosen.append(max(cases, key=lambda case: len(features[case] & left)))
+        left -= features[chosen[-1]]
+    return chosen
+
+
+def _short_cases(cases: list[pytest.Item], *names: str) -> list[pytest.Item]:
+    """The cases that have one of these names as their id, or as a part of it."""
+    parts = {case: {case.callspec.id, *case.callspec.id.split("-")} for case in cases}
+    unknown = set(names).difference(*parts.values())
+    if unknown and not any("[" in argument for argument in cases[0].config.args):
+        raise pytest.UsageError(f"{cases[0].nodeid.split('[')[0]} has no case {', '.join(sorted(unknown))}")
+    return [case for case in cases if parts[case] & set(names)]
+
+
+def _every(cases: list[pytest.Item], n: int) -> list[pytest.Item]:
+    """Each n-th case."""
+    return cases[::n]
+
+
+SHORT = {"covering": _covering, "short_cases": _short_cases, "every": _every}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as long what tests leave out of the short suite, and put the files of `FIRST` first."""
+    of_function: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if any(item.get_closest_marker(name) for name in SHORT):
+            of_function.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for cases in of_function.values():
+        marker = next(mark for name in SHORT if (mark := cases[0].get_closest_marker(name)))
+        for case in set(cases).difference(SHORT[marker.name](cases, *marker.args)):
+            case.add_marker(pytest.mark.long)
+
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        room = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        return FIRST.index(room) if room in FIRST else len(FIRST)
+
+    items.sort(key=place)

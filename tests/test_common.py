@@ -1,10 +1,11 @@
-"""scikit-learn's own checks, for every estimator with every sampler."""
+"""scikit-learn's own checks: all for every estimator with its default sampler, some for every other sampler."""
 
 import numpy as np
 import pytest
+from _sklearn_checks import short_checks
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError, generate_invalid_param_val, make_constraint
-from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
+from sklearn.utils.estimator_checks import check_param_validation
 
 from skmanifold import (
     DPCategoricalMixture,
@@ -67,10 +68,18 @@ def asks_what_only_classifiers_have(estimator):
 
 @allow_warning_of_small_priors
 @allow_warning_of_fractions
-@parametrize_with_checks(
-    [estimator(sampler=name, **SMALL[estimator]) for estimator in ESTIMATORS for name in estimator._samplers]
-    + [estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS]
-    + [OrthogonalSphericalAdmixture(None, **SHORT)],
+@short_checks(
+    [estimator(**SMALL[estimator]) for estimator in ESTIMATORS],
+    [
+        *(
+            estimator(sampler=name, **SMALL[estimator])
+            for estimator in ESTIMATORS
+            for name in estimator._samplers
+            if name != estimator(**SMALL[estimator]).sampler
+        ),
+        *(estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS),
+        OrthogonalSphericalAdmixture(None, **SHORT),
+    ],
     expected_failed_checks=asks_what_only_classifiers_have,
 )
 @pytest.mark.filterwarnings("ignore:EM stopped after")
@@ -78,17 +87,19 @@ def test_sklearn_check_passes(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
+@short_checks(
+    [],
     [
         DPCategoricalMixture("categorical", sampler=name, **SMALL[DPCategoricalMixture])
         for name in DPCategoricalMixture._samplers
-    ]
+    ],
 )
 def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
+@short_checks(
+    [],
     [
         ExponentialFamilyMixture(sampler=name, emission=emission, **SMALL[ExponentialFamilyMixture])
         for emission in ("multinomial", "poisson")
@@ -102,18 +113,20 @@ def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):
 
 
 @allow_warning_of_fractions
-@parametrize_with_checks(
+@short_checks(
+    [],
     [
         ExponentialFamilyAdmixture(emission="poisson", sampler=name, **SMALL[ExponentialFamilyAdmixture])
         for name in ExponentialFamilyAdmixture._samplers
-    ]
+    ],
 )
 def test_sklearn_check_passes_for_gamma_poisson_rows(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
-    [SubspaceClassifier(SubspaceMixture(1, sampler=name, **SHORT)) for name in SubspaceMixture._samplers]
+@short_checks(
+    [SubspaceClassifier(SubspaceMixture(1, **SHORT))],
+    [SubspaceClassifier(SubspaceMixture(1, sampler="conway", **SHORT))],
 )
 def test_sklearn_check_passes_for_classifiers_by_subspaces(estimator, check):
     check(estimator)

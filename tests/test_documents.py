@@ -17,6 +17,18 @@ PAGES = all_pages()
 RUN = [page for page in PAGES if any(block.not_run is None for block in page.of_language("python"))]
 NOT_RUN = [page for page in PAGES if any(block.not_run is not None for block in page.of_language("python"))]
 WITH_LINKS = [page for page in PAGES if page.links()]
+# Pages that fit for seconds; `.ci/run` runs them too
+LONG = {
+    "README.md",
+    "doc/extending/manifold.md",
+    "doc/index.md",
+    "doc/reproducibility.md",
+    "doc/user_guide/densities.md",
+    "doc/user_guide/directions.md",
+    "doc/user_guide/held_out.md",
+    "doc/user_guide/orthogonal_topics.md",
+    "doc/user_guide/topic_models.md",
+}
 SECTIONS_OF_CI = ("See it work", "Test it")
 # What is installed by extras that the README's test command does not ask for
 OPTIONAL = {"matplotlib", "pyLDAvis", "tomotopy", "gensim", "stepmix", "dask", "arviz_base", "arviz_stats", "pandas"}
@@ -57,6 +69,7 @@ def _missing_extra(error: ImportError) -> str | None:
     return next((name for name in absent if name == error.name or name in words), None)
 
 
+@pytest.mark.short_cases(*(page.name for page in RUN if page.name not in LONG))
 @by_name(RUN)
 def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -28,6 +28,7 @@ def ks_distance(sampler, target, shape, n_steps, n_chains=4000, seed=0):
 NO_DISTANCE = 2.2 / np.sqrt(4000)  # of independent draws from the law itself, once in 8,000
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("h", [0.05, 0.5, 5.0])
 @pytest.mark.parametrize("shape", [1e-3, 0.1, 0.5, 2.0, 50.0])
 def test_scir_is_exact_for_every_gamma_and_step_size(shape, h):
@@ -103,6 +104,7 @@ def on_counts(name, batch_size=10):
     return posterior, GammaPosterior(posterior), ExpandedMean(posterior, total=posterior.prior.sum())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("h", [0.5, 1.0, 5.0])
 def test_scir_with_exact_counts_draws_as_independent_draws_do(name, h):

@@ -113,6 +113,7 @@ def print_figures():
     print("left to right", left_to_right(lda.components_, X[:4], [0.3] * 3, n_particles=2, n_runs=2).log_likelihood)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of 64-bit keys, as intended
 def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     print_figures()

@@ -69,6 +69,7 @@ def stated_bias(sampler_name, target_name, h):
     return slope * h**order * np.abs(FLAT_TARGETS[target_name].exact)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FLAT_TARGETS)
 @pytest.mark.parametrize("sampler", [HMC(0.1, 10), GMC(0.1, 10)], ids=["HMC", "GMC"])
 def test_metropolis_is_exact_on_flat_targets(sampler, name):
@@ -78,6 +79,7 @@ def test_metropolis_is_exact_on_flat_targets(sampler, name):
     assert np.all(estimate.error < 0.02 * np.abs(target.exact))
 
 
+@pytest.mark.short_cases("double well")
 @pytest.mark.parametrize("target", FLAT_TARGETS)
 @pytest.mark.parametrize("name", FLAT_SAMPLERS)
 def test_flat_samplers_have_the_moments(name, target):
@@ -103,6 +105,7 @@ COMPENSATED = {
 }
 
 
+@pytest.mark.short_cases("SGLD", "SGHMC euler", "SGRHMC baoab", "SGGMC ou")
 @pytest.mark.parametrize("name", COMPENSATED)
 def test_declared_gradient_noise_is_compensated(name):
     sampler, variance, bias = COMPENSATED[name]
@@ -115,6 +118,7 @@ def test_declared_gradient_noise_is_compensated(name):
     assert_disagrees(too_hot, target.exact, bias * target.exact)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -170,6 +174,7 @@ FALLING = {
 }
 
 
+@pytest.mark.short_cases("SGLD", "SGGMC ou", "GSGNHT ou")
 @pytest.mark.parametrize("name", FALLING)
 def test_bias_falls_at_the_order_of_the_scheme(name):
     h, moment = FALLING[name]
@@ -194,6 +199,7 @@ def test_only_splittings_survive_a_large_step_on_the_banana():
             flat_estimate(sampler, "banana", time=60)
 
 
+@pytest.mark.short_cases("baoab")
 @pytest.mark.parametrize("sampler", [SGNHT(0.05), SGNHT(0.01, scheme="euler")], ids=["baoab", "euler"])
 def test_thermostat_has_the_law_and_not_only_its_moments(sampler):
     target = FLAT_TARGETS["double well"]
@@ -221,6 +227,7 @@ def test_proposals_that_are_all_accepted_spoil_the_law(monkeypatch):
     assert_disagrees(flat_estimate(sampler, "double well", time=60), target.exact)
 
 
+@pytest.mark.short_cases("SGRHMC baoab")
 @pytest.mark.parametrize(
     "make",
     [
@@ -236,6 +243,7 @@ def test_metric_without_its_correction_spoils_the_law(make):
     assert_disagrees(flat_estimate(make(np.zeros_like), "double well"), target.exact, 0.03 * target.exact)
 
 
+@pytest.mark.long
 def test_metric_that_vanishes_within_the_line_spoils_the_law():
     # the constant that is printed: the root of U + 1/2 is zero at four points, which no path crosses
     target = FLAT_TARGETS["double well"]
@@ -270,11 +278,13 @@ def circle_squares(sampler, target=None, n_steps=100, n_chains=1024, burn_in=40)
     return expectations(sampler, target, squares, n_steps, burn_in=burn_in, n_chains=n_chains)
 
 
+@pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_sggmc_on_the_circle_with_noisy_gradients(scheme):
     assert_agrees(circle_squares(SGGMC(**SETTINGS, scheme=scheme)), SQUARES, CIRCLE_BIAS[scheme])
 
 
+@pytest.mark.short_cases("aboba")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
     settings = {**SETTINGS, "friction": np.array([[10.0, 2.0], [2.0, 14.0]])}
@@ -282,6 +292,7 @@ def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
     assert_agrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
 
 
+@pytest.mark.short_cases("baoab")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_uncompensated_noise_heats_the_circle(scheme):
     estimate = circle_squares(SGGMC(**SETTINGS, scheme=scheme, noise_covariance=None), n_steps=60, n_chains=512)
@@ -297,6 +308,7 @@ def test_one_minibatch_for_a_trajectory_multiplies_its_noise():
     assert_agrees(estimate, [0.538, 7.18], [0.01, 0.2])
 
 
+@pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_gsgnht_on_the_circle_finds_the_friction(scheme):
     # it measures both halves of the flow: in "baoab" their mean is 1, and the state's velocity is that of the cooler
@@ -305,6 +317,7 @@ def test_gsgnht_on_the_circle_finds_the_friction(scheme):
     assert_agrees(estimate, [SQUARES[0], temperature, 10 + 0.01 * NOISE / 2], [0.004, 0.004, 0.1])
 
 
+@pytest.mark.long
 def test_thermostat_of_the_ambient_dimension_is_twice_too_hot():
     target = Noisy(circle(), NOISE)
     target.manifold = SphereOfAmbientDimension(2)
@@ -317,6 +330,7 @@ def thermostat_squares(sampler, target=None):
     return circle_squares(sampler, target, n_steps=200, n_chains=256, burn_in=200)  # it takes time h xi to settle
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rho", [0.1, 0.5])
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_temperature_without_a_gradient(scheme, rho):
@@ -393,6 +407,7 @@ def test_uncompensated_minibatches_heat_the_mixture():
     assert_disagrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
 
 
+@pytest.mark.long
 def test_one_minibatch_for_a_trajectory_heats_the_mixture():
     sampler = SGGMC(**PAPER_SETTINGS, noise_covariance="fisher")
     estimate = paper_mixture_estimate(sampler, spoil=lambda target: OneMinibatchPerTrajectory(target, 10))

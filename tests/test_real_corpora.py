@@ -26,6 +26,7 @@ def held_out_scores(lda, train, test):
     return document_completion(lda.fit(train).components_, test, lda.doc_topic_prior_).per_document
 
 
+@pytest.mark.long
 def test_esca_predicts_news_as_collapsed_gibbs_does(bbc):
     test, train = bbc
     settings = {"doc_topic_prior": 0.1, "topic_word_prior": 0.1, "max_iter": 200}

@@ -216,6 +216,7 @@ def integrate_documents(
     gram = np.empty((1, n_components, n_components))
     multiply_columns(0, len(word_topic), word_topic, gram[0])
     gram = whole_gram(gram)
+    alpha = np.array(alpha)  # never read-only, which would be another type to compile for
     documents = (*directions[:3], directions.data.view(np.uint64), word_topic, gram, alpha)
     rest = (kappa, key, n_draws)
     blocks = split_range(n_rows, _BLOCK_ROWS)

@@ -72,6 +72,7 @@ KINDS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 18])
 @pytest.mark.parametrize("counts", [COUNTS, LARGE], ids=["small", "corpus"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,6 +84,7 @@ def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, count
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("block", [1, 7, 64, 1 << 19])
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 18])
 @pytest.mark.parametrize("name", ["docword.txt", "docword.txt.gz"])
@@ -119,6 +121,7 @@ def test_empty_documents_and_columns_keep_their_places(tmp_path, path, documents
     assert corpus.n_tokens in (0, 1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("largest", [1, 255, 256, 65535, 65536, 2**31 - 1])
 @pytest.mark.parametrize("place", [0, 10, 29])
 def test_counts_take_the_smallest_type_wherever_the_largest_comes(path, largest, place, monkeypatch):

@@ -122,6 +122,7 @@ STRUCTURE = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "change", "sentence"), STRUCTURE)
 @pytest.mark.parametrize("pairs", [7, 1 << 16])
 def test_an_old_corpus_of_which_the_structure_is_broken_is_refused(path, name, change, sentence, pairs, monkeypatch):
@@ -221,6 +222,7 @@ def test_a_header_that_is_none_is_refused_in_one_sentence(path, content):
         open_corpus(path)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("number", [True, -1, 1.0, "6", None, 2**31, 2**63, 10**30, [6]])
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", ["n_rows", "n_features", "n_pairs", "n_tokens", "version"])

@@ -136,6 +136,7 @@ def test_the_collector_is_left_as_it_was(toy):
         gc.enable()
 
 
+@pytest.mark.long
 def test_each_default_package_gives_hundreds_of_documents(corpus):
     assert corpus.target_names == PACKAGES
     assert np.bincount(corpus.target).min() > 700

@@ -97,6 +97,7 @@ def test_writers_leave_their_argument_alone(path):
         np.testing.assert_array_equal(kept, given)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["bag.txt", "bag.txt.gz"])
 @pytest.mark.parametrize(
     "counts",
@@ -174,6 +175,7 @@ BAD_LDAC = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("block", [1, 5, 1 << 19])
 @pytest.mark.parametrize(
     ("load", "content", "sentence"),

@@ -54,6 +54,7 @@ BAD_DOCUMENTS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 @pytest.mark.parametrize("case", BAD_DOCUMENTS)
 def test_what_is_no_document_is_refused_by_its_number_and_nothing_is_left(path, case, chunk, monkeypatch):

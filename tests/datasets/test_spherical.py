@@ -66,6 +66,7 @@ def test_cosines_and_what_is_left_over_have_their_whole_law_in_three_dimensions(
     assert kstest(angle, "uniform", args=(-np.pi, 2 * np.pi)).pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_topics_scatter_about_their_mean_and_that_about_the_first_diagonal():
     corpus = make_spherical_admixture(1, 20, 4000, topic_concentration=30.0, random_state=3)
     found = summarize(cosines(corpus.components, corpus.topic_mean))

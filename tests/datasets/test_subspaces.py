@@ -62,6 +62,7 @@ def test_bases_offsets_and_centres_have_their_laws():
     assert_agrees(summarize(products), (1 - 2 / m) * np.eye(m))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("noise_precision", [0.2, 1.0, 10.0])
 def test_precisions_are_exponential_below_that_of_the_noise(noise_precision):
     mixture = make_subspaces(1, 3, (1,) * 3000, noise_precision=noise_precision, random_state=2)
@@ -131,6 +132,7 @@ def reference_accuracy(noise_precision, rng):
     return np.mean(right)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("noise_precision", "median", "another"), [(10.0, 0.97, 2.0), (1.0, 0.855, 0.2), (0.2, 0.76, 1.0)]
 )

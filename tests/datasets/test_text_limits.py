@@ -63,6 +63,7 @@ def test_many_empty_documents_may_be_meant(tmp_path):
             load_uci_docword(path, max_documents=bad)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("load", LOADERS)
 @pytest.mark.parametrize("name", ["bag", "bag.gz"])
 def test_a_line_without_end_is_refused_when_it_is_too_long(tmp_path, load, name):
@@ -85,6 +86,7 @@ def test_the_limit_of_a_line_is_exact(tmp_path, block, monkeypatch):
         load_ldac(path)
 
 
+@pytest.mark.short_cases("load_vocabulary")
 @pytest.mark.parametrize("load", LOADERS)
 def test_a_gzip_file_that_expands_beyond_what_texts_do_is_refused(tmp_path, load):
     line = b"1 1 1\n" if load is load_uci_docword else b"0\n"

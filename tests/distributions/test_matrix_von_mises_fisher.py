@@ -40,6 +40,7 @@ def scores(parameter, n_sweeps=6000, n_frames=60_000):
     return np.abs(batches.mean(axis=0) - expected) / np.sqrt(variance)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3)], ids=str)
 def test_sweeps_agree_with_importance_sampling(shape):
     parameter = np.random.default_rng(2).standard_normal(shape)
@@ -52,6 +53,7 @@ def test_parameter_columns_in_the_span_of_each_other():
     assert scores(parameter).max() < 4.5
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("step", [-1, 1])
 def test_a_complement_of_the_wrong_dimension_is_noticed(monkeypatch, step):
     right = _matrix_von_mises_fisher.sample_cosine_complement
@@ -117,6 +119,7 @@ def test_a_sweep_without_parameter_leaves_the_uniform_law(shape):
         assert np.all(np.abs(values.mean(axis=0) - expected) < 4.2 * values.std(axis=0) / np.sqrt(n))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [(6, 4), (4, 3), (4, 4), (300, 10)], ids=str)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e8])
 def test_columns_stay_orthonormal(shape, scale):

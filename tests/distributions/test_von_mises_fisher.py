@@ -46,6 +46,7 @@ def test_draws_have_the_right_moments(dim, concentration, n_draws):
     assert abs(share.mean() - 1) < 4 * share.std() / np.sqrt(n_draws)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dim", [2, 3, 10, 1000])
 @pytest.mark.parametrize("concentration", [0.0, 0.7, 30.0, 2000.0])
 def test_cosine_has_its_exact_law(dim, concentration):

@@ -9,9 +9,10 @@ from fuzz._model_door import QUICK
 SHORT = ("StochasticLDA-esca-stream", "StochasticLDA-scir-stream", "directions", "rows-gaussian-stream")
 
 
-def test_altered_files_are_refused_or_work(monkeypatch):
+@pytest.mark.parametrize("seeds", [range(0, 200, 4), pytest.param(range(200), marks=pytest.mark.long)], ids=len)
+def test_altered_files_are_refused_or_work(seeds, monkeypatch):
     monkeypatch.setenv("FUZZ_MODELS", ",".join(SHORT))
-    assert failures("_model_door", range(200)) == []
+    assert failures("_model_door", seeds) == []
 
 
 @pytest.mark.long
@@ -21,6 +22,7 @@ def test_altered_files_of_every_kind_are_refused_or_work(names, monkeypatch):
     assert failures("_model_door", range(1000, 2500)) == []
 
 
+@pytest.mark.long
 def test_what_is_not_checked_is_reported(monkeypatch):
     monkeypatch.setenv("FUZZ_MODELS", "rates")
     monkeypatch.setenv("FUZZ_UNCHECKED", "1")

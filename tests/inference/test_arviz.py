@@ -128,6 +128,7 @@ EXPORTS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", EXPORTS)
 def test_every_variable_has_named_axes_and_features_their_names(name):
     model = fitted(name)
@@ -146,6 +147,7 @@ def test_every_variable_has_named_axes_and_features_their_names(name):
     np.testing.assert_array_equal(tree.sample_stats.draw, tree.posterior.draw)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", EXPORTS)
 def test_arviz_reads_the_tree(name):
     pytest.importorskip("xarray_einstats")

@@ -23,6 +23,7 @@ class Impatient(ESCA):
         return state.n_steps == 9
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("clients", [(3, 2), (None, 3), (4, None), (None, None)])
 @pytest.mark.parametrize(("sampler", "on_disk"), [("esca", False), ("gibbs", False), ("esca", True)])
 def test_fit_goes_on_where_the_client_died(sampler, clients, on_disk, tmp_path, monkeypatch):
@@ -41,6 +42,7 @@ def test_fit_goes_on_where_the_client_died(sampler, clients, on_disk, tmp_path, 
     assert passes == [7, 7, 8, 8, 9, 9, 10, 10]
 
 
+@pytest.mark.long
 def test_another_process_goes_on(checkpoint, tmp_path):
     save_corpus(X, tmp_path / "corpus")
     program = """
@@ -121,6 +123,7 @@ def full_disk(monkeypatch, after):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("after", range(7))
 @pytest.mark.parametrize("n_workers", [None, 2])
 def test_full_disk_leaves_the_checkpoint_before(after, n_workers, checkpoint, monkeypatch):

@@ -88,6 +88,7 @@ def killing(client):
     return lambda shards: os.kill(pid_of(client, shards._addresses[0]), signal.SIGKILL)
 
 
+@long
 @pytest.mark.parametrize("n_clients", [2, 3])
 def test_fits_of_several_clients_at_once(cluster, n_clients):
     alone = [learned(lda(seed).fit(X)) for seed in range(n_clients)]
@@ -106,6 +107,7 @@ def test_fits_of_several_clients_at_once(cluster, n_clients):
     assert [found.get(seed) for seed in range(n_clients)] == alone
 
 
+@long
 @pytest.mark.parametrize("when", [pytest.param("_split", marks=long), "_scatter", pytest.param("_on_all", marks=long)])
 def test_worker_killed_before_the_first_pass(client, monkeypatch, when):
     alone = learned(lda().fit(X))
@@ -118,6 +120,7 @@ def test_worker_killed_before_the_first_pass(client, monkeypatch, when):
         os.kill(pid, 0)
 
 
+@long
 @pytest.mark.parametrize("at", [0, pytest.param(1, marks=long), 4])
 def test_stopped_worker_is_named_and_given_up(client, monkeypatch, stopped, at):
     alone = learned(lda().fit(X))
@@ -131,6 +134,7 @@ def test_stopped_worker_is_named_and_given_up(client, monkeypatch, stopped, at):
     assert len(told) == 1
 
 
+@long
 def test_closed_client_is_one_sentence(cluster, monkeypatch, tmp_path):
     for settings, advice in (({}, "with checkpoint_dir"), ({"checkpoint_dir": tmp_path}, f"in {tmp_path}")):
         with dask_distributed.Client(cluster, set_as_default=False) as client:

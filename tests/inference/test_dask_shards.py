@@ -111,6 +111,7 @@ def test_rounds_of_the_tree_join_adjacent_ranges_until_one_is_left(n):
     assert len(tree_rounds(n)) == int(np.ceil(np.log2(n)))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("n", range(1, 10))
 def test_every_shard_is_asked_once_and_rows_stay_in_order(n):
     client = FakeClient(n)
@@ -150,6 +151,7 @@ def test_widths_must_agree():
         DaskShards(FakeClient(2), Lists(), Sized([(2, 3), (2, 4)]))
 
 
+@pytest.mark.short_cases("1-esca", "2-gibbs", "5-esca")
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 @pytest.mark.parametrize("n_workers", [1, 2, 5, 60])
 def test_number_of_workers_changes_no_byte(sampler, n_workers):
@@ -158,6 +160,7 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
     assert learned(lda(sampler=sampler).fit(X)) == learned(lda(sampler=sampler, n_jobs=2).fit(X))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "method", ["scatter", "make", "shape", "begin", "hash_rows", "hold", "fetch", "run", "absorb", "send", "save"]
 )

@@ -21,6 +21,7 @@ db = pytest.importorskip("dask.bag")
 
 K = 5
 N_WORKERS = 3
+on_processes = pytest.mark.parametrize("cluster", ["processes"], indirect=True)  # which can die
 W = 39
 X = make_lda_corpus(60, 40, K, mean_length=30, random_state=1).data[:, :W]  # all of which a bag shows
 FRACTIONS = sp.csr_array((X.data * 0.7, X.indices, X.indptr), X.shape)
@@ -37,11 +38,12 @@ def learned(fitted):
     return [np.asarray(array).tobytes() for array in arrays]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("workers"))
+@pytest.fixture(scope="module", params=["threads", pytest.param("processes", marks=pytest.mark.long)])
+def cluster(request, tmp_path_factory):
+    """Workers in threads of this process start at once, those in processes of their own after seconds."""
+    options = {"processes": request.param == "processes", "local_directory": str(tmp_path_factory.mktemp("workers"))}
     with dask_distributed.LocalCluster(
-        n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=folder
+        n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0", **options
     ) as cluster:
         yield cluster
 
@@ -91,6 +93,7 @@ def test_in_memory_data_on_three_workers(client):
     assert_left_nothing(client)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("two_workers")
 def test_in_memory_data_on_two_workers(client):
     for sampler, settings in (("gibbs", {}), ("esca", {"n_chains": 2, "n_jobs": 2})):
@@ -209,6 +212,7 @@ def test_nothing_is_left_behind_by_a_fit_that_fails(client, tmp_path, monkeypatc
     assert_left_nothing(client)
 
 
+@pytest.mark.long
 def test_another_client_of_this_process_does_not_matter(client, cluster):
     alone = learned(lda().fit(X))
     with (
@@ -230,13 +234,17 @@ def killing(monkeypatch, client, at_runs, n_killed=1):
         n_runs += method == "run"
         if method == "run" and n_runs in at_runs:
             for address in self._addresses[:n_killed]:
-                os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+                pid = client.run(os.getpid, workers=[address])[address]
+                assert pid != os.getpid()
+                os.kill(pid, signal.SIGKILL)
         return on_all(self, method, arguments)
 
     monkeypatch.setattr(DaskShards, "_on_all", kill)
     return lambda: n_runs
 
 
+@pytest.mark.long
+@on_processes
 def test_worker_killed_in_the_middle_of_a_pass(client, monkeypatch):
     alone = learned(lda().fit(X))
     n_runs = killing(monkeypatch, client, {7})
@@ -246,6 +254,7 @@ def test_worker_killed_in_the_middle_of_a_pass(client, monkeypatch):
 
 
 @pytest.mark.long
+@on_processes
 def test_two_deaths_with_checkpoints(client, monkeypatch, tmp_path):
     corpus = save_corpus(X, tmp_path / "corpus")
     alone = learned(lda().fit(X))
@@ -257,6 +266,7 @@ def test_two_deaths_with_checkpoints(client, monkeypatch, tmp_path):
 
 
 @pytest.mark.long
+@on_processes
 def test_all_workers_killed_and_coming_back(client, monkeypatch):
     alone = learned(lda("gibbs").fit(X))
     killing(monkeypatch, client, {5}, n_killed=N_WORKERS)
@@ -265,6 +275,7 @@ def test_all_workers_killed_and_coming_back(client, monkeypatch):
 
 
 @pytest.mark.long
+@on_processes
 def test_fit_goes_on_from_the_client_that_died_on_a_cluster_of_another_size(client, tmp_path, monkeypatch):
     corpus = save_corpus(X, tmp_path / "corpus")
     for sampler, data in (("esca", X), ("gibbs", X), ("esca", corpus)):

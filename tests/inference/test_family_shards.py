@@ -63,6 +63,7 @@ def make_mixture(emission, sampler, **settings):
     )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
 @pytest.mark.parametrize("emission", ROWS)
 def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
@@ -80,6 +81,7 @@ def test_mixture_is_polished_by_all_rows():
         assert bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS)) == expected
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 @pytest.mark.parametrize("emission", TOKENS)
 def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
@@ -111,6 +113,7 @@ def cut_short(mixture, X, client, folder):
             mixture.fit(X)
 
 
+@pytest.mark.short_cases("gaussian-esca", "poisson-gibbs", "bernoulli-em")
 @pytest.mark.parametrize(("emission", "sampler"), [*itertools.product(ROWS, ["esca", "gibbs"]), ("bernoulli", "em")])
 def test_fit_goes_on_from_the_checkpoint_of_a_mixture(emission, sampler, tmp_path):
     X = ROWS[emission]
@@ -122,6 +125,7 @@ def test_fit_goes_on_from_the_checkpoint_of_a_mixture(emission, sampler, tmp_pat
     assert sum(method == "run" for _, method in client.log) == 2 * 2 * 2  # workers, chains, passes after the sixth
 
 
+@pytest.mark.short_cases("gaussian")
 @pytest.mark.parametrize("emission", ROWS)
 def test_checkpoint_of_other_rows_is_refused(emission, tmp_path):
     X = ROWS[emission].copy()

@@ -63,6 +63,7 @@ ONE_TOKEN_LATER[0, [np.argmax(ONE_TOKEN_LATER[0]), np.argmin(ONE_TOKEN_LATER[0])
 OTHERS = {"rows": X[::-1], "counts": (X > 0).astype(int), "columns": X[:, ::-1], "a token": ONE_TOKEN_LATER}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_workers", [None, 2])
 @pytest.mark.parametrize("other", OTHERS)
 def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
@@ -109,6 +110,7 @@ def nested(path):
     path.write_text("[" * 100_000)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
@@ -251,6 +253,7 @@ def piped(path):
     os.mkfifo(path)
 
 
+@pytest.mark.covering
 @pytest.mark.skipif(os.name != "posix", reason="owners, modes, links and pipes are of POSIX")
 @pytest.mark.parametrize("name", ["", "checkpoint.json", "chains.npz", "latents-1-0"])
 @pytest.mark.parametrize(

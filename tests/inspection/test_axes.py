@@ -46,6 +46,7 @@ def test_displays_are_drawn_from_arrays_alone(name):
     assert display.plot() is display
 
 
+@pytest.mark.long
 def test_importing_displays_does_not_import_matplotlib():
     check = "import sys, skmanifold.inspection; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)

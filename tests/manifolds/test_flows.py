@@ -28,6 +28,7 @@ def test_tangent_projection_is_an_orthogonal_projection_of_the_manifolds_dimensi
     assert np.linalg.matrix_rank(P, tol=1e-8) == manifold.dim
 
 
+@pytest.mark.every(3)
 @every_flow
 def test_the_flow_keeps_points_tangents_and_speed_for_many_steps(manifold):
     x = points(manifold, 3)

@@ -52,7 +52,7 @@ def offered(manifold):
         (Product(Product(Simplex(3)), Sphere(2)), set()),
         (Product(Curved(2), Euclidean(1)), {DiffusionMetric}),
     ],
-    ids=repr,
+    ids=lambda value: str(sorted(kind.__name__ for kind in value)) if isinstance(value, set) else repr(value),
 )
 def test_a_product_offers_what_all_its_factors_offer(product, expected):
     for twin in (product, clone(product), pickle.loads(pickle.dumps(product))):

@@ -54,6 +54,7 @@ def cosines(state, radius):
     return np.stack([unit[:, 2], unit[:, 2] ** 2, unit[:, 0], unit[:, 0] ** 2, unit[:, 0] * unit[:, 1]], axis=1)
 
 
+@pytest.mark.short_cases("0.3")
 @pytest.mark.parametrize("radius", [0.3, 40.0])
 def test_the_uniform_law_is_drawn(radius):
     sphere = Sphere(3, radius=radius)

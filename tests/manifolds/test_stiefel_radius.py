@@ -84,6 +84,7 @@ def entries(state, radius):
     return np.hstack([flat, flat**2])
 
 
+@pytest.mark.long
 def test_the_law_of_unit_frames_does_not_feel_the_radius():
     rng = np.random.default_rng(0)
     frames = np.stack([Stiefel(3, 2).random_point(rng) for _ in range(40_000)])

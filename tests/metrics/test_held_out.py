@@ -205,6 +205,7 @@ def _make_draws(phi, n_draws, seed=7):
     return np.array([(draw + 1e-6)[generator.permutation(len(phi))] for draw in draws])
 
 
+@pytest.mark.long
 def test_a_token_is_scored_by_its_mean_probability_over_draws():
     phi, X = _make_corpus()
     draws = _make_draws(phi, 3)

@@ -39,6 +39,7 @@ def _enumerate(phi, row, prior):
     return np.log(total)
 
 
+@pytest.mark.short_cases("3")
 @pytest.mark.parametrize("n_particles", [1, 3, 8])
 def test_expected_probability_is_the_exact_one(n_particles):
     topics = _make_topics()

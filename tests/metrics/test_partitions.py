@@ -95,6 +95,7 @@ def test_expectation_is_the_mean_over_draws(n_clusters):
 # The point partition
 
 
+@pytest.mark.short_cases("6-5-3")
 @pytest.mark.parametrize(("n_rows", "n_draws", "n_failures"), [(5, 3, 2), (6, 5, 3), (6, 20, 3)])
 def test_the_least_of_all_partitions_is_nearly_always_found(n_rows, n_draws, n_failures):
     partitions = _all_partitions(n_rows)
@@ -111,6 +112,7 @@ def test_the_least_of_all_partitions_is_nearly_always_found(n_rows, n_draws, n_f
     assert misses <= n_failures
 
 
+@pytest.mark.short_cases("2")
 @pytest.mark.parametrize("seed", range(3))
 def test_no_move_of_a_row_lowers_the_expected_variation(seed):
     _, draws = _noisy_draws(25, 6, 4, 0.5, seed)

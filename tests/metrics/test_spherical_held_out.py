@@ -62,6 +62,7 @@ def _assert_unbiased(log_estimates, exact):
     assert_agrees(summarize(np.exp(log_estimates - exact)), 1.0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
 @pytest.mark.parametrize("options", [{}, {"least_ess": 2.0}, {"from_prior": True}], ids=["fitted", "annealed", "prior"])
 def test_expected_density_is_the_exact_one(alpha, options):
@@ -83,6 +84,7 @@ def test_expected_density_is_the_exact_one(alpha, options):
 ALPHAS = [(2.0, 2.0, 2.0), (0.5, 0.5, 0.5), (0.1, 0.1, 0.1), (0.2, 1.5, 0.7), (0.5, 30.0, 1.0)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_annealing_by_few_rungs_is_exact(alpha):
     def count(key, tally):
@@ -93,6 +95,7 @@ def test_annealing_by_few_rungs_is_exact(alpha):
     _assert_exact(alpha, count)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("blur", [1.0, 0.8])
 def test_draws_of_the_proposal_are_weighted_by_its_density(alpha, blur):
@@ -161,6 +164,7 @@ def _law_of_one_variable(a, mu):
     return np.log(zeroth) + shift, first / zeroth, second / zeroth - (first / zeroth) ** 2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("a", [0.05, 0.5, 1.0, 3.0, 19.0, 60.0])
 @pytest.mark.parametrize("mu", [-30.0, -11.99, -2.71, 0.0, 1.03, 5.9, 6.1, 13.0])
 def test_draws_of_one_variable_follow_its_law(a, mu):
@@ -188,6 +192,7 @@ def _random_document(n_topics, n_features, alpha, kappa, generator):
     return topics, document / np.linalg.norm(document)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kappa", [1e-3, 10.0, 1e3, 1e5, 1e7])
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, 100.0])
 def test_two_topics_agree_with_quadrature(alpha, kappa):
@@ -209,6 +214,7 @@ def _documents(alpha, kappa, cosine, generator):
     return topics, cosine * X + np.sqrt(1 - cosine**2) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 2.0, 10.0])
 @pytest.mark.parametrize("kappa", [300.0, 1500.0, 3e4])
 def test_the_proposal_is_close_to_the_posterior(alpha, kappa):

@@ -98,6 +98,7 @@ def test_no_digits_are_lost_between_nearly_equal_subspaces():
     assert subspace_distance(A, B) == pytest.approx(5e-9, abs=5e-15)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("m", [2, 4, 7])
 def test_distances_obey_the_axioms_of_a_metric(m, metric):

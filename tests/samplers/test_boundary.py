@@ -101,6 +101,7 @@ def first_moments(sampler, target, n_steps, chart=None, **options):
     return expectations(sampler, target, lambda state: chart.point(state.position), n_steps, **options)
 
 
+@pytest.mark.long
 def test_what_is_advised_has_the_first_moments_and_what_is_refused_has_not():
     alpha = np.array([0.2, 2.0, 1.0])
     exact, run = alpha / alpha.sum(), {"n_chains": 200, "burn_in": 400}

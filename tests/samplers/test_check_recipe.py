@@ -394,6 +394,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_sampler_passes(name):
     report = check_recipe(*RIGHT[name])
@@ -403,6 +404,7 @@ def test_right_sampler_passes(name):
     assert report.gradient_noise is not None or name == "HMC"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_pair_of_matrices_is_a_sampler(seed):
     target = double_well() if seed % 2 else banana()
@@ -414,12 +416,14 @@ def test_every_pair_of_matrices_is_a_sampler(seed):
         check_recipe(recipe, target, random_state=seed)
 
 
+@pytest.mark.long
 def test_right_samplers_pass_whatever_the_seed():
     for seed in range(1, 21):
         check_recipe(SGHMC(), NoisyGradient(double_well(), 4.0), random_state=seed)
         check_recipe(SGRLD(), gamma([0.5, 2.0]), random_state=seed)
 
 
+@pytest.mark.long
 def test_wrong_samplers_are_refused_whatever_the_seed():
     for seed in range(1, 11):
         for name in ("noise sqrt(h)", "half the gradient", "compensation h V (1-E5)", "one minibatch (0-E1)"):

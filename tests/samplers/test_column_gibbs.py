@@ -48,6 +48,7 @@ def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
+@pytest.mark.short_cases("shape0", "shape3", "shape4")
 @pytest.mark.parametrize(
     ("shape", "radius"), [((4, 2), 1.0), ((4, 2), 20.0), ((3, 3), 1.0), ((5, 1), 0.5), ((1, 1), 1.0)]
 )

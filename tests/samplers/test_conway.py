@@ -57,6 +57,7 @@ def shares(directions, max_dimension, threshold=0.0):
 # Without rows
 
 
+@pytest.mark.short_cases("3")
 @pytest.mark.parametrize("m", [3, 4])
 def test_without_rows_dimensions_follow_their_prior_and_subspaces_are_uniform(m):
     n, max_dimension = 1000, m - 1
@@ -100,6 +101,7 @@ def turn(walk, directions, **options):
     return summarize(((unit(after) - unit(directions)) ** 2).sum(axis=(1, 2)))
 
 
+@pytest.mark.short_cases("True")
 @pytest.mark.parametrize("renormalise", [True, False])
 def test_points_stay_on_the_sphere_so_that_steps_do_not_shorten(renormalise):
     n, m = 500, 3
@@ -165,11 +167,13 @@ def posterior_gap(walk, m, temperature=0.5, **options):
     return Estimate(found.mean - exact.mean, np.hypot(found.error, exact.error))
 
 
+@pytest.mark.short_cases("2")
 @pytest.mark.parametrize(("m", "temperature"), [(2, 0.5), (3, 0.5), (3, 0.2)])
 def test_the_posterior_of_a_cluster_agrees_with_importance_sampling(m, temperature):
     assert_agrees(posterior_gap(kernel_walk, m, temperature), 0.0)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("error", [{}, {"recompute": False}, {"offset_prior": False}, {"centre": 1.0}])
 def test_the_walk_as_printed_has_another_law(error):
     rng = np.random.default_rng(3)

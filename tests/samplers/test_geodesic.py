@@ -39,6 +39,7 @@ def uniform(manifold):
 # --- flat spaces -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", ["number", "matrix"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sggmc_has_the_law_of_its_linear_recursion(scheme, form):
@@ -132,6 +133,7 @@ def test_samplers_have_the_moments_of_von_mises_and_fisher(sampler):
     assert_agrees(estimate, exact, bias)
 
 
+@pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_noise_across_the_tangent_space_is_not_clipped_with_the_tangent_noise(scheme, monkeypatch):
     # most of this noise is normal to the sphere near its pole: only a tenth has to be compensated, and can be
@@ -156,6 +158,7 @@ def test_a_matrix_of_friction_leaves_the_law_alone():
     assert_agrees(estimate, exact, 0.005)
 
 
+@pytest.mark.short_cases("0.1")
 @pytest.mark.parametrize("h", [0.1, 0.6])
 def test_gmc_is_exact_at_every_step_size(h, monkeypatch):
     exact = [MEAN, MEAN_SQUARE, 0, (1 - MEAN_SQUARE) / 2]
@@ -169,6 +172,7 @@ def test_gmc_is_exact_at_every_step_size(h, monkeypatch):
         assert_disagrees(estimate, exact)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("target", [uniform(Sphere(3)), vmf(3, 2.0)], ids=["uniform", "vmf"])
 def test_friction_of_the_thermostat_has_its_own_normal_law(target, scheme):
@@ -183,6 +187,7 @@ def test_friction_of_the_thermostat_has_its_own_normal_law(target, scheme):
     assert_disagrees(estimate, [0, 1 / 3, 3], 0.02)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("manifold", [Sphere(2), Sphere(3), Sphere(4, n_points=2), Stiefel(4, 2)], ids=repr)
 @pytest.mark.parametrize("sampler", [CURVED[0], CURVED[2], CURVED[4], CURVED[6]], ids=repr)
 def test_free_motion_stays_on_the_manifold_and_is_uniform(sampler, manifold):

@@ -215,6 +215,7 @@ NOISE_TAKERS = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("V", [1e9, np.array([1e9, 1e10]), np.array([[1e9, 1e8], [1e8, 1e9]])], ids=["1", "2", "2x2"])
 @pytest.mark.parametrize("sampler", NOISE_TAKERS, ids=repr)
 def test_noise_that_cannot_be_made_up_for_is_clipped(sampler, V):
@@ -230,6 +231,7 @@ def test_noise_that_cannot_be_made_up_for_is_clipped(sampler, V):
         np.testing.assert_array_equal(ends[0].momentum, ends[1].momentum)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", NOISE_TAKERS, ids=repr)
 @pytest.mark.parametrize(
     ("V", "message"),
@@ -265,6 +267,7 @@ MINIBATCHED = {  # and the relative bias of the step size
 }
 
 
+@pytest.mark.short_cases("SGLD", "SGHMC", "SGGMC")
 @pytest.mark.parametrize("name", MINIBATCHED)
 def test_fisher_makes_minibatches_as_good_as_all_data(name):
     sampler, bias = MINIBATCHED[name]
@@ -389,6 +392,7 @@ def test_parts_of_samplers_are_parameters():
     assert copy.step_size is not sampler.step_size
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", ON_DENSITIES)
 @pytest.mark.parametrize("step_size", [0, -0.1, "small", None, [0.1]], ids=repr)
 def test_step_sizes_that_are_none_are_refused(sampler, step_size):
@@ -442,6 +446,7 @@ def breaking(bad, after=4):
     return Density(Euclidean(2), gradient, lambda x: -0.5 * (x**2).sum(axis=1), vectorized=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("sampler", [SGLD(), SGHMC(), SGNHT(), SGRLD(), SGRHMC(), SGGMC(n_steps=1), GSGNHT(n_steps=1)])
 def test_a_gradient_that_is_not_finite_stops_the_chain_and_leaves_its_state(sampler, bad):

@@ -29,6 +29,7 @@ def full_metric(x):
     return np.broadcast_to(METRIC, (len(x), 2, 2))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sghmc_has_the_law_of_its_linear_recursion(scheme, noise):
@@ -47,6 +48,7 @@ def test_sghmc_takes_the_covariance_that_it_is_given(scheme):
     assert_agrees(second_moments(sampler, normal_target(V)), exact)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("noise", ["none", "matrix"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sgrhmc_with_a_full_metric_has_the_law_of_its_linear_recursion(scheme, noise):
@@ -150,6 +152,7 @@ def test_hmc_reports_the_log_density_of_its_position():
         np.testing.assert_allclose(state.log_density, target.log_density(state.position), rtol=1e-12)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("d", [1, 4])
 def test_thermostat_has_its_own_normal_law(scheme, d):

@@ -57,6 +57,7 @@ def stationary_line(sampler, target, metric=None, divergence=None):
     return law @ target.moments(x)
 
 
+@pytest.mark.short_cases("0.05")
 @pytest.mark.parametrize("h", [0.01, 0.05])
 def test_sgld_has_the_law_of_its_transitions(h):
     target, sampler = FLAT_TARGETS["double well"], SGLD(h)
@@ -67,6 +68,7 @@ def test_sgld_has_the_law_of_its_transitions(h):
         assert_disagrees(estimate, target.exact)
 
 
+@pytest.mark.short_cases("divergence")
 @pytest.mark.parametrize("given", [True, False], ids=["divergence", "differences"])
 def test_sgrld_has_the_law_of_its_transitions(given):
     target = FLAT_TARGETS["double well"]

@@ -79,6 +79,7 @@ def variance(x):
 # --- one transition --------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make_prior", [scalar_prior, mostly_other_prior], ids=["table", "no table"])
 @pytest.mark.parametrize("a", [0.1, 0.5, 3.0])
 @pytest.mark.parametrize("theta", [1e-6, 0.3, 40.0])
@@ -164,6 +165,7 @@ def exact_after_counts(theta, a, count, first, rest):
     return more, var * np.exp(-2 * rest) + added
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make_prior", [scalar_prior, mostly_other_prior], ids=["table", "no table"])
 @pytest.mark.parametrize(
     ("theta", "count", "h", "gap"), [(0.2, 30, 0.4, 0.8), (25.0, 3, 0.1, 0.0), (2.0, 500, 0.05, 3.0)]
@@ -224,6 +226,7 @@ def run_schedule(n_copies, n_steps, *, eager, lasting, forget=False, key=1):
     return rows, prior
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lasting", [False, True], ids=["pending", "lasting"])
 @pytest.mark.parametrize("n_steps", [6, 15])
 def test_lazy_rows_have_the_law_of_rows_that_move_at_every_step(lasting, n_steps):
@@ -273,6 +276,7 @@ def conditional_variance(rows, prior):
     return total
 
 
+@pytest.mark.short_cases("pending")
 @pytest.mark.parametrize("lasting", [False, True], ids=["pending", "lasting"])
 def test_totals_are_the_expected_sums_and_lack_the_variance_of_what_was_not_read(lasting):
     n_steps, every = 9, np.arange(N_WORDS)

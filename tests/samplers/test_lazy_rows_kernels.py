@@ -32,6 +32,7 @@ def log_gamma_quantiles(shape, p):
         return np.where(deep < -40, deep, np.log(gammaincinv(shape, p)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [1e-4, 0.01, 0.1, 0.5, 1.0, 2.5, 300.0, 1e6])
 @pytest.mark.parametrize("level", [0, 1])
 def test_the_ziggurat_has_the_law_of_log_gammas_far_into_both_tails(shape, level):
@@ -63,6 +64,7 @@ def _fill_tails(key, shape, left_share, edges, heights, out):
         out[i] = draw_by_rejection(beyond, fold_in(key, i), shape, left_share, edges, heights)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [0.1, 0.5, 2.5, 300.0])
 @pytest.mark.parametrize("level", [0, 1])
 def test_the_tails_of_the_ziggurat_are_thinned_to_the_density(shape, level):

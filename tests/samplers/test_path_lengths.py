@@ -33,6 +33,7 @@ def test_half_a_great_circle_does_not_keep_squares():
     assert effective_draws_of_squares(uniform_on_sphere(100), GMC(h, 4, jitter=0)) < 200
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("jitter", [0.0, 0.3, 0.99])
 @pytest.mark.parametrize("n_steps", [1, 3])
 def test_every_jitter_is_exact(jitter, n_steps):

@@ -157,6 +157,7 @@ def test_any_pair_of_matrices_reaches_the_double_well():
     assert (np.abs(mean[:3] - exact) < 5 * error[:3] + 0.02 * exact).all()
 
 
+@pytest.mark.long
 def test_thermostat_reaches_the_normal():
     d, a = 2, 1.0
 
@@ -192,6 +193,7 @@ def test_gradient_noise_is_taken_off():
     assert 1.4 < without / quiet < 1.9  # 1 + h V / (2 C) = 1.67
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flip", [True, False])
 def test_momentum_turns_round_at_the_wall(flip):
     def diffusion(z):

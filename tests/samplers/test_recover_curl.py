@@ -31,6 +31,7 @@ def test_curl_of_sghmc_is_that_of_hmc():
     np.testing.assert_allclose(curl, np.broadcast_to(HAMILTONIAN, (3, 2, 2)), atol=1e-8)
 
 
+@pytest.mark.short_cases("0")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_curl_that_varies_is_recovered_from_the_drift(seed):
     target, recipe = banana(), random_recipe(seed, 2, 0)

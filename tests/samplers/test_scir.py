@@ -46,6 +46,7 @@ def test_five_transitions_have_the_mean_and_variance_of_corollary_4_2(batch_size
     assert_disagrees(variance(theta), 3127.0 if batch_size is None else 182.85)
 
 
+@pytest.mark.short_cases("0.5", "2.0")
 @pytest.mark.parametrize("h", [0.1, 0.5, 2.0])
 def test_minibatches_add_to_the_stationary_variance_as_stated(h):
     target = GammaPosterior(COUNTS.minibatched(10))
@@ -57,6 +58,7 @@ def test_minibatches_add_to_the_stationary_variance_as_stated(h):
     assert_disagrees(variance(theta), SHAPE + h * SHAPE_VARIANCE)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("h", [0.01, 0.7, 8.0])
 @pytest.mark.parametrize("start", [1e-12, 0.4, 30.0])
 def test_a_transition_is_noncentral_chi_square(start, h):
@@ -109,6 +111,7 @@ def test_rows_of_tiny_shapes_are_normalised():
     assert stats.chisquare(winners).pvalue > 1e-4
 
 
+@pytest.mark.short_cases("1.0")
 @pytest.mark.parametrize("h", [0.05, 1.0])
 def test_dirichlet_rows_are_independent_and_exact(h):
     concentrations = np.array([[0.5, 2.0, 4.0], [10.0, 0.1, 1.0]])
@@ -139,6 +142,7 @@ def test_a_stationary_start_on_the_simplex_is_kept():
         assert stats.kstest(totals, stats.gamma(6.5).cdf).statistic < NO_DISTANCE
 
 
+@pytest.mark.short_cases("1.0", "0.1")
 @pytest.mark.parametrize(("h", "published"), [(1.0, 0.086), (0.1, 0.031), (0.01, 0.0148)])
 def test_minibatches_widen_the_law_on_the_simplex(h, published):
     target, exact = sparse_dirichlet(), 0.01265

@@ -216,6 +216,7 @@ def p_value_of_places(redraw, sizes, concentration, n_places=14, n=20_000):
     return stats.chisquare(observed, expected).pvalue, len(common)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("sizes", "concentration"),
     [([0, 3, 0, 1, 2, 0], 1.0), ([2, 2], 0.4), ([1, 5, 0, 1], 2.5), ([7], 1.5), ([300, 2, 0, 1], 0.8)],

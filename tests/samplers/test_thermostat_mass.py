@@ -34,6 +34,7 @@ def friction_moments(state):
     return np.stack([deviation, deviation**2], axis=1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("kind", [SGNHT, GSGNHT])
 def test_positions_of_a_flat_space_do_not_feel_the_mass(kind, mass):
@@ -45,6 +46,7 @@ def test_positions_of_a_flat_space_do_not_feel_the_mass(kind, mass):
     assert_agrees(estimate, target.exact, 0.01)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scheme", ["aboba", "ou", "baoab"])
 @pytest.mark.parametrize("mass", MASSES)
 def test_positions_on_the_circle_do_not_feel_the_mass(mass, scheme):
@@ -68,6 +70,7 @@ def test_the_friction_varies_with_the_mass_in_a_flat_space(mass):
             assert_disagrees(estimate, wrong, 0.02 / (mass * d))
 
 
+@pytest.mark.short_cases("0.1", "10.0")
 @pytest.mark.parametrize("mass", MASSES)
 def test_the_friction_varies_with_the_mass_on_a_sphere(mass):
     kappa = np.array([0.0, 0.0, 2.0])

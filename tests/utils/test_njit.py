@@ -86,11 +86,13 @@ def test_without_a_folder_kernels_are_compiled_in_memory_and_one_warning_says_ho
     assert not any(tmp_path.rglob("*.nb?"))
 
 
+@pytest.mark.long
 def test_the_package_is_imported_where_nothing_can_be_written(run):
     code = "from skmanifold import StochasticLDA, SubspaceMixture, VonMisesFisherMixture; print(StochasticLDA())"
     assert run(READ_ONLY + code, HOME="/dev/null", NUMBA_CACHE_DIR="") == "StochasticLDA()"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "size"), [("nbi", 0), ("nbc", 20)])
 def test_a_file_of_the_cache_that_was_cut_is_made_anew(run, tmp_path, kind, size):
     run(USE)

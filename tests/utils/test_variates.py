@@ -154,6 +154,7 @@ def test_first_normals_of_many_keys_follow_their_law():
     assert p_normal(normals(1_000_000, 2).ravel()) > UNLIKELY
 
 
+@pytest.mark.long
 def test_the_check_of_normals_finds_faults():
     n = 3_000_000
     assert p_normal(ziggurat(n, _EDGES)) > UNLIKELY

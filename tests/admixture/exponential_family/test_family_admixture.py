@@ -37,6 +37,7 @@ def with_components(model, components):
 # What made the data is found
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_grades_of_membership_are_found(sampler, missing):
@@ -101,6 +102,7 @@ def test_intensities_of_gamma_poisson_rows_are_found(sampler):
 # What the methods promise
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", [*SAMPLERS, CollapsedGibbs()])
 @pytest.mark.parametrize("emission", [Multinomial(prior=0.3), Poisson(shape_prior=0.3)])
 def test_multinomial_tokens_give_the_bytes_of_lda(emission, sampler):
@@ -209,6 +211,7 @@ class ATable:
     """Parameters of one draw."""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("emission", EMISSIONS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_draws_are_kept_as_said(emission, sampler):

@@ -20,6 +20,7 @@ from ._family_data import EMISSIONS, grades_of_membership, learned, make, small_
 SAMPLERS = ("esca", "gibbs")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("emission", ["bernoulli", "gaussian"])
 def test_number_of_threads_changes_no_byte(emission, sampler):
@@ -39,6 +40,7 @@ def test_number_of_threads_changes_no_byte(emission, sampler):
         assert one.score(X) == other.score(X)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_what_a_row_gets_does_not_depend_on_its_company(emission):
     X = small_rows(emission)
@@ -67,6 +69,7 @@ def test_sparse_and_dense_rows_and_narrow_types_give_the_same_bytes(emission):
         assert learned(make(emission).fit(X.astype(bool))) == learned(make(emission).fit(X))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_copies_go_on_as_the_original_would(emission, sampler):

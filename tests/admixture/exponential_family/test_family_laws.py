@@ -71,6 +71,7 @@ def test_gibbs_draws_from_the_posterior():
     assert_agrees(estimate, tiny.expected(tiny.posterior()))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("family", [tiny.CountsAllItems, tiny.HalvesThePrior])
 def test_wrong_gibbs_samplers_are_found_out(family):
     assert_disagrees(run(Gibbs(), family), tiny.expected(tiny.posterior()))

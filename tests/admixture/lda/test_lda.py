@@ -41,6 +41,7 @@ def test_topics_are_the_smoothed_sparse_counts(sampler):
     np.testing.assert_allclose(lda.components_, smoothed / smoothed.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.short_cases("esca", "cvb0")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_true_topics_are_found(sampler):
     corpus = easy_corpus()
@@ -53,6 +54,7 @@ def test_true_topics_are_found(sampler):
     assert match.similarity.min() > 1 - 2 * 0.03
 
 
+@pytest.mark.short_cases("esca")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_prior_for_single_words_seeds_topics(sampler):
     corpus = easy_corpus()
@@ -226,6 +228,7 @@ def test_score_is_higher_for_the_better_model():
     assert scores[0] == pytest.approx(document_completion(unigram, test, [1.0]).log_likelihood, abs=0.02)
 
 
+@pytest.mark.long
 def test_samplers_agree_held_out_at_convergence():
     corpus = make_lda_corpus(1000, 500, 10, mean_length=80, topic_word_prior=0.1, zipf_exponent=0.0, random_state=0)
     train, test = corpus.data[:500], corpus.data[500:]

@@ -49,6 +49,7 @@ def left_by(lda):
     return {"components_": lda.components_.tobytes(), "trace": lda.log_density_trace_.tobytes(), **draws, **priors}
 
 
+@pytest.mark.short_cases("esca", "cvb0")
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_the_priors_of_the_corpus_are_found(sampler):
     lda = learned_fit(sampler)
@@ -67,6 +68,7 @@ def test_the_priors_of_the_corpus_are_found(sampler):
     assert 0.75 < lda.topic_word_prior_ / TRUE_BETA < (1.35 if exact else 1.7)
 
 
+@pytest.mark.short_cases("esca")
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_learned_priors_predict_better_than_bad_ones(sampler):
     train, test = uneven_corpus().data[:500], uneven_corpus().data[500:]

@@ -52,6 +52,7 @@ def refuse(message, lda, X=X, error=ValueError, methods=("fit", "fit_transform",
 # Counts
 
 
+@pytest.mark.covering
 @before_any_work
 @pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.csc_matrix, pd.DataFrame])
@@ -160,6 +161,7 @@ def test_one_document_of_one_word_works(sampler):
     np.testing.assert_allclose(lda.components_, [[1], [1]], rtol=3 * 2**-24)
 
 
+@pytest.mark.short_cases(*SAMPLERS)
 @pytest.mark.parametrize("sampler", EACH_SAMPLER)
 def test_counts_beyond_16_bits_work(sampler):
     large = np.array([[70_000.0, 300, 0], [0, 300, 70_000]])
@@ -172,6 +174,7 @@ def test_counts_beyond_16_bits_work(sampler):
 # Parameters
 
 
+@pytest.mark.covering
 @before_any_work
 @pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize(

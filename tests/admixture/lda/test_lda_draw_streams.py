@@ -60,6 +60,7 @@ def left_by(lda):
 # Going on
 
 
+@pytest.mark.covering
 @EACH
 @pytest.mark.parametrize("n_chains", [1, 2])
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -142,6 +143,7 @@ def test_a_stream_learns(sampler):
     assert scores[-1] > one_topic + 0.1
 
 
+@pytest.mark.short_cases("600")
 @pytest.mark.parametrize("total_samples", [60, 600])
 def test_the_counts_of_a_minibatch_stand_for_the_whole_stream(total_samples):
     """One topic and steps so long that nothing is left of the last: Dirichlet draws given the scaled counts."""
@@ -163,6 +165,7 @@ def test_the_counts_of_a_minibatch_stand_for_the_whole_stream(total_samples):
 # Draws
 
 
+@pytest.mark.covering
 @EACH
 @pytest.mark.parametrize(("n_batches", "kept"), [(1, [1]), (2, [2]), (5, [3, 4, 5]), (6, [4, 5, 6])])
 def test_draws_are_those_of_the_second_half_of_the_stream(sampler, n_batches, kept):
@@ -341,6 +344,7 @@ def begun(sampler, how):
     return lda.fit(small_corpus()) if how == "fit" else stream(lda, minibatches()[:2])
 
 
+@pytest.mark.covering
 @EACH
 @pytest.mark.parametrize("how", ["fit", "stream"])
 def test_what_cannot_follow_is_refused_and_leaves_all_as_it_was(sampler, how):
@@ -431,6 +435,7 @@ def test_a_step_that_fails_leaves_the_stream_as_it_was(sampler, monkeypatch):
     assert left_by(stream(lda, minibatches()[2:])) == unharmed
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_three_epochs_of_a_short_stream_find_planted_topics(seed):
     corpus = make_lda_corpus(n_samples=2000, n_features=1000, n_components=10, random_state=seed)

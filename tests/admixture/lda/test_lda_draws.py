@@ -45,6 +45,7 @@ def best_is_second(sampler):
 # What they are
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", DRAWING)
 @pytest.mark.parametrize(
     ("max_iter", "burn_in", "thin", "n_draws"), [(8, None, 2, 2), (7, 0, 3, 2), (6, 2, 1, 4), (6, 3, 9, 0)]
@@ -71,6 +72,7 @@ def test_draws_and_chains_differ(sampler):
     assert len({draw.tobytes() for draw in draws}) == 20
 
 
+@pytest.mark.short_cases("gibbs", "scir", "sghmc")
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_the_best_chain_has_the_highest_mean_log_density(sampler):
     for lda in (drawn(sampler), best_is_second(sampler)):
@@ -85,6 +87,7 @@ def test_components_are_the_mean_of_the_best_chains_draws(sampler):
     assert np.abs(lda.components_ - means[0]).max() > 1e-3
 
 
+@pytest.mark.short_cases("scir", "sghmc")
 @pytest.mark.parametrize("sampler", BY_MINIBATCHES)
 def test_components_are_the_mean_of_all_passes_after_burn_in_however_few_are_kept(sampler):
     params = {"max_iter": 14, "burn_in": 4, "n_chains": 2}
@@ -119,6 +122,7 @@ def test_samplers_by_minibatches_keep_no_counts(sampler):
 # How many
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["gibbs", "collapsed_gibbs", "scir", "sghmc"])
 @pytest.mark.parametrize(("n_fit", "kept"), [(10, range(10)), (9, range(1, 10, 2)), (3, [1, 5, 9]), (1, [9])])
 def test_draws_of_the_topics_are_thinned_evenly_to_fit_the_last_among_them(sampler, n_fit, kept):
@@ -246,6 +250,7 @@ def test_there_is_no_uncertainty_of_a_sampler_that_does_not_draw(method, sampler
         getattr(lda, method)()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", ["credible_intervals", "topic_diagnostics", "to_arviz"])
 @pytest.mark.parametrize("sampler", DRAWING)
 @pytest.mark.parametrize("options", [{"max_draws_bytes": 0}, {"thin": 9}])
@@ -266,6 +271,7 @@ def seed_of(lda):
     return int(subkey(lda._key, Purpose.INFERENCE)) % 2**32
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", DRAWING)
 @pytest.mark.parametrize(
     ("n_predictive_draws", "chosen"), [(1, [9]), (2, [4, 9]), (4, [2, 4, 7, 9]), (10, range(10)), (99, range(10))]

@@ -91,6 +91,7 @@ def test_a_samplers_settings_for_topics_are_kept_when_one_is_set():
     assert make_lda(sampler=SCIR()).fit(small_corpus()).sampler_.step_size == 0.5
 
 
+@pytest.mark.short_cases("esca", "scir")
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "scir"])
 def test_pipeline_from_strings_to_classes(sampler):
     labels = np.tile([0, 0, 1], 8)
@@ -185,6 +186,7 @@ def test_callbacks_see_each_pass_with_a_fitted_estimator(sampler):
     assert left_by(lda) == left_by(make_lda(sampler=sampler, n_chains=2).fit(small_corpus()))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "scir", "sghmc"])
 @pytest.mark.parametrize(("stop_after", "n_draws"), [(1, 0), (4, 1), (5, 2), (9, 6)])
 def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after, n_draws):

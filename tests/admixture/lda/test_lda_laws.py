@@ -92,6 +92,7 @@ def gibbs_estimate(prior, kind=LDAModel, sampler=None, n_sweeps=1300):
     return summarize_batches(series, 10)
 
 
+@pytest.mark.short_cases("both")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_gibbs_draws_topics_and_assignments_from_the_posterior(prior):
     estimate = gibbs_estimate(prior)
@@ -109,6 +110,7 @@ def test_gibbs_is_right_with_two_topics_alone():
     assert_agrees(summarize_batches(series, 50), exact_statistics(0.5, 0.5))
 
 
+@pytest.mark.short_cases("CountsItself")
 @pytest.mark.parametrize("kind", [SetsTopicsToTheirMean, ForgetsThePrior, CountsItself])
 def test_wrong_gibbs_samplers_are_found_out(kind):
     exact = exact_statistics(*PRIORS["both"])
@@ -222,6 +224,7 @@ def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_
     return summarize_batches(series, 10)
 
 
+@pytest.mark.short_cases("both")
 @pytest.mark.parametrize(("h", "prior"), [(6.0, "scalar"), (6.0, "both"), (1.0, "scalar")])
 def test_scir_with_fresh_topics_of_all_tokens_draws_from_the_posterior(h, prior):
     exact = exact_statistics(*PRIORS[prior])
@@ -235,6 +238,7 @@ def test_means_of_sweeps_take_variance_from_the_topics():
     assert np.all(estimate.mean[3:6] - exact[3:6] > 10 * estimate.error[3:6])  # logarithms: nearer to the mean's
 
 
+@pytest.mark.short_cases("True")
 @pytest.mark.parametrize("lazy", [False, True])
 def test_scir_with_stored_counts_draws_from_the_posterior(lazy):
     """Exact at any step size; lazily what the sums of columns keep of old counts is a small bias at small steps."""
@@ -277,6 +281,7 @@ def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
 PATTERN = np.array([6, 4, 3, 2, 2, 1, 1, 1] + 12 * [0.0])  # of a word's counts in 20 documents
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize(
     ("h", "batch_size", "stored"), [(0.4, 1, False), (0.4, 5, False), (1.5, 5, False), (0.5, 5, True)]
@@ -336,6 +341,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
     return summarize_batches(series, 10)
 
 
+@pytest.mark.long
 def test_lazy_rows_draw_the_same_topics_as_rows_that_move_at_every_step():
     lazy, eager = lazy_or_eager(True, KEY), lazy_or_eager(False, subkey(KEY, 1))
     difference = lazy._replace(mean=lazy.mean - eager.mean, error=np.hypot(lazy.error, eager.error))

@@ -223,6 +223,7 @@ STORED = SCIR(control_variate="stored")
 EACH = pytest.mark.parametrize("sampler", [*BY_MINIBATCHES, STORED, SCIR(lazy=False)], ids=str)
 
 
+@pytest.mark.covering
 @EACH
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(sampler, n_chains):

@@ -73,6 +73,7 @@ def test_the_number_of_planted_topics_is_found():
     assert model.score(held_out) > wrong.score(held_out) + 1
 
 
+@pytest.mark.long
 def test_draws_of_minibatches_are_those_of_sweeps():
     """Means and spreads of the topics, near together as the data know them."""
     X, _ = planted(n=100, V=10)
@@ -90,6 +91,7 @@ def test_draws_of_minibatches_are_those_of_sweeps():
         assert of_minibatches == pytest.approx(spread, rel=0.25)
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("alpha", [None, 0.2, 10.0])
 def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha):
@@ -177,6 +179,7 @@ def test_draws_with_different_numbers_of_topics_are_padded():
         model.topic_diagnostics()
 
 
+@pytest.mark.long
 def test_a_limit_and_a_penalty_hold_the_number_down():
     X = np.random.default_rng(0).standard_normal((40, 8))
     free = inferred(n_components_penalty=0.0, document_concentration=20.0).fit(X)
@@ -296,6 +299,7 @@ def test_steps_that_are_not_sound_warn_of_their_temperature():
 # Bad input
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize(
     ("params", "X", "message"),
@@ -320,6 +324,7 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(sa
     assert set(vars(model)) == before
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("V", [2, 500])
 @pytest.mark.parametrize("kappa", [1e-3, 1e7])
 @pytest.mark.parametrize(("sampler", "n_components"), [("gibbs", 2), ("gsgnht", 2), ("gibbs", None)])

@@ -81,6 +81,7 @@ def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4):
     return in_batches(series)
 
 
+@pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_passes_keep_the_joint_law(prior):
     estimate = joint_chain(PRIORS[prior], 600)
@@ -130,6 +131,7 @@ def sizes_exact(alpha):
     return np.append(OF_NUMBERS, OF_NUMBERS @ shares)
 
 
+@pytest.mark.short_cases("at its edge")
 @pytest.mark.parametrize("prior", ["at its edge", "in logarithms"])
 def test_births_and_deaths_keep_the_joint_law(prior):
     estimate = sizes_chain(PRIORS[prior], 400)
@@ -219,6 +221,7 @@ BIASES = {("gsgnht", None): 0.01, ("sggmc", None): 0.015, ("gsgnht", 3): 0.02, (
 KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
+@pytest.mark.short_cases("3")
 @pytest.mark.parametrize(("name", "batch_size"), BIASES)
 def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     estimate, temperature = topic_chain(minibatches(KINDS[name], 0.1, batch_size), 600)

@@ -127,6 +127,7 @@ def test_shares_next_to_nothing_and_to_all_are_read_as_they_are():
 # --- directions -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.short_cases("2")
 @pytest.mark.parametrize("n_topics", [1, 2, 3])
 def test_the_law_of_directions_is_drawn_from_as_its_density_says(n_topics):
     rng = np.random.default_rng(0)
@@ -219,6 +220,7 @@ def drift_of_the_joint_chain(setting, wrong_prior=None):
     return summarize(drifts)
 
 
+@pytest.mark.short_cases("all")
 @pytest.mark.parametrize("setting", [ALL, BIRTHS, MERGERS], ids=["all", "births", "mergers"])
 def test_the_joint_law_is_left_as_it_is(setting):
     assert_agrees(drift_of_the_joint_chain(setting), 0.0)
@@ -235,16 +237,19 @@ def test_without_the_density_of_directions_the_joint_law_changes(monkeypatch):
     assert_disagrees(drift_of_the_joint_chain(BIRTHS), 0.0)
 
 
+@pytest.mark.long
 def test_without_the_chances_of_a_merger_the_joint_law_changes(monkeypatch):
     monkeypatch.setattr(_MergerProposal, "log_density", lambda self, pair, angle: 0.0)
     assert_disagrees(drift_of_the_joint_chain(MERGERS), 0.0)
 
 
+@pytest.mark.long
 def test_with_another_factor_for_who_dies_the_joint_law_changes():
     wrong = [p * math.factorial(n) for n, p in enumerate(ALL.prior)]
     assert_disagrees(drift_of_the_joint_chain(ALL, wrong), 0.0)
 
 
+@pytest.mark.long
 def test_without_the_proposal_of_shares_the_joint_law_changes(monkeypatch):
     def pay_less(draws, start, stop, *given):
         birth_death_factors(draws, start, stop, *given)
@@ -332,6 +337,7 @@ def test_from_one_topic_the_planted_number_is_found():
     assert np.abs(topics @ planted.T).max(axis=0).min() > 0.7
 
 
+@pytest.mark.long
 def test_from_twice_as_many_topics_the_planted_number_is_found():
     planted, X = plant(300, 60, 4, 0.3, 200.0, 1)
     topics, _, trace = search(X, 8, 0.3, 200.0, 36, 12)

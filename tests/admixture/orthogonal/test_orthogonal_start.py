@@ -47,6 +47,7 @@ def assert_finds(n_features, n_components, max_iter, noise=0.05):
     return model
 
 
+@pytest.mark.short_cases("3-3")
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 3), (6, 5), (10, 8)])
 def test_nearly_as_many_topics_as_columns_are_found(n_features, n_components):
     assert_finds(n_features, n_components, 30)
@@ -61,6 +62,7 @@ def test_nearly_as_many_topics_as_columns_are_found_by_default(n_features, n_com
     assert_finds(n_features, n_components, 200, noise=0.02)
 
 
+@pytest.mark.long
 def test_standardised_wines_have_several_topics():
     X = StandardScaler().fit_transform(load_wine().data)
     model = OrthogonalSphericalAdmixture(max_iter=60, random_state=0).fit(X)
@@ -87,6 +89,7 @@ def test_the_evidence_of_one_topic_is_exact():
     assert log_evidence(model, mean[None] / length, KEY) == pytest.approx(float(exact), abs=1e-8)
 
 
+@pytest.mark.short_cases("3-2")
 @pytest.mark.parametrize(("n_features", "n_components"), [(2, 2), (3, 2), (3, 3)])
 def test_the_evidence_of_several_topics_is_near_the_integral_over_frames(n_features, n_components):
     rng = np.random.default_rng(0)
@@ -138,7 +141,8 @@ def test_the_start_has_its_share_of_the_prior_and_keeps_a_given_concentration():
 def test_chains_far_below_the_best_start_say_so():
     X, _ = crowded(20, 15, noise=0.02)
     model = OrthogonalSphericalAdmixture(max_iter=3, burn_in=0, thin=1, n_chains=3, n_size_moves=0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"^Of chains \[[12](, 2)?\] the log evidence, .* have not reached"):
+    # which of the others is far below depends on how the machine rounds
+    with pytest.warns(ConvergenceWarning, match=r"^Of chains \[(1|2|1, 2)\] the log evidence, .* have not reached"):
         model.fit(X)
     assert model.best_chain_ == 0
 

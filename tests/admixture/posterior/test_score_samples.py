@@ -27,6 +27,7 @@ def test_scores_of_documents_sum_to_the_score(sampler):
     np.testing.assert_array_equal(lda.score_samples(X[2:3]), [0])  # nothing to score is no error
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("emission", ["multinomial", "poisson", "bernoulli", "gaussian"])
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 def test_scores_of_rows_of_an_exponential_family_sum_to_the_score(emission, sampler):

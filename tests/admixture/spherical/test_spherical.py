@@ -70,6 +70,7 @@ def test_planted_topics_are_found(sampler):
     assert model.score(planted(seed=0, n=500)[0][300:]) > one_direction.score(planted(seed=0, n=500)[0][300:])
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("alpha", [None, 0.2, 10.0])
 def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha):
@@ -289,6 +290,7 @@ def test_a_stream_refuses_what_cannot_follow():
 # Bad input
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize(
     ("params", "X", "message"),
@@ -318,6 +320,7 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(sa
     assert set(vars(model)) == before
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("V", [2, 50, 2000])
 @pytest.mark.parametrize("kappa", [1e-3, 1e7])
 def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa):
@@ -374,6 +377,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(sampler):
     assert learned(model.set_callbacks().fit(X)) == learned(make(sampler).fit(X))
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("stop_after", [1, 4])
 def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after):

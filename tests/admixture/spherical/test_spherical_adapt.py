@@ -41,6 +41,7 @@ def moved_to_learned_radii(sampler, batch_size, concentrations, n_passes, n_feat
     return model, state, temperature
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("batch_size", [2, 10])
 @pytest.mark.parametrize(
     ("sampler", "tolerance"),
@@ -118,6 +119,7 @@ def test_threads_and_other_chains_do_not_matter(sampler):
     assert bytes_of(two, slice(1)) != bytes_of(two, slice(1, 2))
 
 
+@pytest.mark.short_cases("gsgnht")
 @pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
 def test_rows_of_zeros_do_not_matter(sampler):
     mean, topics, X = generate(30, 3, 200, Concentrations(300.0, 30.0, 30.0), 0.5, 2)

@@ -140,6 +140,7 @@ def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
+@pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_blockwise_sampler_keeps_the_joint_law(prior):
     estimate, rate = joint_chains(PRIORS[prior], 40, 40)
@@ -148,6 +149,7 @@ def test_the_blockwise_sampler_keeps_the_joint_law(prior):
     assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
 
 
+@pytest.mark.long
 def test_the_blockwise_sampler_keeps_the_joint_law_on_spheres_of_any_radius():
     options = {"sampler": BlockwiseGMC(0.6, 3), "radii": (1.5, 2.0, 4.0)}
     estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, **options)
@@ -155,6 +157,14 @@ def test_the_blockwise_sampler_keeps_the_joint_law_on_spheres_of_any_radius():
     assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
+def test_one_sampler_of_all_topics_keeps_the_joint_law_given_one_draw_of_proportions():
+    estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, sampler=GMC(0.3, 3), n_draws=1)
+    assert 0.3 < rate < 0.95
+    assert estimate.error[:9].max() < 0.06
+    assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [WithoutNormalizer, PrintedExponent])
 def test_the_joint_law_finds_wrong_densities(kind):
     estimate, _ = joint_chains(PRIORS["on the sphere"], 40, 40, kind=kind)
@@ -265,6 +275,7 @@ BIASES = {("gsgnht", None): 0.03, ("sggmc", None): 0.04, ("gsgnht", 3): 0.11, ("
 KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
+@pytest.mark.short_cases("3")
 @pytest.mark.parametrize(("name", "batch_size"), BIASES)
 def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     estimate, temperature = topic_chain(minibatches(KINDS[name], 0.1, batch_size), 1600)
@@ -273,6 +284,7 @@ def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     assert temperature == pytest.approx(1, abs=0.03 if name == "gsgnht" else 0.2 if batch_size is None else 0.9)
 
 
+@pytest.mark.short_cases("3")
 @pytest.mark.parametrize(
     ("kind", "batch_size"), [(WithoutProjection, None), (WithoutProjection, 3), (ScalesThePrior, None)]
 )

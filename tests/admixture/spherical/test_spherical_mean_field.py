@@ -215,6 +215,7 @@ def run(sampler, model, n_passes):
     return state, np.array(trace)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("concentrations", [(60.0, 30.0, 40.0), (4000.0, 900.0, 40.0), (3.0, 0.5, 0.0)])
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (25, 6)])
 def test_the_objective_never_falls_and_converges_to_a_stationary_point(n_features, n_components, concentrations):

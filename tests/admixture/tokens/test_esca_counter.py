@@ -71,6 +71,7 @@ def test_where_no_word_is_common_both_counters_give_the_same_bytes():
     assert learned(fits[0]) == learned(fits[1])
 
 
+@pytest.mark.long
 def test_held_out_perplexity_is_that_of_exact_counters_within_one_percent():
     train, test = easy_split()
     perplexity = {}

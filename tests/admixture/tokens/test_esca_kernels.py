@@ -69,6 +69,7 @@ def slow_sweep(model, position, latents, key):
     return topics, clear, log_likelihood.sum()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["number", "word", "topic", "full"])
 @pytest.mark.parametrize("n_topics", [1, 2, 5, 16, 33, 200])
 def test_sweeps_repeat_the_slow_reference(n_topics, kind):
@@ -145,6 +146,7 @@ def check_counts(model, latents, statistics):
         np.testing.assert_array_equal(statistics.counts[entries], expected[statistics.topics[entries]])
 
 
+@pytest.mark.short_cases("1-10", "3-10", "50-10", "50-131072")
 @pytest.mark.parametrize(("n_topics", "range_tokens"), [(1, 10), (3, 10), (50, 10), (50, 1 << 17), (65_535, 1 << 17)])
 def test_counts_are_those_of_the_tokens(n_topics, range_tokens, monkeypatch):
     monkeypatch.setattr(model_module, "_WORD_RANGE_TOKENS", range_tokens)

@@ -167,6 +167,7 @@ def pairs_of(observed, law):
     return [(o, p) for o, p in zip(observed.reshape(laws.shape), laws, strict=True) if o.sum() >= 500]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_topics", [3, 17, 40, 300])
 @pytest.mark.parametrize("kind", ["word", "topic", "full"])
 def test_draws_have_the_exact_law_in_all_parts(n_topics, kind, way):

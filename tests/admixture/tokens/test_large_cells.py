@@ -187,6 +187,7 @@ def learned(**settings):
     return fit
 
 
+@pytest.mark.short_cases("settings0")
 @pytest.mark.parametrize("settings", [{}, {"n_chains": 2, "n_jobs": 2}])
 def test_fits_from_disk_and_on_a_cluster_agree(settings, tmp_path, monkeypatch):
     X, fit = sp.csr_array(large_table()), learned(**settings)

@@ -68,6 +68,7 @@ def in_memory(rows=X):
     return StorableTokens(whole_counts(canonical_csr(rows), KEY), ALPHA, Workers(1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("piece_tokens", [1, 60, 700, 10**9])
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, corpus):
@@ -96,6 +97,7 @@ def test_fits_from_disk_and_from_memory_agree(corpus, tmp_path, monkeypatch):
             assert learned(lda(**settings).fit(corpus)) == alone
 
 
+@pytest.mark.long
 def test_one_piece_is_in_memory_at_a_time(tmp_path):
     many = make_lda_corpus(6000, 300, K, mean_length=60, random_state=0).data
     corpus = save_corpus(many, tmp_path / "corpus")
@@ -143,6 +145,7 @@ def test_temporary_files_go_with_the_fit(corpus, scratch):
     assert fitted.n_iter_ == 6
 
 
+@pytest.mark.long
 def test_temporary_files_go_after_an_error(corpus, scratch, monkeypatch):
     sample = StreamedTokens.sample_latents
 

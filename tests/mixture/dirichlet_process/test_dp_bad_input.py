@@ -52,6 +52,7 @@ def refuse(message, mixture, X=None, error=ValueError, methods=("fit", "fit_pred
 # Data
 
 
+@pytest.mark.covering
 @before_any_work
 @each_sampler
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_matrix, pd.DataFrame])
@@ -118,6 +119,7 @@ def test_what_is_no_table_of_numbers_is_refused(emission, X, error, message):
 METHODS = ("predict", "predict_proba", "score_samples", "score", "co_clustering")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("emission", "value", "message"),
@@ -161,6 +163,7 @@ def test_room_for_categories_is_made_by_min_categories():
 # Small and odd data work
 
 
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:Each column of X holds a few small whole numbers:UserWarning")  # a single one
 @each_sampler
 @pytest.mark.parametrize(
@@ -193,6 +196,7 @@ def test_small_and_odd_tables_work(emission, X, sampler):
     assert mixture.sample(4)[0].shape == (4, mixture.n_features_in_)
 
 
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:SGRLD does not draw from the posterior:UserWarning")
 @each_emission
 @pytest.mark.parametrize("sampler", ["slice", "scir", "sgrld"])  # SGRHMC stops where a category is at zero
@@ -209,6 +213,7 @@ def test_extreme_priors_work(emission, sampler, category_prior, concentration):
 # Parameters
 
 
+@pytest.mark.covering
 @before_any_work
 @each_sampler
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def planted(emission):
     return rng.multinomial(40, components[labels]), labels, components[:, None]
 
 
+@pytest.mark.covering
 @each_emission
 @each_sampler
 def test_a_planted_mixture_is_found(emission, sampler):
@@ -121,6 +122,7 @@ def test_the_point_partition_has_no_more_components_than_the_median_draw():
     assert loss < 1.1 * expected_variation_of_information(free, draws)
 
 
+@pytest.mark.covering
 @each_emission
 @each_sampler
 @pytest.mark.parametrize(
@@ -204,6 +206,7 @@ def test_score_samples_is_the_log_of_the_mean_density_under_the_draws(emission, 
     assert mixture.score(X, np.zeros(X.shape[0])) == scores.mean()
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("params", [{}, {"thin": 100}, {"max_draws_bytes": 0, "n_chains": 2}])
 def test_the_density_of_all_tables_and_of_all_sequences_is_one(sampler, params):
@@ -268,6 +271,7 @@ def exact_predictive(new, concentration):
     return evidence([*five, new]) / evidence(five)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("sampler", "concentration"),
     [

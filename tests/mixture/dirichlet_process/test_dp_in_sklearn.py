@@ -162,6 +162,7 @@ class Recorder:
         return None
 
 
+@pytest.mark.covering
 @each_emission
 @each_sampler
 @pytest.mark.parametrize("n_chains", [1, 2])
@@ -179,6 +180,7 @@ def test_callbacks_see_each_pass_with_a_fitted_estimator(emission, sampler, n_ch
     assert learned(mixture) == learned(make(emission, sampler, n_chains=n_chains).fit(X))
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize(("stop_after", "n_draws"), [(1, 0), (3, 0), (4, 1), (5, 2), (99, 7)])
 @pytest.mark.parametrize("max_draws_bytes", [2**20, 0])

@@ -29,6 +29,7 @@ def _use_lgamma_of_the_c_library():
     math.lgamma = lambda x: of_c(float(x))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the C library's lgamma is looked up as on Linux")
 def test_with_the_log_gamma_of_the_c_library_interpreted_and_compiled_runs_have_the_same_bytes():
     printed = {}

@@ -32,6 +32,7 @@ each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):
@@ -80,6 +81,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_two_processes_agree_to_the_byte(capsys):
     other = subprocess.run(
         [sys.executable, "-c", _FIT_AND_PRINT], capture_output=True, text=True, check=True, timeout=300

@@ -143,6 +143,7 @@ def test_a_stream_without_draws_works(thin, max_draws_bytes):
         assert stream.co_clustering(batch).shape == (len(batch),) * 2
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("n_batches", [1, 2, 5])
 def test_the_density_of_all_tables_is_one(sampler, n_batches):
@@ -205,6 +206,7 @@ def test_the_schedule_says_how_much_is_left_of_the_first_minibatch(schedule, lef
 # One after the other
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_and_a_pickle_on_the_way_change_no_byte(sampler, n_chains):

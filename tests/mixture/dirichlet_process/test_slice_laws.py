@@ -74,6 +74,7 @@ def check(sampler, batch_size=None, table="multinomial", prior="learned", kind=D
     return slice_estimate(sampler, model, posterior, **options), posterior.expectations
 
 
+@pytest.mark.short_cases("textbook-learned", "split-merge-learned", "minibatches-learned", "minibatches-given")
 @pytest.mark.parametrize(
     ("name", "prior"), [*((name, "learned") for name in SAMPLERS), ("textbook", "given"), ("minibatches", "given")]
 )
@@ -223,6 +224,7 @@ WRONG_STICKS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("wrong", "name", "sampler", "prior"), WRONG_STICKS)
 def test_wrong_sticks_are_found_out(wrong, name, sampler, prior, monkeypatch):
     monkeypatch.setattr(stick_breaking, name, wrong)
@@ -284,6 +286,7 @@ def test_the_concentration_has_its_law_given_the_labels_of_sticks(given):
     assert p_value_of_concentrations(TEXTBOOK, given=given) > UNLIKELY
 
 
+@pytest.mark.short_cases("EscobarWest")
 @pytest.mark.parametrize("kind", [EscobarWest, CountsClusters])
 def test_wrong_laws_of_the_concentration_are_found_out(kind):
     assert p_value_of_concentrations(kind(0, 0, False), 1000) < UNLIKELY
@@ -384,6 +387,7 @@ class SplitsByAnotherPrior(DPModel):
         return DPModel.split_merge(other, *arguments)
 
 
+@pytest.mark.short_cases("split-merge", "minibatches")
 @pytest.mark.parametrize("name", ["textbook", "split-merge", "minibatches"])
 def test_slice_leaves_the_joint_law_of_parameters_and_data_alone(name):
     assert_agrees(joint_difference(*SAMPLERS[name]), 0.0)
@@ -396,6 +400,7 @@ def test_slice_leaves_the_joint_law_alone_in_long_chains(name):
     assert_agrees(estimate, 0.0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("kind", "sampler"), [(SplitsByAnotherPrior, Slice(5)), (SlicesOfOldWeights, TEXTBOOK)])
 def test_the_joint_law_finds_wrong_models_out(kind, sampler):
     assert_disagrees(joint_difference(sampler, None, kind), 0.0)
@@ -439,6 +444,7 @@ def test_the_truth_has_uniform_ranks_among_many_draws(batch_size):
     assert p_values_of_ranks(Slice(3), 4000, 50, 8, batch_size=batch_size).min() > UNLIKELY
 
 
+@pytest.mark.long
 def test_ranks_find_another_prior_out():
     p_values = p_values_of_ranks(Slice(2), 70, gamma=(2.0, 0.5))
     assert p_values[0] < UNLIKELY

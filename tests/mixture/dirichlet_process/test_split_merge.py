@@ -195,6 +195,7 @@ def test_enumeration_gives_the_published_figures():
     assert abs(tiny.mean_concentration(concentration=(1.0, 1.0)) - tiny.GAMMA_MEAN_CONCENTRATION) < 6e-6
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
 def test_reference_move_is_reversible_and_its_faults_are_not(name, n_scans):
@@ -209,6 +210,7 @@ def test_reference_move_is_reversible_and_its_faults_are_not(name, n_scans):
         assert imbalance(fault) > 1e-5
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
 def test_one_move_has_the_reference_move_s_transition_probabilities(name, n_scans):
@@ -224,6 +226,7 @@ def test_one_move_has_the_reference_move_s_transition_probabilities(name, n_scan
         assert_disagrees(*compare(fault))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
 def test_exact_draws_stay_exact(name, n_scans):
@@ -232,6 +235,7 @@ def test_exact_draws_stay_exact(name, n_scans):
     assert_agrees(*frequencies(walk(name, starts, 4, n_scans, seed=1), law))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_scans", SCANS)
 def test_long_runs_reach_the_posterior_which_faulty_moves_miss(n_scans):
     exact = np.append(tiny.P_COMPONENTS, tiny.P_TOGETHER)

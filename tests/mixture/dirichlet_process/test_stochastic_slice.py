@@ -54,6 +54,7 @@ def estimate(sampler, posterior, batch_size, *, n_chains=50, n_steps=30, kind=DP
 # Laws
 
 
+@pytest.mark.short_cases("learned")
 @pytest.mark.parametrize("concentration", [1.0, LEARNED], ids=["given", "learned"])
 def test_stored_counts_leave_the_posterior_as_it_is_at_a_huge_step_size(concentration):
     posterior = ExactPosterior(tiny.TABLE, concentration)
@@ -65,6 +66,7 @@ def test_stored_counts_leave_the_posterior_of_a_table_of_several_columns_as_it_i
     assert_agrees(estimate(stored(0.5), posterior, 3, n_chains=40, n_steps=30), posterior.expectations)
 
 
+@pytest.mark.long
 def test_scaled_counts_of_minibatches_bias_it_at_a_huge_step_size():
     posterior = ExactPosterior(tiny.TABLE, 1.0)
     assert_disagrees(estimate(StochasticSlice(SCIR(1.0)), posterior, 2, n_chains=100), posterior.expectations)
@@ -126,6 +128,7 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
     assert n_born > 5
 
 
+@pytest.mark.long
 def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_afresh_at_birth(monkeypatch):
     posterior, model, sampler = ExactPosterior(tiny.TABLE, 1.0), model_of(tiny.TABLE, 1.0), stored(0.3)
     resize_block = stochastic_slice.resize_block

@@ -236,6 +236,7 @@ class TakesTheMode(FamilyModel):
         return self.mode(statistics)
 
 
+@pytest.mark.every(3)
 @EACH
 def test_wrong_counts_are_told(case):
     assert_disagrees(joint_estimate(case, CountsARowTooMany), expectations(case))

@@ -196,6 +196,7 @@ def test_what_is_missing_is_summed_out(name):
     np.testing.assert_allclose(mixture.predict_proba(nothing)[0], mixture.weights_)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", ["bernoulli", "gaussian", "multinomial", "poisson"])
 def test_a_row_is_judged_alike_in_any_company(name, sampler):
@@ -223,6 +224,7 @@ def test_sparse_and_dense_rows_are_the_same(name):
         assert mixture.score_samples(sp.csr_matrix(X)).tobytes() == mixtures[0].score_samples(X).tobytes()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", ["gaussian", "poisson"])
 @pytest.mark.filterwarnings("ignore:EM stopped after")
@@ -382,6 +384,7 @@ def test_given_labels_are_where_it_begins():
 # --- fractional counts -----------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 @pytest.mark.parametrize("emission", ["multinomial", "poisson", Bernoulli(allow_probabilities=True)])

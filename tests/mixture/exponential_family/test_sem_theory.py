@@ -238,6 +238,7 @@ def test_sem_of_all_parameters_has_the_mean_and_spread_known_of_it():
     assert_disagrees(spread, np.array(SEM_SPREAD[:3]) * 1.3, bias=5e-5)
 
 
+@pytest.mark.long
 def test_an_average_of_passes_is_nearer_to_the_maximum_than_the_last_pass(best):
     X, distances = two_gaussians(), []
     for seed in range(30):

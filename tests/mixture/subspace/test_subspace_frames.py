@@ -62,6 +62,7 @@ def test_rotations_leave_the_law_of_frames_alone():
     assert_agrees(rotation_squares(frames.rotate_planes), exact_squares())
 
 
+@pytest.mark.every(4)
 @compiled
 @pytest.mark.parametrize(
     ("right", "wrong"),
@@ -137,6 +138,7 @@ def test_flips_have_the_law_of_all_patterns(name):
     assert_agrees(estimate, exact)
 
 
+@pytest.mark.every(3)
 @compiled
 @pytest.mark.parametrize(
     ("right", "wrong"),
@@ -202,6 +204,7 @@ def test_quadrature_over_frames_has_converged():
     np.testing.assert_allclose(exact_of_subspace(*law, n_nodes=24), exact_of_subspace(*law), atol=1e-5)
 
 
+@pytest.mark.every(2)
 @compiled
 @pytest.mark.parametrize("wrong", ["density of the proposal", "odds of trying"])
 def test_births_without_a_part_of_their_odds_are_seen(wrong):
@@ -267,6 +270,7 @@ def axes_of(m, strong, weak=60.0):
     return Y
 
 
+@pytest.mark.short_cases("40")
 @compiled
 @pytest.mark.parametrize(("kernel", "m", "strong"), [("births", 40, 220.0), ("all", 40, 220.0), ("all", 70, 300.0)])
 def test_one_direction_among_many_has_the_exact_law(kernel, m, strong):

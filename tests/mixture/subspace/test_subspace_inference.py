@@ -100,6 +100,7 @@ def test_predictions_average_over_as_many_draws_as_were_asked_for():
     assert not np.allclose(some.score_samples(X), of_all.score_samples(X), rtol=1e-3)
 
 
+@pytest.mark.covering
 @each_sampler
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_told_of_a_row_does_not_depend_on_the_others(sampler, method, monkeypatch):
@@ -261,6 +262,7 @@ def test_a_fit_in_a_memory_map_needs_no_other_machine_code(tmp_path):
 # Among scikit-learn's tools
 
 
+@pytest.mark.long
 def test_grid_search_over_samplers_and_their_parameters():
     grid = [
         {"sampler": ["gibbs", ConwayWalk(temperature=0.2)]},
@@ -313,6 +315,7 @@ class Recorder:
         return context.task_name == "pass" and context.task_id + 1 == self.stop_after
 
 
+@pytest.mark.short_cases("conway")
 @each_sampler
 def test_callbacks_see_a_fitted_estimator_after_each_pass(sampler):
     recorder, X = Recorder(), planted().data
@@ -324,6 +327,7 @@ def test_callbacks_see_a_fitted_estimator_after_each_pass(sampler):
     assert learned(mixture) == learned(make(sampler, n_chains=2).fit(X))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("stop_after", "n_draws"), [(2, 0), (6, 1), (99, 3)])
 @pytest.mark.parametrize("max_draws_bytes", [2**20, 0])
 def test_a_callback_can_stop_the_fit_and_leaves_it_whole(stop_after, n_draws, max_draws_bytes):
@@ -336,6 +340,7 @@ def test_a_callback_can_stop_the_fit_and_leaves_it_whole(stop_after, n_draws, ma
     is_sound(mixture, planted().data)
 
 
+@pytest.mark.short_cases("gibbs")
 @each_sampler
 def test_an_interrupted_fit_leaves_no_trace(sampler):
     mixture = make(sampler).set_callbacks(Recorder(interrupt_after=3))

@@ -121,6 +121,7 @@ def test_draws_from_the_joint_law_have_its_expectations():
 CASES = [(2, True), (2, False), (3, True), (3, False)]
 
 
+@pytest.mark.covering
 @compiled
 @pytest.mark.parametrize(("m", "shared_noise"), CASES)
 def test_steps_leave_the_joint_law_alone(m, shared_noise):
@@ -216,6 +217,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.every(3)
 @compiled
 @pytest.mark.parametrize(("kind", "m", "shared_noise", "n_chains"), WRONG)
 def test_wrong_steps_are_seen(kind, m, shared_noise, n_chains):

@@ -29,6 +29,7 @@ def planted(dimensions, n_features, noise, offset, n_each=60, seed=0):
 # What is found
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_features", [3, 5])
 @pytest.mark.parametrize("offset", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
@@ -226,6 +227,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", DEGENERATE)
 @pytest.mark.parametrize("dimensions", [None, 0, 2])
 def test_degenerate_rows_get_labels(case, dimensions):

@@ -121,6 +121,7 @@ def deepest_fall(**params):
     return worst
 
 
+@pytest.mark.covering
 @each_assignment
 @each_concentration
 def test_the_lower_bound_never_falls(assignment, concentration):

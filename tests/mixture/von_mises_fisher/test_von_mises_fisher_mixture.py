@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _sklearn_checks import short_checks
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import logsumexp
 from scipy.stats import vonmises
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
+from sklearn.utils.estimator_checks import check_param_validation
 
 from skmanifold.distributions import VonMisesFisher, inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.metrics import match_topics
@@ -135,6 +136,7 @@ def test_the_prior_has_the_scale_of_the_clusters():
     assert np.all(blind[:3] < 0.3 * exact[:3])
 
 
+@pytest.mark.covering
 @each_assignment
 @pytest.mark.parametrize("concentration", [None, "shared"])
 @pytest.mark.parametrize("dim", [2, 3, 100_000])
@@ -300,10 +302,10 @@ def test_methods_refuse_what_they_cannot_answer():
 WANTS_A_CLASSIFIER = "asks tags.classifier_tags, which is None, how many columns predict_proba has"
 
 
-@parametrize_with_checks(
+@short_checks(
+    [VonMisesFisherMixture(3)],
     [
         VonMisesFisherMixture(),
-        VonMisesFisherMixture(3),
         VonMisesFisherMixture(3, assignment="hard", init="random"),
         VonMisesFisherMixture(2, concentration="shared", n_init=2, n_jobs=2),
         VonMisesFisherMixture(2, assignment="hard", concentration=10.0),
