@@ -15,7 +15,7 @@ from skmanifold import (
     SubspaceMixture,
 )
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
-from skmanifold.admixture._lda.minibatch_passes import MinibatchPasses
+from skmanifold.admixture._lda.minibatch_passes import TopicPasses
 from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._orthogonal.model import OrthogonalModel
@@ -309,7 +309,7 @@ def test_each_sampler_by_minibatches_is_driven_through_a_pass_in_coordinates_tha
     model = make_minibatch_lda()
     seen = seen_by(sampler(), model)
     assert isinstance(seen, MinibatchLDA if sampler in RUNS[make_minibatch_lda] else Mirror)
-    passes = MinibatchPasses(sampler())
+    passes = TopicPasses(sampler())
     state = passes.step(model, passes.init(model, KEY))
     assert state.n_steps == 2  # one a document
     assert state.log_density < 0

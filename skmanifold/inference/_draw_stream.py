@@ -16,7 +16,7 @@ _FORGETTING = 0.05  # weight of a new minibatch in the running log likelihood, t
 Advance = Callable[[Any, bool], tuple[Any, float, dict[str, np.ndarray] | None]]
 
 
-class DrawStream:
+class ChainStream:
     """The states of the chains, and their draws.
 
     Draws are stored at regular intervals of minibatches. If there are too many, every second one is dropped and the
@@ -24,17 +24,13 @@ class DrawStream:
 
     Parameters
     ----------
-    kind : type
-        Class of the sampler.
     states : list
         State of each chain.
     """
 
-    def __init__(self, kind: type, states: list):
-        self.kind = kind
+    def __init__(self, states: list):
         self.states = states
         self.stores = [DrawStore(0) for _ in states]
-        self.log_likelihood = np.zeros(len(states))  # a running mean
         self.n_batches = 0
 
     def storing(self, store: DrawStore) -> Self:
@@ -56,34 +52,56 @@ class DrawStream:
 
         Returns
         -------
-        stream : DrawStream
+        stream : ChainStream
             The new stream.
         """
         after = copy.copy(self)
         after.n_batches += 1
-        rate = max(_FORGETTING, 1 / after.n_batches)
 
         def advance_chain(chain: int) -> tuple[Any, DrawStore, float]:
             store = copy.copy(self.stores[chain])
             state, log_likelihood, draw = advance(self.states[chain], store.wants(after.n_batches))
             if draw is not None:
                 store.add(after.n_batches, draw)
-            gain = log_likelihood - self.log_likelihood[chain]
-            return state, store, self.log_likelihood[chain] + rate * gain
+            return state, store, log_likelihood
 
         results = workers.run(advance_chain, [(chain,) for chain in range(len(self.states))])
         after.states, after.stores = [result[0] for result in results], [result[1] for result in results]
-        after.log_likelihood = np.array([result[2] for result in results])
+        after._rank([result[2] for result in results])
         return after
+
+    def _rank(self, log_likelihood: list[float]) -> None:
+        """Update the criterion for the best chain, if there is one."""
+
+    def draws(self, chain: int) -> list[Any]:
+        """Draws of one chain in the second half of the stream."""
+        return self.stores[chain].after(self.n_batches // 2)[1]
+
+
+class DrawStream(ChainStream):
+    """A stream whose best chain gives the estimate: that with the highest running mean of log likelihoods.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the sampler.
+    states : list
+        State of each chain.
+    """
+
+    def __init__(self, kind: type, states: list):
+        super().__init__(states)
+        self.kind = kind
+        self.log_likelihood = np.zeros(len(states))  # a running mean
+
+    def _rank(self, log_likelihood: list[float]) -> None:
+        rate = max(_FORGETTING, 1 / self.n_batches)
+        self.log_likelihood = self.log_likelihood + rate * (np.array(log_likelihood) - self.log_likelihood)
 
     @property
     def best_chain(self) -> int:
         """The chain with the highest running log likelihood of minibatches."""
         return int(np.argmax(self.log_likelihood))
-
-    def draws(self, chain: int) -> list[dict[str, np.ndarray]]:
-        """Draws of one chain in the second half of the stream."""
-        return self.stores[chain].after(self.n_batches // 2)[1]
 
     def posterior(self) -> dict[str, np.ndarray]:
         """Draws of all chains, ``(n_chains, n_draws, ...)``; empty if there are none yet."""

@@ -21,7 +21,7 @@ from ...utils._threads import Workers
 from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
 from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
 from .empirical_bayes import adapter
-from .minibatch_passes import MinibatchPasses, TopicSums, add_topics, record_topics
+from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
@@ -158,7 +158,7 @@ class GradientFit(TopicFit):
     def __init__(self, lda: Any, run: Run, counts: Counts):
         super().__init__(lda, run)
         self.counts = counts
-        self.passes = MinibatchPasses(run.sampler)
+        self.passes = TopicPasses(run.sampler)
 
     def model(self, workers: Workers) -> MinibatchLDA:
         """The posterior of the topics through minibatches of the documents."""

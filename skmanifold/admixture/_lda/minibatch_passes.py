@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...inference._chains import Chain
+from ...inference._minibatch_passes import MinibatchPasses
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, ManifoldSampler
+from ...samplers import ManifoldSampler
 from ...samplers._cir.scir_by_rows import SCIRRowsState, begin_at, log_totals, settle
 from ...samplers._states import PassState
 from ...utils._conditions import MOST_COUNTED, Array
@@ -35,45 +36,29 @@ def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
     return TopicSums(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
 
 
-class MinibatchPasses(BaseSampler):
-    """As many steps of a sampler to one of its own as see each document once on average.
+class TopicPasses(MinibatchPasses):
+    """Passes over the documents by a sampler of the topics."""
 
-    Parameters
-    ----------
-    sampler : ManifoldSampler
-        Its chains are one, the leading axis of its arrays.
-    """
-
-    draws_parameters = True
-
-    def __init__(self, sampler: ManifoldSampler):
-        self.sampler = sampler
-
-    def init(self, model: MinibatchLDA, key: np.uint64) -> PassState:
-        """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
+    def _init(self, model: MinibatchLDA, keys: np.ndarray) -> PassState:
+        """The sampler's initial state; without stored assignments SCIR begins at topics of the first minibatch."""
         model = with_private_scratch(model)
-        state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
+        state = self.sampler.init(seen_by(self.sampler, model), keys)
         if not isinstance(state, SCIRRowsState) or state.latents is not None:
             return PassState(state)
-        key = subkey(key, Purpose.INITIAL_LATENTS)
+        key = subkey(keys[0], Purpose.INITIAL_LATENTS)
         batch, counts = model.guess_counts(key)
         scale = batch.scale * (model.n_sweeps - model.n_burn_in)
         return PassState(begin_at(model, state, batch.words, counts, scale, key))
 
-    def step(self, model: MinibatchLDA, state: PassState) -> PassState:
-        """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
-        model = with_private_scratch(model)
-        target = seen_by(self.sampler, model)
-        moving = state.moving
-        for _ in range(model.n_batches):
-            moving = self.sampler.step(target, moving)
-        moving, components = topics_of(self.sampler, model, moving)
-        log_likelihood = model.log_likelihood * (model.n_samples / model.n_scored)
-        return PassState(moving, log_likelihood, TopicSums(components, model.topic_tokens))
+    def _begin_pass(self, model: MinibatchLDA, state: PassState) -> tuple[MinibatchLDA, Any, int]:
+        target = with_private_scratch(model)
+        return target, seen_by(self.sampler, target), target.n_batches
 
-    def step_batch(self, model: MinibatchLDA, state: Any) -> Any:
-        """One step of the sampler, from and to a state of its own."""
-        return self.sampler.step(seen_by(self.sampler, model), state)
+    def _end_pass(self, model: MinibatchLDA, target: MinibatchLDA, state: PassState) -> PassState:
+        """The log density is the log likelihood of the minibatches, scaled to the documents at hand."""
+        moving, components = topics_of(self.sampler, target, state.moving)
+        log_likelihood = target.log_likelihood * (target.n_samples / target.n_scored)
+        return PassState(moving, log_likelihood, TopicSums(components, target.topic_tokens))
 
     def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
         """Word probabilities of the topics, as drawn."""

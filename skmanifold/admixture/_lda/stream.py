@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...inference._draw_stream import DrawStream, chains_agree, streamed
+from ...models import seen_by
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
 from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
@@ -18,7 +19,7 @@ from ...utils._conditions import Lacking, OrNone, Sizes, anything
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._posterior.draw_conditions import DRAW
-from .minibatch_passes import MinibatchPasses, topics_of, with_private_scratch
+from .minibatch_passes import TopicPasses, topics_of, with_private_scratch
 from .minibatch_target import MinibatchLDA
 
 _STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
@@ -50,7 +51,7 @@ class TopicStream(DrawStream):
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
         """Chains at their beginning, with the streams that `fit` would give them."""
-        passes = MinibatchPasses(sampler)
+        passes = TopicPasses(sampler)
         states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)).moving for chain in range(n_chains)]
         return cls(type(sampler), states)
 
@@ -61,7 +62,7 @@ class TopicStream(DrawStream):
             chain_model, draw = with_private_scratch(model), None
             # Rows that are read lazily are shared with the state before: they are too many to copy for one minibatch. A
             # step that is interrupted may leave some drawn later, or count its minibatch again when it is repeated.
-            state = MinibatchPasses(sampler).step_batch(chain_model, detached(state))
+            state = sampler.step(seen_by(sampler, chain_model), detached(state))
             n_tokens = chain_model.topic_tokens.sum()
             log_likelihood = chain_model.log_likelihood / n_tokens
             if wanted:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...distributions import log_vmf_normalizer
 from ...inference._chains import Chain
+from ...inference._minibatch_passes import MinibatchPasses
 from ...random._keys import Purpose, subkey
 from ...samplers import GMC, BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
@@ -67,6 +68,9 @@ def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics
     return right._replace(topics=left.topics + right.topics)
 
 
+_NO_TEMPERATURE = np.array([np.nan])  # of samplers without momentum
+
+
 class _SphericalPasses(BaseSampler):
     """Passes over the documents by a sampler of one chain.
 
@@ -105,31 +109,29 @@ class _SphericalPasses(BaseSampler):
         return state.statistics.topics
 
 
-class SphericalMinibatchPasses(_SphericalPasses):
-    """As many steps as see each document once on average, each inner step with a minibatch of its own."""
+class SphericalMinibatchPasses(_SphericalPasses, MinibatchPasses):
+    """Passes by steps that read minibatches of documents, a new one for each gradient."""
 
-    def init(self, model: SphericalModel, key: np.uint64) -> PassState:
-        """Topics at the centres of clusters, at a random speed."""
-        chains, statistics = self._initial(model, key)
-        target = MinibatchSAM(model, chains, key, self.batch_size, self.n_draws, True)
-        moving = self.sampler.init(target, np.array([key], np.uint64), model.to_position(statistics.topics)[None])
+    def _init(self, model: SphericalModel, keys: np.ndarray) -> PassState:
+        """Topics at the centres of clusters, with a random velocity."""
+        chains, statistics = self._initial(model, keys[0])
+        target = MinibatchSAM(model, chains, keys[0], self.batch_size, self.n_draws, True)
+        moving = self.sampler.init(target, keys, model.to_position(statistics.topics)[None])
         return PassState(moving, statistics=statistics, latents=chains)
 
-    def step(self, model: SphericalModel, state: PassState) -> PassState:
-        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
-        before, n_steps = state.statistics, self.sampler.n_steps
-        key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
-        adapts = before.n_passes < self.n_adapting
+    def _begin_pass(self, model: SphericalModel, state: PassState) -> tuple[MinibatchSAM, MinibatchSAM, int]:
+        n_passes = state.statistics.n_passes
+        key = subkey(state.key[0], Purpose.SWEEP, n_passes)
+        adapts = n_passes < self.n_adapting
         target = MinibatchSAM(model, state.latents, key, self.batch_size, self.n_draws, adapts)
         batch_size = target.batch_size or target.n_samples
-        moving, temperature = state.moving, 0.0
-        n_moves = max(1, round(target.n_samples / (batch_size * n_steps)))
-        for _ in range(n_moves):
-            moving = self.sampler.step(target, moving)
-            temperature += self.sampler.stats(target, moving).get("temperature", np.array([np.nan]))[0]
-        return self._finish(
-            model, state._replace(moving=moving), before, target.sums, temperature=temperature / n_moves
-        )
+        return target, target, max(1, round(target.n_samples / (batch_size * self.sampler.n_steps)))
+
+    def _after_step(self, view: MinibatchSAM, moving: Any) -> None:
+        view.sums.add_temperature(self.sampler.stats(view, moving).get("temperature", _NO_TEMPERATURE)[0])
+
+    def _end_pass(self, model: SphericalModel, target: MinibatchSAM, state: PassState) -> PassState:
+        return self._finish(model, state, state.statistics, target.sums, temperature=target.sums.temperature)
 
 
 class BlockwisePasses(_SphericalPasses):

@@ -23,6 +23,7 @@ class PassSums:
         self.squared_weights = np.zeros(n_components)  # sum over documents
         self.coupling = np.zeros((n_components, n_components))  # sum over documents of the absolute values
         self.spread = np.zeros(2)  # sum over steps
+        self._temperatures: list[float] = []  # kinetic temperatures after steps
 
     def add(self, terms: DocumentTerms, prior: Prior) -> None:
         """Add the terms of one step."""
@@ -32,6 +33,15 @@ class PassSums:
         self.squared_weights += (terms.weights * terms.weights).sum(axis=0)
         self.coupling += np.abs(terms.coupling)
         self.spread += prior.spread
+
+    def add_temperature(self, temperature: float) -> None:
+        """Add the kinetic temperature after a step."""
+        self._temperatures.append(temperature)
+
+    @property
+    def temperature(self) -> float:
+        """Mean kinetic temperature."""
+        return sum(self._temperatures) / len(self._temperatures)
 
 
 class MinibatchSAM(MinibatchTarget):

@@ -71,7 +71,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
         return "has states that are not of its sampler"
     if counts and not len(mixture._row_totals):
         return "lacks the lengths of rows"
-    draws = mixture._draws if stream is None else [*stream.draws(), *stream._last]
+    draws = mixture._draws if stream is None else [*stream.predictive_draws(), *stream._last]
     for draw in draws:
         if isinstance(draw, ParameterDraw):
             sums = np.add.reduceat(np.exp(draw.log_components), start[:-1], axis=0)

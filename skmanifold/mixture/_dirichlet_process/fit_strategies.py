@@ -155,11 +155,12 @@ class TableStream(StreamStrategy):
         mixture, batch, passes = self.mixture, self.batch, self.passes
         scale = batch.total_samples / self.table.n_rows
         if batch.is_first:
-            store = draw_store(mixture, self.table)
-            stream = MixtureStream.begin(passes, model, batch.key, batch.n_chains, scale, store, workers)
+            stream = MixtureStream.begin(passes, model, batch.key, batch.n_chains, scale, workers)
+            stream = stream.storing(draw_store(mixture, self.table))
         else:
             stream = mixture._stream or self._without_rows(model)
-            stream = stream.advanced(passes, model, batch.rate, scale, workers)
+            stream = stream.after_batch(passes, model, batch.rate, scale, workers)
+        stream = stream.recorded(passes, model)
         settled = {**self.settled, "_category_prior": float(model.category_prior)}
         return {**settled, "_stream": stream, **summary_attributes(stream.summary())}
 
@@ -167,7 +168,7 @@ class TableStream(StreamStrategy):
         """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
         scale = self.batch.total_samples / len(self.mixture.labels_)
         states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
-        return MixtureStream(states, draw_store(self.mixture, self.table))
+        return MixtureStream(states).storing(draw_store(self.mixture, self.table))
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:

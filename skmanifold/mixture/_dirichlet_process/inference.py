@@ -57,7 +57,7 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
 
     @property
     def _predictive(self) -> Sequence[CountedDraw | ParameterDraw]:
-        return self._draws if self._stream is None else self._stream.draws()
+        return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
     def n_components_posterior_(self) -> np.ndarray:

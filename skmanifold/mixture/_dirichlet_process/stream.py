@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...base import stack_draws
-from ...inference._draw_store import DrawStore, stores
-from ...inference._draw_stream import chains_agree
+from ...inference._draw_store import stores
+from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
@@ -54,61 +54,42 @@ def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
     n_batches=Whole(),
     _last=ListOf(Held(ParameterDraw), "n_chains"),
 )
-class MixtureStream:
-    """Chains that learn from a sequence of minibatches; the rows are not kept.
+class MixtureStream(ChainStream):
+    """Chains that learn from a sequence of minibatches; the rows are not kept."""
 
-    Draws are recorded at regular intervals of minibatches. If there would be too many draws, every second one is
-    dropped and the interval is doubled. The draws of the first half of the stream are burn-in.
-
-    Parameters
-    ----------
-    states : list of StreamState
-        One a chain, as `StochasticSlice.step_stream` takes them.
-    store : DrawStore
-        An empty store; each chain gets a copy.
-    """
-
-    def __init__(self, states: list[StreamState], store: DrawStore):
-        self.states = states
-        self.stores = [copy.copy(store) for _ in states]
-        self.n_batches = 0
+    _last: list[ParameterDraw]
 
     @classmethod
     def begin(
-        cls,
-        mover: StochasticSlice,
-        model: DPModel,
-        key: np.uint64,
-        n_chains: int,
-        scale: float,
-        store: DrawStore,
-        workers: Workers,
+        cls, passes: StochasticSlice, model: DPModel, key: np.uint64, n_chains: int, scale: float, workers: Workers
     ) -> MixtureStream:
         """Chains after their first minibatch, where each row represents `scale` rows of the stream."""
         keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-        stream = cls(workers.run(mover.init_stream, [(model, chain_key, scale) for chain_key in keys]), store)
-        return stream._counted(mover, model)
+        stream = cls(workers.run(passes.init_stream, [(model, chain_key, scale) for chain_key in keys]))
+        stream.n_batches = 1
+        return stream
 
-    def advanced(
-        self, mover: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
+    def after_batch(
+        self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
     ) -> MixtureStream:
         """The stream after one more minibatch, the rows of `model`."""
-        after = copy.copy(self)
-        after.states = workers.run(mover.step_stream, [(model, copy.deepcopy(s), rate, scale) for s in self.states])
-        after.stores = [copy.copy(store) for store in self.stores]
-        return after._counted(mover, model)
 
-    def _counted(self, mover: StochasticSlice, model: DPModel) -> MixtureStream:
-        self.n_batches += 1
-        self._last = [mover.parameters(model, state) for state in self.states]
+        def advance(state: StreamState, wanted: bool) -> tuple[StreamState, float, None]:
+            return passes.step_stream(model, copy.deepcopy(state), rate, scale), np.nan, None
+
+        return self.advanced(advance, workers)
+
+    def recorded(self, passes: StochasticSlice, model: DPModel) -> MixtureStream:
+        """The same stream with the draws of this minibatch, of which some are stored."""
+        self._last = [passes.parameters(model, state) for state in self.states]
         for state, draw, store in zip(self.states, self._last, self.stores, strict=True):
             if store.wants(self.n_batches):
                 store.add(self.n_batches, (draw, _n_components(state)))
         return self
 
-    def draws(self) -> list[ParameterDraw]:
+    def predictive_draws(self) -> list[ParameterDraw]:
         """Draws of all chains in the second half of the stream; the current states if there are no draws yet."""
-        kept = [draw for store in self.stores for draw, _ in store.after(self.n_batches // 2)[1]]
+        kept = [draw for chain in range(len(self.states)) for draw, _ in self.draws(chain)]
         return kept or self._last
 
     def summary(self) -> CountedDraw:
@@ -120,7 +101,7 @@ class MixtureStream:
 
     def posterior(self) -> dict[str, np.ndarray]:
         """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
-        chains = [store.after(self.n_batches // 2)[1] for store in self.stores]
+        chains = [self.draws(chain) for chain in range(len(self.states))]
         example = _arrays(self._last[0], _n_components(self.states[0]))
         drawn = [[_arrays(*draw) for draw in chain] for chain in chains]
         return {name: stack_draws([[draw[name] for draw in of] for of in drawn], example[name]) for name in example}

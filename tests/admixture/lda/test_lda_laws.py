@@ -11,7 +11,7 @@ from samplers._wrong import WallsThatKeepMomenta
 from scipy import stats
 from scipy.special import digamma
 
-from skmanifold.admixture._lda.minibatch_passes import MinibatchPasses, topics_of, with_private_scratch
+from skmanifold.admixture._lda.minibatch_passes import TopicPasses, topics_of, with_private_scratch
 from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
@@ -49,6 +49,11 @@ from ._tiny_posterior import (
 )
 
 # --- what the tests stand on -----------------------------------------------------------------------------
+
+
+def one_step(sampler, model, state):
+    """One step of a sampler of the topics, in its coordinates."""
+    return sampler.step(seen_by(sampler, model), state)
 
 
 def test_exact_statistics_are_those_worked_out_elsewhere():
@@ -206,12 +211,12 @@ def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_
     alpha, beta = PRIORS[prior]
     model = with_private_scratch(minibatch_model(R, alpha, beta, batch_size, n_burn_in + n_kept, n_burn_in, Remembers))
     model.last = []
-    passes, series = MinibatchPasses(sampler), []
+    passes, series = TopicPasses(sampler), []
     state = passes.init(model, KEY).moving
     stored = sampler.control_variate is not None
     for n in range(1000):
         for _ in range(n_steps):
-            state = passes.step_batch(model, state)
+            state = one_step(passes.sampler, model, state)
         state, components = topics_of(sampler, model, state)
         if n < 100:
             continue
@@ -261,10 +266,10 @@ def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
     def excess():
         alpha, beta = PRIORS["scalar"]
         model = with_private_scratch(minibatch_model(R, alpha, beta, R, 2, 1))
-        passes, series = MinibatchPasses(SCIR(0.3, False, "stored")), []
+        passes, series = TopicPasses(SCIR(0.3, False, "stored")), []
         state = passes.init(model, KEY).moving
         for n in range(2000):
-            state = passes.step_batch(model, state)
+            state = one_step(passes.sampler, model, state)
             if n < 200:
                 continue
             counts = counts_in_topics(topics_of_copies(state.latents, R))
@@ -296,10 +301,10 @@ def test_minibatches_add_the_stated_variance_to_counts_that_are_certain(h, batch
     model = with_private_scratch(
         MinibatchLDA(as_counts(table), np.array([0.5]), TopicPrior(beta, 1, n_words), Workers(1), **sizes)
     )
-    passes, series = MinibatchPasses(SCIR(h, lazy, "stored" if stored else None)), []
+    passes, series = TopicPasses(SCIR(h, lazy, "stored" if stored else None)), []
     state = passes.init(model, KEY).moving
     for n in range(400 * gap):
-        state = passes.step_batch(model, state)
+        state = one_step(passes.sampler, model, state)
         if n >= 20 * gap and n % gap == 0:
             state = settle(model, state)
             theta = np.exp(state.rows.log_theta[:, 0].astype(float))
@@ -324,7 +329,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
     counts = as_counts(np.kron(np.eye(n_copies), table))
     alpha = np.full(3 * n_copies, 0.5)
     model = with_private_scratch(MinibatchLDA(counts, alpha, TopicPrior(prior, *prior.shape), Workers(1), **sizes))
-    passes, series, copies = MinibatchPasses(SCIR(0.5, lazy)), [], np.arange(n_copies)
+    passes, series, copies = TopicPasses(SCIR(0.5, lazy)), [], np.arange(n_copies)
     state = passes.init(model, key).moving
 
     def of_each(array):
@@ -332,7 +337,7 @@ def lazy_or_eager(lazy, key, n_copies=4, n_words=30):
 
     for n in range(700):
         for _ in range(5):
-            state = passes.step_batch(model, state)
+            state = one_step(passes.sampler, model, state)
         state, components = topics_of(passes.sampler, model, state)
         if n >= 100:
             cells = of_each(components).reshape(n_copies, -1)
@@ -356,11 +361,11 @@ def test_tiny_priors_leave_no_topic_empty_and_keep_the_law_of_words_never_seen()
     sizes = {"batch_size": 2, "total_samples": 6, "n_sweeps": 3, "n_burn_in": 2}
     prior = TopicPrior(beta, n_topics, n_words)
     model = with_private_scratch(MinibatchLDA(as_counts(table), np.full(n_topics, 0.1), prior, Workers(1), **sizes))
-    passes = MinibatchPasses(SCIR(0.5))
+    passes = TopicPasses(SCIR(0.5))
     state = passes.init(model, KEY).moving
     for _ in range(4):
         for _ in range(20):
-            state = passes.step_batch(model, state)
+            state = one_step(passes.sampler, model, state)
         state, components = topics_of(passes.sampler, model, state)
         np.testing.assert_allclose(components.sum(axis=1), 1, rtol=1e-5)
         unseen = state.rows.log_theta[6:].astype(float).ravel()
@@ -385,9 +390,9 @@ def thetas(sampler, model, n_steps, gap=10):
     shapes[counts.indices] += counts.counts
     start = rng.gamma(model.topic_prior.totals[0]) * rng.dirichlet(shapes)
     state = sampler.init(seen_by(sampler, model), np.array([KEY]), start[None, :, None])
-    passes, out = MinibatchPasses(sampler), []
+    passes, out = TopicPasses(sampler), []
     for n in range(n_steps):
-        state = passes.step_batch(model, state)
+        state = one_step(passes.sampler, model, state)
         if n % gap == 0:
             out.append(np.abs(state.position[0, :, 0]))
     return np.array(out), shapes
@@ -445,11 +450,11 @@ def test_below_one_half_langevin_steps_miss_the_law_of_small_probabilities_and_s
 
     theta, _ = thetas(SGRLD(0.01), one_topic(beta, counts), 3000, gap=20)
     assert distance(theta / theta.sum(axis=1, keepdims=True)) > 0.3
-    model, passes = one_topic(beta, counts), MinibatchPasses(SCIR(0.5))
+    model, passes = one_topic(beta, counts), TopicPasses(SCIR(0.5))
     state, draws = passes.init(model, KEY).moving, []
     for _ in range(20):
         for _ in range(20):
-            state = passes.step_batch(model, state)
+            state = one_step(passes.sampler, model, state)
         state, components = topics_of(passes.sampler, model, state)
         draws.append(components[0])
     assert distance(np.array(draws, float)) < 0.04

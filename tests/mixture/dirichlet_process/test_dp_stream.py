@@ -337,7 +337,7 @@ def interrupt(*args):
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"), [(StochasticSlice, "step_stream"), (MixtureStream, "_counted"), (MixtureStream, "summary")]
+    ("owner", "method"), [(StochasticSlice, "step_stream"), (MixtureStream, "recorded"), (MixtureStream, "summary")]
 )
 def test_an_interrupted_partial_fit_leaves_the_stream_as_it_was(owner, method, monkeypatch):
     """Also where the chains have moved."""
