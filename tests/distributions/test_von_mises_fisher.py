@@ -203,7 +203,7 @@ def test_value_is_frozen_and_picklable():
         (lambda law: law.log_density([[1.0, 0.0], [2.0, 0.0]]), "unit length; one has length 2"),
         (lambda law: VonMisesFisher.fit([[1.0, 0.0], [3.0, 0.0]]), "unit length; one has length 3"),
         (lambda law: VonMisesFisher.fit(sp.csr_array([[1.0, 0.0], [0.0, 0.0]])), "unit length; one has length 0"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.6, 0.8]]), "are the same"),
+        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.6, 0.8]]), "are equal"),
         (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0]), "sample_weight must have shape"),
         (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]), "not negative"),
         (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "not all zero"),

@@ -31,7 +31,7 @@ def undeclared(alpha):
 
 
 REFUSED = {
-    "sphere": (SGGMC(), SquareRoot(dirichlet(SPARSE)), "concentrations .* is 0.2: .* Softmax.*, or give it .* SCIR"),
+    "sphere": (SGGMC(), SquareRoot(dirichlet(SPARSE)), "concentrations .* is 0.2: .* Softmax.*, or use SCIR"),
     "sphere, thermostat": (GSGNHT(), SquareRoot(dirichlet([0.75, 0.5, 2.0])), "concentrations .* is 0.75: "),
     "rows": (SGGMC(), SquareRoot(dirichlet([[2.0, 0.9], [0.5, 3.0]])), "concentrations .* is 0.9: "),
     "noisy": (SGGMC(), NoisyGradient(SquareRoot(dirichlet([0.3, 2.0])), 1.0), "in SquareRoot needs .* 0.3: "),

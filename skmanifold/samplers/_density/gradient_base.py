@@ -226,7 +226,7 @@ class GradientSampler(ManifoldSampler):
                     f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
                     f"(n_samples), which {type(model).__name__} does not offer."
                 )
-            if self._control_variate is not None:
+            if self.control_variate is not None:
                 raise ValueError(
                     "noise_covariance='fisher' estimates the noise of plain minibatches: set control_variate to None."
                 )
@@ -235,7 +235,7 @@ class GradientSampler(ManifoldSampler):
             covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
         elif isinstance(given, str):
             covariance = decompose(model.noise_covariance, size)
-            if covariance is not None and self._control_variate is not None:
+            if covariance is not None and self.control_variate is not None:
                 raise ValueError(
                     "A control_variate changes the gradient noise, so the noise_covariance of the target is not "
                     "valid: set noise_covariance to None, or to the covariance of the remaining noise."
@@ -243,8 +243,8 @@ class GradientSampler(ManifoldSampler):
         else:
             covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
         anchor = None
-        if self._control_variate is not None:
-            self._control_variate._validate_params()
+        if self.control_variate is not None:
+            self.control_variate._validate_params()
             anchor = np.zeros_like(position)
         return GradientMemory(  # zeros, not what lay in memory: some schemes leave some of it as it is
             gradient=np.zeros_like(position),
@@ -258,10 +258,6 @@ class GradientSampler(ManifoldSampler):
             declared=isinstance(given, str) and given == "model" and covariance is not None,
         )
 
-    @property
-    def _control_variate(self) -> Any:
-        return getattr(self, "control_variate", None)
-
     def _estimate_gradient(self, model, state: Any, t: int) -> tuple[GradientMemory, np.ndarray]:
         """Estimate the gradient where the state is; returns the memory and the gradient, ``(n_chains, *shape)``."""
         memory, x = state.memory, state.position
@@ -269,8 +265,8 @@ class GradientSampler(ManifoldSampler):
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
             _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
-        elif memory.anchor is not None and self._control_variate is not None:
-            if t % self._control_variate.period == 0:
+        elif memory.anchor is not None and self.control_variate is not None:
+            if t % self.control_variate.period == 0:
                 memory.anchor[...] = x
                 model.grad_log_density(x, None, memory.anchor_gradient)
             if offers(model, HasGradientDifference):

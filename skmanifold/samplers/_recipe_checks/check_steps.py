@@ -93,7 +93,7 @@ def _plain(sampler, **changes: Any):
 
 
 def check_steps(case: Case) -> dict[str, float]:
-    n_inner = min(getattr(case.sampler, "n_steps", 1), _N_INNER)
+    n_inner = min(case.sampler.n_steps, _N_INNER)
     sampler, model = _plain(case.sampler, n_steps=n_inner), _TrueGradient(case.target)
     drift, terms = case.drift(case.z), drift_terms(case, case.z)
     worst = {"step_mean": 0.0, "step_covariance": 0.0}
@@ -120,7 +120,7 @@ def check_trajectory(case: Case) -> float | None:
     if type(case.sampler) is Recipe:
         return None  # all of its steps are the same, and its functions are slow
     sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
-    n_steps = getattr(sampler, "n_steps", 1)
+    n_steps = sampler.n_steps
     n_calls = max(2, _N_LONG // n_steps)
     drift, terms = case.drift(case.z), drift_terms(case, case.z)
     for k, z in enumerate(case.z[:2]):
@@ -143,7 +143,7 @@ def check_gradient_noise(case: Case) -> float | None:
         return None
     taken_off = getattr(case.sampler, "noise_covariance", None) is not None
     n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no inner loop
-    inner = {"n_steps": n_steps} if hasattr(case.sampler, "n_steps") else {}
+    inner = {"n_steps": n_steps} if "n_steps" in case.sampler.get_params() else {}
     sampler = _plain(case.sampler, **inner)
     noisy_sampler = _plain(case.sampler, noise_covariance="model" if taken_off else None, **inner)
     root = np.random.default_rng(int(case.keys[0])).standard_normal((size, size)) / np.sqrt(size)

@@ -316,7 +316,7 @@ def test_thinned_topics_have_draws_of_their_own():
 def test_unknown_axes_are_refused():
     pytest.importorskip("arviz_base")
     posterior, permutations = _make_posterior()
-    with pytest.raises(ValueError, match=r"axes of 'proportions', of shape \(4, 8, 5\), are not known"):
+    with pytest.raises(ValueError, match=r"axes of 'proportions', of shape \(4, 8, 5\), have no names"):
         to_arviz({**posterior, "proportions": posterior["topic_weights"]}, permutations)
 
 
