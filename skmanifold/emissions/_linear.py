@@ -31,11 +31,21 @@ _MOST_NATURAL = 1e15  # far beyond what any rows say
     means=Array("float64", (None, "n_components"), low=0, high=_MOST_NATURAL),
 )
 class LinearParameters(NamedTuple):
-    """Parameters of K components: a row's log density is the offset and its statistics times the naturals."""
+    """Parameters of K components: a row's log density is the offset plus its statistics times the natural parameters.
 
-    offsets: np.ndarray  # (K,)
-    naturals: np.ndarray  # (n_statistics, K)
-    means: np.ndarray  # (n_features, K)
+    Attributes
+    ----------
+    offsets : ndarray of shape (K,)
+        Log densities of a row whose statistics are all zero.
+    naturals : ndarray of shape (n_statistics, K)
+        Natural parameters.
+    means : ndarray of shape (n_features, K)
+        Expected value of each feature.
+    """
+
+    offsets: np.ndarray
+    naturals: np.ndarray
+    means: np.ndarray
 
 
 class LinearFamily(Family):

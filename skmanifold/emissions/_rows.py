@@ -17,13 +17,30 @@ from ._base import BaseEmission, explained_refusals
 
 
 class LinearRows(NamedTuple):
-    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
+    """Sparse statistics of rows in CSR order.
 
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
+    Columns are the features. Where cells may be missing, there are as many columns again: a 1 in column
+    ``n_features + j`` means that feature j is missing.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_rows + 1,), int64
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    indices : ndarray of shape (nnz,), int32
+        Columns of the entries.
+    counts : ndarray of shape (nnz,)
+        Values: int32, or float64 if some are fractions.
+    n_features : int
+        Number of features.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
     n_features: int
-    log_base: np.ndarray | None  # (n_rows,)
+    log_base: np.ndarray | None
 
     @property
     def n_rows(self) -> int:
@@ -84,10 +101,18 @@ class LinearRows(NamedTuple):
 
 
 class DenseRows(NamedTuple):
-    """Rows of real numbers."""
+    """Rows of real numbers.
 
-    values: np.ndarray  # (n, d) float64, C-contiguous
-    log_base: np.ndarray | None = None  # (n_rows,)
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features), float64
+        C-contiguous.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    values: np.ndarray
+    log_base: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:

@@ -101,7 +101,18 @@ class Chain:
 
 
 def best_chain(chains: list[Chain]) -> int:
-    """Index of the chain with the highest mean log density."""
+    """Index of the chain with the highest mean log density.
+
+    Parameters
+    ----------
+    chains : list of Chain
+        Chains with at least one pass.
+
+    Returns
+    -------
+    index : int
+        Position in the list. During burn-in the mean is over all passes, afterwards over those after burn-in.
+    """
     return max(range(len(chains)), key=lambda chain: chains[chain].quality())
 
 

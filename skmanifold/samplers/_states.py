@@ -43,16 +43,35 @@ class State(NamedTuple):
 
     A sampler that does defines a NamedTuple of its own, whose first four fields are those of this one, and lists it in
     ``state_types``.
+
+    Attributes
+    ----------
+    position : object
+        The parameters, in the form that the kernels of the model read.
+    key : uint64 or ndarray of uint64
+        Key of the chain's random stream; a step folds ``n_steps`` into it.
+    n_steps : int
+        Number of steps.
+    log_density : float or ndarray
+        Log density in the last step, as each sampler defines it.
+    momentum : object
+        Velocity; None for samplers without one.
+    thermostat : object
+        Friction; None for samplers without one.
+    statistics : object
+        Sufficient statistics; None for samplers without any.
+    latents : object
+        Latent variables of the rows or tokens; None for samplers without any.
     """
 
-    position: Any  # the parameters, as the model's kernels read them
-    key: Any  # the chain's random stream; a step folds ``n_steps`` into it
+    position: Any
+    key: Any
     n_steps: int = 0
-    log_density: Any = np.nan  # of the last step, as each sampler defines it
+    log_density: Any = np.nan
     momentum: Any = None
     thermostat: Any = None
-    statistics: Any = None  # sufficient statistics
-    latents: Any = None  # variables of the tokens or rows
+    statistics: Any = None
+    latents: Any = None
 
 
 SHARED_FIELDS = ("position", "key", "n_steps", "log_density")
