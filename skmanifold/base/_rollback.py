@@ -1,4 +1,4 @@
-"""A fit that is whole or leaves the estimator as it was."""
+"""A fit that fails leaves the estimator unchanged."""
 
 from __future__ import annotations
 

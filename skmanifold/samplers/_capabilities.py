@@ -1,4 +1,4 @@
-"""What a sampler can do, as protocols: a sampler declares them, and `check_compatible` looks for their methods."""
+"""What a sampler can do, as protocols: a sampler declares them, and `check_compatible` checks their methods."""
 
 from __future__ import annotations
 
