@@ -1,4 +1,4 @@
-"""Rows as mixtures read them, sparse statistics or dense numbers, made of a user's X."""
+"""Validated rows of mixtures, as sparse statistics or dense numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ..numerics.row_hash import hash_counts, hash_dense
 from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
-from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
+from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
 from ._base import BaseEmission, explained_refusals
@@ -55,7 +55,7 @@ class LinearRows(NamedTuple):
         start : int
             The first row.
         stop : int
-            The row after the last; beyond the last row, all that there are.
+            The row after the last; a larger number means all rows.
 
         Returns
         -------
@@ -68,24 +68,24 @@ class LinearRows(NamedTuple):
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
         Returns
         -------
         hash : int
-            Modulo 2**64.
+            From 0 to 2**64 - 1.
         """
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
 
     def overall(self, n_statistics: int) -> np.ndarray:
-        """Each statistic's sum over all rows, (n_statistics,).
+        """The sum of each statistic over all rows.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class LinearRows(NamedTuple):
         Returns
         -------
         sums : ndarray of shape (n_statistics,)
-            Over all rows.
+            Sums over rows.
         """
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
@@ -125,19 +125,19 @@ class DenseRows(NamedTuple):
         return self.values.shape[1]
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
         Returns
         -------
         hash : int
-            Modulo 2**64.
+            From 0 to 2**64 - 1.
         """
         return hash_dense(self.values, key, first_row)
 
@@ -149,7 +149,7 @@ class DenseRows(NamedTuple):
         start : int
             The first row.
         stop : int
-            The row after the last; beyond the last row, all that there are.
+            The row after the last; a larger number means all rows.
 
         Returns
         -------
@@ -162,18 +162,18 @@ class DenseRows(NamedTuple):
 def read_dense(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, emission: BaseEmission | None = None
 ) -> DenseRows:
-    """A user's X of finite numbers, dense.
+    """Validate a dense X of finite numbers.
 
     Parameters
     ----------
     estimator : estimator instance
-        It keeps the number and the names of columns, as scikit-learn's validation does.
+        Validation stores the number and names of columns in it, as scikit-learn does.
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        As the user gave it.
     reset : bool
-        Whether the columns are learned, or compared with those of `fit`.
+        Whether to store the number and names of columns, or to compare them with those of `fit`.
     emission : BaseEmission, default=None
-        The emission that reads, which errors name.
+        The emission that errors name.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def read_dense(
     Raises
     ------
     ValueError
-        If X is not made of finite numbers.
+        If X has other values than finite numbers.
     TypeError
         If X is sparse.
     """
@@ -195,30 +195,30 @@ def read_dense(
 def read_counts(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool, emission: BaseEmission | None = None
 ) -> Counts:
-    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own.
+    """Validate non-negative X, which may have fractions; a missing cell becomes a 1 in an additional column.
 
     Parameters
     ----------
     estimator : estimator instance
-        It keeps the number and the names of columns, as scikit-learn's validation does.
+        Validation stores the number and names of columns in it, as scikit-learn does.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Counts.
+        As the user gave it.
     reset : bool
-        Whether the columns are learned, or compared with those of `fit`.
+        Whether to store the number and names of columns, or to compare them with those of `fit`.
     missing : bool
-        Whether NaN is a missing cell, or refused.
+        Whether NaN marks a missing cell; if not, NaN is an error.
     emission : BaseEmission, default=None
-        The emission that reads, which errors name.
+        The emission that errors name.
 
     Returns
     -------
     counts : Counts
-        With `missing` of twice as many columns, the second half for missing cells.
+        If `missing`, with twice as many columns as X; the second half is for missing cells.
 
     Raises
     ------
     ValueError
-        If X is not made of such counts.
+        If X has negative or infinite values, or NaN that is not allowed.
     """
     finite = "allow-nan" if missing else True
     refuse_texts(estimator, X)
