@@ -1,4 +1,4 @@
-"""Samplers that step by minibatches, driven by whole passes over the documents."""
+"""Passes over the documents, of which each is many steps of a sampler of topics by minibatches."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .minibatch_target import MinibatchLDA
 class TopicSums(NamedTuple):
     """Sums over passes."""
 
-    components: np.ndarray  # (K, V): of word probabilities
-    totals: np.ndarray  # (K,): of topics' tokens
+    components: np.ndarray  # (K, V): word probabilities
+    totals: np.ndarray  # (K,): numbers of tokens
 
 
 def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
@@ -36,12 +36,12 @@ def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
 
 
 class MinibatchPasses(BaseSampler):
-    """As many steps of a sampler to one of its own as see each document once on average.
+    """Passes of as many steps of a sampler as read each document once on average.
 
     Parameters
     ----------
     sampler : ManifoldSampler
-        Its chains are one, the leading axis of its arrays.
+        The first axis of its arrays, that of the chains, has length 1.
     """
 
     draws_parameters = True
@@ -50,7 +50,7 @@ class MinibatchPasses(BaseSampler):
         self.sampler = sampler
 
     def init(self, model: MinibatchLDA, key: np.uint64) -> PassState:
-        """The sampler's own beginning; where it keeps no assignments, at topics of the first minibatch."""
+        """The sampler's initial state; that of SCIR without stored assignments is computed from one minibatch."""
         model = with_private_scratch(model)
         state = self.sampler.init(seen_by(self.sampler, model), np.array([key], np.uint64))
         if not isinstance(state, SCIRRowsState) or state.latents is not None:
@@ -61,7 +61,7 @@ class MinibatchPasses(BaseSampler):
         return PassState(begin_at(model, state, batch.words, counts, scale, key))
 
     def step(self, model: MinibatchLDA, state: PassState) -> PassState:
-        """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to the documents at hand."""
+        """One pass; ``log_density`` is the log likelihood of the minibatches, scaled to all documents."""
         model = with_private_scratch(model)
         target = seen_by(self.sampler, model)
         moving = state.moving
@@ -72,16 +72,16 @@ class MinibatchPasses(BaseSampler):
         return PassState(moving, log_likelihood, TopicSums(components, model.topic_tokens))
 
     def step_batch(self, model: MinibatchLDA, state: Any) -> Any:
-        """One step of the sampler, from and to a state of its own."""
+        """One step of the sampler; `state` is the sampler's, not that of a pass."""
         return self.sampler.step(seen_by(self.sampler, model), state)
 
     def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
-        """Word probabilities of the topics, as drawn."""
+        """Word probabilities of the drawn topics."""
         return state.statistics.components
 
 
 def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
-    """The same with scores and scratch memory of its own, which one chain needs."""
+    """A copy of the model with its own scores and scratch memory, as each chain needs."""
     model = copy.copy(model)
     model.forget()
     return model
@@ -97,7 +97,7 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
 
 
 def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
+    """A draw: each topic's share of the tokens and, in every `stride`-th draw, counted from the last, the topics."""
     totals = chain.state.statistics.totals
     draw = {"topic_weights": totals / totals.sum()}
     if chain.is_whole_draw(stride):
