@@ -97,11 +97,11 @@ class WithEmission:
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
         """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""
-        kinds = self._samplers
-        sampler: Any = kinds[self.sampler] if isinstance(self.sampler, str) else self.sampler
+        known = self._samplers
+        sampler: Any = known[self.sampler] if isinstance(self.sampler, str) else self.sampler
         needs = self._needs_of(sampler)
         if missing_members(family, needs):
-            fitting = [kind.__name__ for kind in kinds.values() if not missing_members(family, self._needs_of(kind))]
+            fitting = [each.__name__ for each in known.values() if not missing_members(family, self._needs_of(each))]
             advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
             name = sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__
             self._check_offers(emission, family, needs, name, self._families, advice)
@@ -119,10 +119,11 @@ class WithEmission:
         known: dict[str, Any],
         advice: str = "",
     ) -> None:
+        """Raise an IncompatibleError, which names known alternatives, unless `thing` satisfies the protocols."""
         lacks = missing_members(thing, protocols)
         if not lacks:
             return
-        able = [name for name, kind in known.items() if all(getattr(kind, member, None) for member in lacks)]
+        able = [name for name, each in known.items() if all(getattr(each, member, None) for member in lacks)]
         others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
         raise IncompatibleError(
             f"{whom} needs {in_words(lacks)}, which the emission {type(emission).__name__} does not offer{others}"
