@@ -128,7 +128,7 @@ class FitStrategy(_Strategy):
     The base class runs the same `fit` for every estimator. It calls the methods of the strategy for the steps that
     differ, in this order:
 
-    1. The constructor reads and validates X, and sets ``n_rows``.
+    1. The constructor validates X and sets ``n_rows``.
     2. `model` makes the model, and `check` compares the sampler with it.
     3. `prepare` does work that takes long, such as the search for good initial labels.
     4. After each pass of burn-in `adapt` may change the model. After each pass that is kept `record` returns a draw.
@@ -149,7 +149,7 @@ class FitStrategy(_Strategy):
     Attributes
     ----------
     n_rows : int
-        Number of rows; a subclass sets it.
+        Number of rows; a subclass sets it in its constructor, or at the latest in `prepare`.
     """
 
     n_rows: int
