@@ -1,4 +1,4 @@
-"""The base class of estimators that delegate to a sampler, and what a new estimator needs besides it."""
+"""The base class of estimators that delegate to a sampler, and what a new estimator needs in addition to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an estimator asks of its sampler's declarations."""
+"""What an estimator needs to know about its sampler."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from ..utils._protocol_check import offers
 
 
 def draws_parameters(sampler: BaseSampler) -> bool:
-    """Whether a sampler draws what `score` averages over, and does not estimate it.
+    """Whether a sampler draws the parameters that `score` averages over.
 
     Parameters
     ----------
     sampler : BaseSampler
+        Any sampler.
 
     Returns
     -------
     draws : bool
+        False for samplers that estimate the parameters instead.
     """
     return sampler.draws_parameters
 
@@ -29,6 +31,7 @@ def samples_density(sampler: BaseSampler) -> bool:
     Parameters
     ----------
     sampler : BaseSampler
+        Any sampler.
 
     Returns
     -------
@@ -39,17 +42,17 @@ def samples_density(sampler: BaseSampler) -> bool:
 
 
 def takes_minibatches(estimator: Any) -> bool:
-    """Whether the estimator's sampler learns from a stream, for scikit-learn's ``available_if``.
+    """Whether the estimator's sampler can learn from minibatches, for scikit-learn's ``available_if``.
 
     Parameters
     ----------
     estimator : BaseSampledEstimator
-        An estimator; a `sampler` that is no sampler passes, since `partial_fit` will refuse it.
+        An estimator. If its `sampler` is not a valid sampler, the check passes, and `partial_fit` raises an error.
 
     Returns
     -------
     takes : bool
-        True.
+        Always True.
 
     Raises
     ------
@@ -57,8 +60,8 @@ def takes_minibatches(estimator: Any) -> bool:
         If the sampler needs all rows at once.
     """
     sampler = estimator.sampler
-    kind = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
-    if getattr(kind, "batching", "either") == "full":
+    resolved = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
+    if getattr(resolved, "batching", "either") == "full":
         able = ", ".join(repr(name) for name, known in estimator._samplers.items() if known.batching != "full")
         raise AttributeError(f"partial_fit needs a sampler that takes minibatches ({able}), not {sampler!r}.")
     return True

@@ -35,7 +35,7 @@ from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
-_SHARED_CONSTRAINTS: dict[str, list] = {  # of the constructor parameters that have the same meaning everywhere
+_SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
     "max_iter": _COUNT,
     "burn_in": [None, Interval(Integral, 0, None, closed="left")],
     "thin": _COUNT,
@@ -54,19 +54,25 @@ _SHARED_CONSTRAINTS: dict[str, list] = {  # of the constructor parameters that h
 class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
-    A subclass lists its samplers by their short names in ``_samplers`` and makes the strategies of `fit` and, if it
-    learns from streams, of `partial_fit`. The constructor parameter `sampler` is a short name or a sampler instance;
-    `fit` works on a clone of it, ``sampler_``. The constructor also has the parameters `max_iter`, `burn_in`, `thin`,
-    `n_chains`, `random_state`, `n_jobs` and `verbose`, whose constraints are those of this class.
+    A subclass has four parts of its own:
+
+    - ``_samplers``, a dict of its sampler classes by short name.
+    - A constructor. Its parameter `sampler` is a short name or a sampler instance; `fit` uses a clone, ``sampler_``.
+      It also has the parameters `max_iter`, `burn_in`, `thin`, `n_chains`, `random_state`, `n_jobs` and `verbose`.
+      This class supplies their constraints.
+    - `fit`, which returns ``self._fit(X)``, and ``_strategy(X, run)``, which returns a `FitStrategy`.
+    - If it learns from streams, `partial_fit`, which returns ``self._partial_fit(X)``, and
+      ``_stream_strategy(X, batch)``, which returns a `StreamStrategy`. The constructor then also has
+      `learning_decay`, `learning_offset` and `total_samples`.
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
-    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters that may be names of what has parameters
-    _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of a sampler given by name, where its defaults do not suit
-    _read_by: ClassVar[dict[str, Callable[[Any], bool]]] = {}  # parameters that only some samplers use, and which
-    _single_threaded: ClassVar[str | None] = None  # libraries whose rounding depends on their threads: "blas", "all"
+    _blocks: ClassVar[tuple[str, ...]] = ("sampler",)  # constructor parameters whose names stand for objects
+    _settings: ClassVar[dict[str, dict[str, Any]]] = {}  # of samplers given by name, in place of their defaults
+    _read_by: ClassVar[dict[str, Callable[[Any], bool]]] = {}  # parameters that only some samplers use, and which do
+    _single_threaded: ClassVar[str | None] = None  # libraries that must run in one thread: "blas" or "all"
     _of_some_fits: ClassVar[tuple[str, ...]] = ()  # attributes that only some fits set
-    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_")  # not of partial_fit
+    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_")  # only fit sets them
     _pass_report: PassReport  # during a fit
     _parameter_constraints: dict
     sampler_: BaseSampler
@@ -85,21 +91,22 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             cls._parameter_constraints = {**of_sampler, **shared, **cls._parameter_constraints}
 
     def set_params(self, **params: Any) -> Self:
-        """Set the parameters of this estimator; ``sampler__name`` sets one of its sampler, even of one given by name.
+        """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.
 
         Parameters
         ----------
         **params : dict
-            Estimator parameters.
+            Estimator parameters. If the sampler is given by name, a parameter of it replaces the name by an instance.
 
         Returns
         -------
         self : estimator instance
+            This estimator.
 
         Raises
         ------
         ValueError
-            If a parameter is unknown, or belongs to a sampler of unknown name.
+            If a parameter or the name of the sampler is unknown.
         """
         for block in self._blocks:
             if any(name.startswith(f"{block}__") for name in params):
@@ -109,13 +116,13 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         return super().set_params(**params)
 
     def _named_block(self, block: str, name: str) -> BaseEstimator:
-        """What a name given for one of ``_blocks`` stands for."""
+        """The object that a name stands for in one of the parameters in ``_blocks``."""
         return named_sampler(name, self._by_name(), self._error_context)
 
     # Samplers
 
     def _resolve_sampler(self) -> BaseSampler:
-        """A fresh, validated sampler from the constructor's `sampler`; warns of parameters that it does not use."""
+        """A validated clone of the constructor's `sampler`; warns about parameters that it does not use."""
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
         sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
@@ -123,7 +130,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         for name, reads in self._read_by.items():
             value = getattr(self, name)
             if value is not None and value != defaults[name].default and not reads(sampler):
-                able = [repr(known) for known, kind in self._samplers.items() if reads(kind())]
+                able = [repr(known) for known, sampler_class in self._samplers.items() if reads(sampler_class())]
                 warnings.warn(
                     f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
                     UserWarning,
@@ -135,7 +142,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         return {name: partial(self._named, name) for name in self._samplers}
 
     def _named(self, name: str) -> BaseSampler:
-        return clone(self._samplers[name](**self._settings.get(name, {})))  # no schedule of steps is shared
+        return clone(self._samplers[name](**self._settings.get(name, {})))  # samplers do not share step size schedules
 
     @property
     def _error_context(self) -> str:
@@ -144,15 +151,15 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
     # Fitting
 
     def _strategy(self, X: Any, run: Run) -> FitStrategy:
-        """How to fit to X: reads and validates the data and the parameters that depend on them."""
+        """The strategy of `fit`; it validates X and the parameters that depend on X."""
         raise NotImplementedError
 
     def _stream_strategy(self, X: Any, batch: Minibatch) -> StreamStrategy:
-        """How to learn from X as one more minibatch: reads and validates it."""
+        """The strategy of `partial_fit`; it validates X."""
         raise NotImplementedError
 
     def _fit(self, X: Any) -> Self:
-        """Fit to all rows but those that callbacks hold out; every estimator's `fit`."""
+        """Fit to all rows except those that callbacks hold out; the `fit` of every estimator calls it."""
         with all_or_nothing(self), self._limited_threads():
             (X,) = rows_to_fit(self, X)
             sampler = self._resolve_sampler()
@@ -179,7 +186,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             return self
 
     def _partial_fit(self, X: Any) -> Self:
-        """Learn from X as one more minibatch; every estimator's `partial_fit`."""
+        """Learn from X as one more minibatch; the `partial_fit` of every estimator calls it."""
         with all_or_nothing(self), self._limited_threads():
             is_first = not self.__sklearn_is_fitted__()
             sampler = self._resolve_sampler()
@@ -198,10 +205,10 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             return self
 
     def _check_continues(self, sampler: BaseSampler) -> None:
-        """Raise a ValueError if the sampler or the number of components is not that of the last fit or minibatch."""
+        """Raise a ValueError if a parameter, such as the sampler, differs from the last fit or minibatch."""
         if type(sampler) is not type(self.sampler_):
-            was = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {was} stopped: call fit.")
+            previous = type(self.sampler_).__name__
+            raise ValueError(f"{type(sampler).__name__} cannot go on where {previous} stopped: call fit.")
 
     def _forget(self, names: tuple[str, ...]) -> None:
         for name in names:
@@ -214,7 +221,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
 
     @contextmanager
     def _open_workers(self, n_chains: int) -> Iterator[tuple[Workers, Workers]]:
-        """Threads for the chains, and threads that the kernels of all chains share if there are more than chains."""
+        """Threads for the chains, and threads that the kernels share if there are more threads than chains."""
         n_workers = effective_n_jobs(self.n_jobs)
         n_kernel_workers = n_workers if n_workers > n_chains else 1
         with Workers(min(n_chains, n_workers)) as of_chains, Workers(n_kernel_workers) as of_kernels:
@@ -223,26 +230,34 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
     def _run_chains(
         self, strategy: FitStrategy, model: Any, run: Run, X: Any, workers: Workers, checkpoints: Checkpoints | None
     ) -> dict[str, Any]:
-        """Run all chains under the callbacks; returns the fitted attributes.
+        """Run all chains and the callbacks; returns the fitted attributes.
 
-        Callbacks see a task "fit" with a subtask "pass" for each pass over the data, and may stop the fit after any.
+        Callbacks see a task "fit" with a subtask "pass" for each pass over the data. They may stop the fit after a
+        pass.
 
         Parameters
         ----------
         strategy : FitStrategy
+            What differs between estimators.
         model : object
             The model that the chains run on.
         run : Run
+            Sampler, key and schedule.
         X : array-like
-            The data as the user gave them, for callbacks that score.
+            The data as the user gave them, for callbacks that compute scores.
         workers : Workers
-            One task a chain.
+            One task per chain.
         checkpoints : Checkpoints or None
-            Where passes are written.
+            Where the states of chains are saved.
+
+        Returns
+        -------
+        fitted : dict of str to object
+            Fitted attributes by name.
         """
         schedule, passes = run.schedule, strategy.passes
         context = self._init_callback_context(max_subtasks=schedule.max_iter)
-        # Score monitors are silent without a y, so they get one, made only if it is looked at.
+        # Score monitors need a y; this one is made only if a callback reads it.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}
 
         def fitted(chains: list[Chain]) -> dict[str, Any]:

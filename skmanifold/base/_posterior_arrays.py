@@ -16,7 +16,7 @@ Record = Callable[[Chain], dict[str, Any]]
 def posterior_arrays(sampler: BaseSampler, chains: list[Chain], record: Record) -> dict[str, Any]:
     """The fitted attributes that every run has: ``_posterior``, ``log_density_trace_`` and ``n_iter_``.
 
-    Entries of a draw whose names begin with an underscore are for the strategy alone.
+    Entries of a draw whose names begin with an underscore are not part of ``_posterior``: only the strategy uses them.
     """
     trace = np.array([chain.log_density for chain in chains])
     n_iter = trace.shape[1]

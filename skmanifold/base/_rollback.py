@@ -1,4 +1,4 @@
-"""A fit that is whole or leaves the estimator as it was."""
+"""A fit that fails leaves the estimator unchanged."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from ..utils._sklearn import CALLBACK_STATE
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore every attribute of the estimator if the block raises, also for Ctrl-C.
+    """Restore every attribute of the estimator if the block raises an error or is interrupted with Ctrl-C.
 
     Parameters
     ----------
     estimator : estimator instance
         The estimator that the block fits.
+
+    Returns
+    -------
+    context : iterator of None
+        For ``with``.
     """
     before = dict(estimator.__dict__)
     try:

@@ -16,22 +16,50 @@ from ..utils._threads import Workers
 
 
 class Run(NamedTuple):
-    """What `fit` settles before it reads the data."""
+    """What `fit` sets before it reads the data.
+
+    Attributes
+    ----------
+    sampler : BaseSampler
+        A validated clone of the user's sampler.
+    key : uint64
+        Made from `random_state`; every random stream of the fit is derived from it.
+    schedule : Schedule
+        Which passes are burn-in, and which are kept as draws.
+    """
 
     sampler: BaseSampler
-    key: np.uint64  # of all random streams
+    key: np.uint64
     schedule: Schedule
 
 
 class Minibatch(NamedTuple):
-    """What `partial_fit` settles before it reads the data."""
+    """What `partial_fit` sets before it reads the data.
+
+    Attributes
+    ----------
+    sampler : BaseSampler
+        A validated clone of the user's sampler.
+    key : uint64
+        Made from `random_state` at the first minibatch; every random stream is derived from it.
+    n_batches : int
+        Number of minibatches before this one, since the beginning of the stream or the last fit.
+    is_first : bool
+        True if the estimator has not been fitted before.
+    rate : float
+        Weight of the statistics of this minibatch, from 0 to 1.
+    total_samples : int
+        Number of rows that the whole stream represents.
+    n_chains : int
+        The estimator's `n_chains`.
+    """
 
     sampler: BaseSampler
-    key: np.uint64  # of all random streams
-    n_batches: int  # minibatches before this one, since the beginning of the stream or the last fit
-    is_first: bool  # nothing has been fitted
-    rate: float  # weight of the new statistics
-    total_samples: int  # rows that the whole stream stands for
+    key: np.uint64
+    n_batches: int
+    is_first: bool
+    rate: float
+    total_samples: int
     n_chains: int
 
 
@@ -47,31 +75,81 @@ class _Strategy:
     sampler: BaseSampler
 
     def model(self, workers: Workers) -> Any:
-        """The model of the rows, made quickly."""
+        """Make the model of the rows, quickly; a strategy must define it.
+
+        Parameters
+        ----------
+        workers : Workers
+            Threads that the kernels of the model may use.
+
+        Returns
+        -------
+        model : object
+            The posterior that the sampler is checked against.
+        """
         raise NotImplementedError
 
     def target(self, model: Any) -> Any:
-        """What the sampler itself reads: the model, or a view of it."""
+        """What the sampler itself reads; by default the model.
+
+        Parameters
+        ----------
+        model : object
+            The result of `model`.
+
+        Returns
+        -------
+        target : object
+            The model, or a view of it, such as its posterior given one minibatch.
+        """
         return model
 
     def check(self, model: Any, known: Iterable[type[BaseSampler]]) -> None:
-        """Raise an `IncompatibleError` if the sampler does not fit the model."""
+        """Raise an error if the sampler does not fit the model.
+
+        Parameters
+        ----------
+        model : object
+            The result of `model`.
+        known : iterable of type
+            Classes of the estimator's samplers, of which the error names those that fit.
+
+        Raises
+        ------
+        IncompatibleError
+            If `target` lacks a protocol that the sampler requires.
+        """
         check_compatible(self.sampler, self.target(model), known)
 
 
 class FitStrategy(_Strategy):
     """How one estimator is fitted with one sampler.
 
-    The base class runs the same `fit` for every estimator and asks the strategy for what differs: the model, what the
-    sampler requires of it, what is recorded after a pass, adapted in burn-in and estimated at the end. `prepare` is
-    for work that takes long: it follows the check that the sampler fits the model.
+    The base class runs the same `fit` for every estimator. It calls the methods of the strategy for the steps that
+    differ, in this order:
+
+    1. The constructor validates X and sets ``n_rows``.
+    2. `model` makes the model, and `check` compares the sampler with it.
+    3. `prepare` does work that takes long, such as the search for good initial labels.
+    4. After each pass of burn-in `adapt` may change the model. After each pass that is kept `record` returns a draw.
+    5. `estimate` computes fitted attributes from the chains, after the last pass and whenever a callback needs the
+       fitted estimator.
+    6. `finish` computes attributes that are needed only once, and `warn` warns about a poor fit.
+
+    A subclass must define `model`, `record` and `estimate`. The other methods have defaults.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        The user's sampler, ``run.sampler``.
+    passes : BaseSampler, default=None
+        What makes the passes over the data. None is the sampler itself; an object of another class may make each pass
+        of many steps of the sampler.
 
     Attributes
     ----------
-    passes : BaseSampler
-        What makes the passes over the data: the sampler itself, or a driver of its steps.
     n_rows : int
-        Number of rows.
+        Number of rows; a subclass sets it in its constructor, or at the latest in `prepare`.
     """
 
     n_rows: int
@@ -81,44 +159,149 @@ class FitStrategy(_Strategy):
         self.passes = sampler if passes is None else passes
 
     def prepare(self, model: Any, workers: Workers) -> Any:
-        """The model that the chains run on."""
+        """The model that the chains run on; by default the checked model.
+
+        Parameters
+        ----------
+        model : object
+            The result of `model`, which the sampler fits.
+        workers : Workers
+            Threads that the kernels of the model may use.
+
+        Returns
+        -------
+        model : object
+            The same model or another one.
+        """
         return model
 
     def amount(self, model: Any) -> tuple[int, str]:
-        """How much data a pass of one chain works through, and in which unit."""
+        """How much data one chain processes in one pass, for progress reports.
+
+        Parameters
+        ----------
+        model : object
+            The model that the chains run on.
+
+        Returns
+        -------
+        amount : int
+            By default the number of rows.
+        unit : str
+            In the plural, such as "rows" or "tokens".
+        """
         return self.n_rows, "rows"
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of the statistics of two passes."""
+        """Add the statistics of two passes, so that a chain can average those of its last passes.
+
+        Parameters
+        ----------
+        left : object
+            ``state.statistics`` of one pass, or the sum of several.
+        right : object
+            ``state.statistics`` of a later pass.
+
+        Returns
+        -------
+        total : object
+            Their sum. By default `right`, for estimates that use the last pass alone.
+        """
         return right
 
     def record(self, chain: Chain) -> dict[str, Any]:
-        """The named arrays of a draw."""
+        """What to keep of the current state of a chain as one draw.
+
+        Parameters
+        ----------
+        chain : Chain
+            With ``model``, ``state`` and ``sampler``, which is ``passes``. ``chain.is_whole_draw(stride)`` is true for
+            every `stride`-th draw, counted back from the last, for arrays that are too large to keep in every draw.
+
+        Returns
+        -------
+        draw : dict of str to ndarray
+            Each name becomes an entry of ``posterior_``, except for names that begin with an underscore. A draw may
+            lack names that others have.
+        """
         raise NotImplementedError
 
     def adapt(self, model: Any, state: Any) -> Any:
-        """The model of the next pass, after a pass of burn-in."""
+        """The model of a chain's next pass, called after each pass of burn-in.
+
+        Parameters
+        ----------
+        model : object
+            The chain's model.
+        state : object
+            The chain's state after the pass.
+
+        Returns
+        -------
+        model : object
+            By default the same model; another one where hyperparameters are learned.
+        """
         return model
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """Fitted attributes from the chains after any pass."""
+        """Compute fitted attributes from the chains; it may be called after any pass.
+
+        Parameters
+        ----------
+        chains : list of Chain
+            ``chain.estimate()`` returns the sum of statistics over the last passes and the number of these passes,
+            ``chain.draws`` holds the results of `record`, and ``best_chain(chains)`` is the index of the chain with the
+            highest mean log density.
+
+        Returns
+        -------
+        fitted : dict of str to object
+            Values of the fitted attributes by name.
+        """
         raise NotImplementedError
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
-        """Fitted attributes that are made once, after the last pass."""
+        """Compute fitted attributes that are made once, after the last pass; by default none.
+
+        Parameters
+        ----------
+        fitted : dict of str to object
+            The attributes of `estimate` after the last pass, with ``_posterior``, ``log_density_trace_`` and
+            ``n_iter_``.
+        model : object
+            The model that the chains ran on.
+        workers : Workers
+            Threads that kernels may use.
+
+        Returns
+        -------
+        more : dict of str to object
+            Further attributes by name; they replace those of the same name.
+        """
         return {}
 
     def warn(self, fitted: dict[str, Any]) -> None:
-        """Warn of a fit whose result should not be trusted."""
+        """Warn about a fit whose result is not reliable; by default it does not warn.
+
+        Parameters
+        ----------
+        fitted : dict of str to object
+            All fitted attributes.
+        """
 
 
 class StreamStrategy(_Strategy):
     """How one estimator learns from one minibatch with one sampler.
 
-    Attributes
+    `partial_fit` makes a strategy for each minibatch. The constructor of a subclass reads and validates X, and takes
+    from the estimator what earlier minibatches have left. Then `model` makes the model of the minibatch, `check`
+    compares the sampler with it, and `advance` returns the fitted attributes. A subclass must define `model` and
+    `advance`.
+
+    Parameters
     ----------
     batch : Minibatch
-        What the base class has settled.
+        The sampler, the key and the position of the minibatch in the stream.
     """
 
     def __init__(self, batch: Minibatch):
@@ -127,21 +310,42 @@ class StreamStrategy(_Strategy):
 
     @property
     def n_chains(self) -> int:
-        """Number of chains that share the workers."""
+        """Number of chains that share the threads."""
         return self.batch.n_chains
 
     def advance(self, model: Any, workers: Workers) -> dict[str, Any]:
-        """Fitted attributes after the minibatch; `workers` run the chains."""
+        """Update the chains with the minibatch.
+
+        Parameters
+        ----------
+        model : object
+            The result of `model`.
+        workers : Workers
+            Threads that run the chains.
+
+        Returns
+        -------
+        fitted : dict of str to object
+            Values of the fitted attributes by name, among them what the next minibatch needs.
+        """
         raise NotImplementedError
 
 
 class StatisticsStream(StreamStrategy):
-    """A stream for samplers that keep statistics: one chain, whose statistics move towards those of each minibatch.
+    """A stream for samplers that keep statistics, and so satisfy `MinibatchStreams`.
+
+    There is one chain. After each minibatch its statistics are a weighted mean of those before and those of the
+    minibatch.
+
+    Parameters
+    ----------
+    batch : Minibatch
+        The sampler, the key and the position of the minibatch in the stream.
 
     Attributes
     ----------
     before : object
-        Statistics of all rows so far, scaled to `total_samples` rows; None before the first minibatch.
+        Statistics of the rows before this minibatch, scaled to ``batch.total_samples`` rows; None if there are none.
     """
 
     before: Any = None
@@ -152,7 +356,20 @@ class StatisticsStream(StreamStrategy):
         return 1
 
     def step(self, model: Any) -> Any:
-        """T <- (1 - rate) T + rate * scale * T_batch, where the stream stands for `scale` times the model's rows."""
+        """Update the statistics: T <- (1 - rate) T + rate * scale * T_batch.
+
+        Here `scale` is ``total_samples`` over the number of rows of the minibatch. `advance` calls this method.
+
+        Parameters
+        ----------
+        model : object
+            The model of the minibatch, with ``n_rows``.
+
+        Returns
+        -------
+        state : object
+            The sampler's state, with the new ``statistics`` and their ``position``.
+        """
         batch, sampler = self.batch, self.sampler
         key, scale = subkey(batch.key, Purpose.MINIBATCH), batch.total_samples / model.n_rows
         if self.before is None:

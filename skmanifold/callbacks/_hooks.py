@@ -24,6 +24,20 @@ def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
     """X and the arrays aligned with it, without the rows that callbacks hold out.
 
     A callback that holds out rows has a method ``hold_out(estimator, X, *others)``, which returns the remaining rows.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Its callbacks may hold out rows.
+    X : array-like
+        Rows as the user gave them.
+    *others : array-like
+        Arrays with one entry for each row, such as sample weights.
+
+    Returns
+    -------
+    arrays : tuple
+        X and the others, without the held-out rows.
     """
     arrays = (X, *others)
     for callback in _callbacks(estimator):

@@ -1,6 +1,7 @@
-"""What a family of an emission may be able to do beside its protocol, and what of all that one lacks, in words.
+"""Optional methods of an emission's family, as protocols, and which of them a family lacks.
 
-A family has the methods of a protocol or it has not: no method only raises. Whoever needs one asks before a fit begins.
+A family either has all methods of a protocol or lacks them: no method exists only to raise an error. Estimators check
+the methods that they need before a fit begins.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ._protocols import Arrays, Parameters
 
 @runtime_checkable
 class HasDraw(Protocol):
-    """Parameters can be drawn from their posterior."""
+    """A family that draws parameters from their posterior."""
 
     def draw(self, statistics: Arrays, key: np.uint64) -> Parameters:
         """Draw the parameters from their posterior given statistics.
@@ -25,9 +26,9 @@ class HasDraw(Protocol):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -39,15 +40,15 @@ class HasDraw(Protocol):
 
 @runtime_checkable
 class HasParametersOf(Protocol):
-    """Parameters can be computed from fitted attributes, as stored draws of an admixture are."""
+    """A family that computes parameters from fitted attributes, in which an admixture stores its draws."""
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> Parameters:
-        """The parameters that have these attributes.
+        """The parameters with these fitted attributes.
 
         Parameters
         ----------
         attributes : dict of str to ndarray
-            As `attributes` returns them.
+            Fitted attributes, as `attributes` returns them.
 
         Returns
         -------
@@ -59,10 +60,10 @@ class HasParametersOf(Protocol):
 
 @runtime_checkable
 class HasShares(Protocol):
-    """Expected statistics of rows, given their membership probabilities."""
+    """A family that sums statistics of rows, weighted by membership probabilities."""
 
     def sum_shares(self, rows: Any, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of rows first to stop given their membership probabilities, (stop - first, K).
+        """Statistics of the rows `first` to `stop`, given their membership probabilities.
 
         Parameters
         ----------
@@ -73,7 +74,7 @@ class HasShares(Protocol):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
+            Number of the block that begins with the first row.
         shares : ndarray of shape (stop - first, K)
             Membership probabilities of these rows.
 
@@ -87,10 +88,10 @@ class HasShares(Protocol):
 
 @runtime_checkable
 class HasLogJoint(Protocol):
-    """The function that `mode` maximises."""
+    """A family that computes the function that `mode` maximises."""
 
     def log_prior(self, parameters: Parameters) -> float:
-        """Log of the prior's density in the natural parametrisation, up to a constant.
+        """Log prior density of the natural parameters, up to a constant.
 
         Parameters
         ----------
@@ -105,12 +106,12 @@ class HasLogJoint(Protocol):
         ...
 
     def log_likelihood(self, statistics: Arrays, parameters: Parameters) -> float:
-        """Log density of rows with these statistics, without their ``log_base``, given their components.
+        """Log density of rows with these statistics given their components, without their ``log_base``.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         parameters : object
             Parameters of all components.
 
@@ -124,10 +125,10 @@ class HasLogJoint(Protocol):
 
 @runtime_checkable
 class HasHighestLogDensities(Protocol):
-    """How well any parameters could explain a row."""
+    """A family that computes the highest log density that any parameters give a row."""
 
     def highest_log_densities(self, rows: Any) -> np.ndarray:
-        """The highest log density that any parameters give each row, without ``log_base``, (n_rows,).
+        """The highest log density that any parameters give each row, without ``log_base``.
 
         Parameters
         ----------
@@ -144,17 +145,17 @@ class HasHighestLogDensities(Protocol):
 
 @runtime_checkable
 class HasSeeds(Protocol):
-    """Initial labels from seeds that are spread over the rows: ``init="k-means++"``."""
+    """A family that computes initial labels from seeds among the rows, for ``init="k-means++"``."""
 
     def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
-        """Initial labels, (n_rows,) int32.
+        """Initial labels of the rows.
 
         Parameters
         ----------
         rows : object
             What the emission's `read` returned.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -166,10 +167,10 @@ class HasSeeds(Protocol):
 
 @runtime_checkable
 class HasNewRows(Protocol):
-    """New rows can be drawn."""
+    """A family that draws new rows."""
 
     def sample(self, parameters: Parameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw rows of components `labels`.
+        """Draw new rows from given components.
 
         Parameters
         ----------
@@ -178,7 +179,7 @@ class HasNewRows(Protocol):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -190,7 +191,7 @@ class HasNewRows(Protocol):
 
 @runtime_checkable
 class HasParameterCount(Protocol):
-    """The number of free parameters is known: information criteria."""
+    """A family whose number of free parameters is known, as information criteria need it."""
 
     def n_parameters(self) -> int:
         """Number of free parameters of all components.
@@ -198,14 +199,14 @@ class HasParameterCount(Protocol):
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         ...
 
 
 @runtime_checkable
 class HasParts(Protocol):
-    """Rows that can be cut and hashed, as shards on a cluster are."""
+    """Rows that can be split and hashed, as shards on a cluster need it."""
 
     def part(self, start: int, stop: int) -> Any:
         """The rows `start` to `stop`, or to the last.
@@ -215,7 +216,7 @@ class HasParts(Protocol):
         start : int
             The first row.
         stop : int
-            The row after the last; beyond the last row, all that there are.
+            The row after the last; a larger number means all rows.
 
         Returns
         -------
@@ -225,19 +226,19 @@ class HasParts(Protocol):
         ...
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
         Returns
         -------
         hash : int
-            Modulo 2**64.
+            From 0 to 2**64 - 1.
         """
         ...
 
@@ -274,14 +275,14 @@ _WORDS = {
 
 
 def missing_members(thing: Any, protocols: Iterable[type]) -> list[str]:
-    """Names that these protocols ask for, and that an emission or its family, or the class of one, lacks.
+    """Members of these protocols that an emission or a family lacks.
 
     Parameters
     ----------
     thing : object
-        An emission, a family or the class of one.
+        An emission, a family, or a class of these.
     protocols : iterable of type
-        What is asked for.
+        The protocols that it should satisfy.
 
     Returns
     -------
@@ -293,7 +294,7 @@ def missing_members(thing: Any, protocols: Iterable[type]) -> list[str]:
 
 
 def in_words(names: Iterable[str]) -> str:
-    """Members of protocols in words, each with its name.
+    """A description of members of protocols, for errors.
 
     Parameters
     ----------
@@ -303,25 +304,25 @@ def in_words(names: Iterable[str]) -> str:
     Returns
     -------
     words : str
-        Joined by "and".
+        What each member does, with its name in brackets, joined by "and".
     """
     return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
 
 
 def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
-    """What a family must offer so that its model offers these protocols.
+    """The protocols that a family must satisfy so that its model satisfies others.
 
     Parameters
     ----------
     needs_of_method : dict of str to tuple of type
-        For methods of the model, the protocols of the family that they need.
+        The protocols of the family that a method of the model needs, by the method's name.
     protocols : iterable of type
-        Protocols of models.
+        Protocols that the model should satisfy.
 
     Returns
     -------
     needs : list of type
-        Protocols of families.
+        Protocols that the family must satisfy.
     """
     methods = [name for protocol in protocols for name in members(protocol)]
     return [need for name in methods for need in needs_of_method.get(name, ())]

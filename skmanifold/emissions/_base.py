@@ -1,4 +1,4 @@
-"""What an emission is: a value that holds the prior of a component's parameters."""
+"""The base class of emissions, which hold the prior of a component's parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fi
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import MatrixLike
 
-# The library's emissions that take such X, for errors: this file cannot import them.
+# The library's emissions that accept such X, for errors: this file cannot import them.
 ABLE = {
     "allows_missing": ("bernoulli", "poisson"),
     "allows_sparse": ("bernoulli", "multinomial", "poisson"),
@@ -23,43 +23,44 @@ ABLE = {
 
 
 class BaseEmission(PlainNumbers, BaseEstimator):
-    """Base class of emissions: how rows, or tokens, are distributed given their component.
+    """Base class of emissions, which set the distribution of rows or tokens given their component.
 
-    The constructor holds hyperparameters of the conjugate prior, nothing of the data. An emission for mixtures has the
-    methods of `RowEmission`, ``read`` and ``bind``; one for admixtures has those of `TokenEmission`, ``read_tokens``,
-    which counts of words inherit from here, and ``bind_tokens``. What X may be is declared by the class attributes
-    below.
+    The constructor takes hyperparameters of the conjugate prior; an emission holds no data. An emission for mixtures
+    has the methods of `RowEmission`, ``read`` and ``bind``. An emission for admixtures has those of `TokenEmission`,
+    ``read_tokens`` and ``bind_tokens``; it inherits a ``read_tokens`` for counts of words from this class. The class
+    attributes below declare which X it accepts.
     """
 
     short_name: ClassVar[str] = ""
-    allows_missing: ClassVar[bool] = False  # NaN in rows
-    allows_sparse: ClassVar[bool] = True  # sparse rows
+    allows_missing: ClassVar[bool] = False  # rows of a mixture may have NaN
+    allows_sparse: ClassVar[bool] = True  # rows of a mixture may be sparse
     positive_only: ClassVar[bool] = True
-    has_missing_tokens: ClassVar[bool] = False  # NaN in an admixture
-    has_vector_tokens: ClassVar[bool] = False  # tokens are vectors, which have densities
-    has_random_totals: ClassVar[bool] = False  # how many tokens a row has is random: rows have intensities
+    has_missing_tokens: ClassVar[bool] = False  # rows of an admixture may have NaN
+    has_vector_tokens: ClassVar[bool] = False  # tokens are vectors, with densities in place of probabilities
+    has_random_totals: ClassVar[bool] = False  # the number of tokens of a row is random, so that rows have intensities
     has_codes: ClassVar[bool] = False  # cells are codes of categories
-    tokens_of_column: ClassVar[int] = 1  # different tokens for each column of X
+    tokens_of_column: ClassVar[int] = 1  # number of different tokens for each column of X
     _parameter_constraints: ClassVar[dict] = {}
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """A user's X as counts of tokens, for an admixture.
+        """Validate X and return it as counts of tokens, for an admixture.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts.
         key : uint64 or None
-            To be fitted, counts are whole, fractions rounded at random with this key. None leaves them as they are.
+            Key of the random numbers that round fractions, as a fit needs whole counts. None leaves counts as they
+            are.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
         counts : Counts
-            Token by token.
+            Counts of the tokens in each row.
 
         Raises
         ------
@@ -75,26 +76,28 @@ class BaseEmission(PlainNumbers, BaseEstimator):
 
 @contextmanager
 def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = False) -> Iterator[None]:
-    """Where X is refused for being sparse or having NaN, which the emission does not take, say so in one sentence.
+    """Replace the error of a validation that rejects sparse X or NaN by a sentence that names the emission.
 
     Parameters
     ----------
     emission : BaseEmission or None
-        Its class declares what it takes; None explains nothing.
+        Its class declares which X it accepts; None keeps the original error.
     X : object
         As the user gave it.
     tokens : bool, default=False
         Whether X is read for an admixture.
 
-    Raises
-    ------
-    ValueError
-        In place of the error of validation.
-
     Returns
     -------
     context : iterator of None
         For ``with``, around the validation of X.
+
+    Raises
+    ------
+    ValueError
+        If X has NaN that the emission does not accept.
+    TypeError
+        If X is sparse and the emission does not accept that.
     """
     try:
         yield
@@ -117,7 +120,7 @@ def _sentence(emission: BaseEmission, what: str, flag: str, cure: str) -> str:
 
 
 def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
-    """A hyperparameter as one positive number for each feature.
+    """Validate a hyperparameter and return one positive number for each feature.
 
     Parameters
     ----------
@@ -126,7 +129,7 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     n_features : int
         Number of features.
     name : str
-        Of the hyperparameter, for errors.
+        Name of the hyperparameter, for errors.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the shape is another, or a number is not positive and finite.
+        If the shape is wrong, or a number is not positive and finite.
     """
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (n_features,)):

@@ -1,4 +1,4 @@
-"""Rows of events: each feature is 0 or 1, or missing."""
+"""Emission of binary features, some of which may be missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._rows import LinearRows, read_counts
 
 
 class Bernoulli(BaseEmission):
-    r"""Features that are 0 or 1, independent given the component: latent classes, grades of membership.
+    r"""Features that are 0 or 1, independent given the component: latent class models, grade-of-membership models.
 
     .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}} p_{kj}^{x_{ij}} (1 - p_{kj})^{1 - x_{ij}}, \qquad
         p_{kj} \sim \mathrm{Beta}(a_j, b_j).
@@ -36,19 +36,20 @@ class Bernoulli(BaseEmission):
 
     .. math:: p_{kj} = \frac{s_{kj} + a_j}{n_{kj} + a_j + b_j}.
 
-    Cells with NaN are missing, and missing at random: they are left out of density and statistics. All others are 0 or
-    1, unless `allow_probabilities` is set.
+    Cells with NaN are missing, and assumed missing at random: density and statistics leave them out. All others are 0
+    or 1, unless `allow_probabilities` is True.
 
     Parameters
     ----------
     ones_prior, zeros_prior : float or array-like of shape (n_features,), default=1.0
         Positive pseudo-counts :math:`a_j` of ones and :math:`b_j` of zeros. With 1 and 1, Laplace's rule, the prior is
-        uniform and no probability is ever 0 or 1; where ones are rare, as those of words in documents, smaller numbers
-        are better, and a smaller one for ones.
+        uniform and no estimate is 0 or 1. Where ones are rare, as those of words in documents, smaller numbers are
+        better, above all for `ones_prior`.
     allow_probabilities : bool, default=False
-        Whether a cell may be any number from 0 to 1, the probability :math:`x_{ij}` of a one. A mixture weighs both
-        values by it: the formulas above hold as they stand. An admixture is fitted to cells that are drawn once, one
-        with that probability; its `transform` and `score` weigh both values. False refuses such cells.
+        Whether a cell may be any number from 0 to 1, the probability :math:`x_{ij}` of a one. A mixture weights both
+        values by their probabilities, and the formulas above remain valid. An admixture draws each cell once, with
+        that probability of a one, and is fitted to these cells; its `transform` and `score` weight both values. With
+        False such cells are an error.
 
     Examples
     --------
@@ -78,16 +79,16 @@ class Bernoulli(BaseEmission):
         self.allow_probabilities = allow_probabilities
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of zeros, ones and NaN.
+        """Validate X of zeros, ones and NaN.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
@@ -97,14 +98,14 @@ class Bernoulli(BaseEmission):
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
-        """The family of rows.
+        """Make the family of rows.
 
         Parameters
         ----------
@@ -126,31 +127,31 @@ class Bernoulli(BaseEmission):
         return self._bind(rows.n_features, n_components)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """A user's X as one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
+        """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
 
-        A probability is drawn once with this key, and if it is None both tokens, weighed by it.
+        A cell that is a probability is drawn once with the key. Without a key it becomes both tokens, weighted by
+        their probabilities.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         key : uint64 or None
-            To be fitted, counts are whole: what is random in them belongs to this key. None leaves them as they
-            are.
+            Key of the random numbers that make counts whole, as a fit needs them. None leaves counts as they are.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
         counts : Counts
-            Token by token.
+            Counts of the tokens in each row.
 
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
@@ -159,16 +160,16 @@ class Bernoulli(BaseEmission):
                 return _weigh_tokens(rows)
             drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        kinds = np.zeros((n, m), np.int8)
+        cells = np.zeros((n, m), np.int8)  # -1 where missing
         of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
-        kinds[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
-        present = kinds >= 0
+        cells[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
+        present = cells >= 0
         indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
-        indices = (2 * np.arange(m) + kinds)[present].astype(np.int32)
+        indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
-        """The family of tokens.
+        """Make the family of tokens.
 
         Parameters
         ----------
@@ -177,12 +178,12 @@ class Bernoulli(BaseEmission):
         n_components : int
             Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
-            Of emissions whose tokens are vectors: one for each column of X.
+            One vector for each column of X, for emissions whose tokens are vectors.
 
         Returns
         -------
         family : BernoulliFamily
-            The family, a `TokenFamily` or a `DirichletFamily`.
+            The family, a `TokenFamily`.
 
         Raises
         ------
@@ -192,7 +193,7 @@ class Bernoulli(BaseEmission):
         return self._bind(tokens.n_features // 2, n_components)
 
     def _check_events(self, estimator: BaseEstimator, counts: Counts) -> None:
-        """Refuse what is no cell of events, with the first of them and its place."""
+        """Raise a ValueError if a cell is not valid; it names the first one and its place."""
         values = counts.counts
         wrong = values > 1 if self.allow_probabilities else values != 1
         if not wrong.any():
@@ -214,7 +215,7 @@ class Bernoulli(BaseEmission):
 
 
 def _weigh_tokens(rows: LinearRows) -> Counts:
-    """Both values of each observed cell with their probabilities, as far as these are positive."""
+    """Both tokens of each observed cell, weighted by their probabilities if these are positive."""
     n, m = rows.n_rows, rows.n_features
     ones = np.zeros((n, m))
     of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
@@ -230,13 +231,14 @@ def _weigh_tokens(rows: LinearRows) -> Counts:
     **linear_family(ones=PRIOR, zeros=PRIOR),
 )
 class BernoulliFamily(LinearFamily):
-    """Statistics of a row: its ones, and after them the cells that are missing.
+    """Family of binary rows, whose statistics are the ones of a row, followed by its missing cells.
 
     Parameters
     ----------
     ones, zeros : ndarray of shape (n_features,)
         Pseudo-counts.
     n_components : int
+        Number of components K.
     """
 
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
@@ -247,12 +249,12 @@ class BernoulliFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable as logits.
+        """The posterior mode of the logits.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -264,14 +266,14 @@ class BernoulliFamily(LinearFamily):
         return self._parameters(np.log(ones) - log_all, np.log(zeros) - log_all)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Probabilities from their beta laws.
+        """Draw probabilities from their beta posteriors.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -286,12 +288,12 @@ class BernoulliFamily(LinearFamily):
         return self._parameters(logs[0] - log_all, logs[1] - log_all)
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> LinearParameters:
-        """The parameters with these probabilities of a one.
+        """The parameters with these fitted attributes.
 
         Parameters
         ----------
         attributes : dict of str to ndarray
-            As `attributes` returns them.
+            Fitted attributes, as `attributes` returns them.
 
         Returns
         -------
@@ -302,7 +304,7 @@ class BernoulliFamily(LinearFamily):
         return self._parameters(np.log(ones), np.log1p(-ones))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the beta densities of the logits.
+        """Log prior density of the logits, up to a constant.
 
         Parameters
         ----------
@@ -319,7 +321,7 @@ class BernoulliFamily(LinearFamily):
         return float((self.ones[:, None] * log_one + self.zeros[:, None] * log_zero).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of probabilities that are the row's cells: zero, where these are 0 and 1.
+        """Log densities with probabilities that equal the cells of the row: zero for cells that are 0 or 1.
 
         Parameters
         ----------
@@ -335,17 +337,17 @@ class BernoulliFamily(LinearFamily):
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
     def n_parameters(self) -> int:
-        """One for each feature of each component.
+        """Number of free parameters: one for each feature of each component.
 
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, without missing cells.
+        """Draw new rows from given components, without missing cells.
 
         Parameters
         ----------
@@ -354,7 +356,7 @@ class BernoulliFamily(LinearFamily):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -366,17 +368,17 @@ class BernoulliFamily(LinearFamily):
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each topic took each token; cells that a topic did not take are missing to it.
+        """Statistics from counts of tokens by component; cells assigned to other components count as missing.
 
         Parameters
         ----------
         counts : TokenCounts
-            How often each component took each token.
+            Counts of tokens by component.
 
         Returns
         -------
         statistics : tuple of ndarray
-            Of the shapes that `shapes` has.
+            Arrays with the shapes that `shapes` returns.
         """
         table = dense_topics(counts)
         zeros, ones = table[0::2], table[1::2]
@@ -384,7 +386,7 @@ class BernoulliFamily(LinearFamily):
         return sizes, np.concatenate([ones, sizes - zeros - ones])
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probabilities of tokens, (2 n_features, K): of a zero and a one of each feature in turn.
+        """Log probability of each token given each component, a zero and a one of each feature in turn.
 
         Parameters
         ----------
@@ -402,13 +404,13 @@ class BernoulliFamily(LinearFamily):
         return table
 
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters of the beta laws, (n_features, K) each."""
+        """Parameters of the beta posteriors, (n_features, K) each."""
         seen = statistics[1][: self.n_features]
         zeros = np.maximum(self.observed(statistics) - seen, 0)
         return seen + self.ones[:, None], zeros + self.zeros[:, None]
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals.
+        """The parameters with these natural parameters.
 
         Parameters
         ----------

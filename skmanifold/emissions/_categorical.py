@@ -1,4 +1,4 @@
-"""Cells that are codes of categories, one category of each column a row."""
+"""Emission of category codes: each cell is the code of one of the categories of its column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Categorical(BaseEmission):
     .. math:: p(x_i \mid z_i = k) = \prod_{c \text{ observed}} \theta_{k c x_{ic}}, \qquad
         \theta_{kc} \sim \mathrm{Dir}(a, \dots, a).
 
-    Codes are whole numbers from 0, NaN where a cell is missing. Other estimators refuse this emission.
+    Codes are integers from 0; NaN marks a missing cell. Other estimators do not accept this emission.
 
     Parameters
     ----------

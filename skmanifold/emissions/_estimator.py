@@ -11,12 +11,12 @@ from ..models import IncompatibleError
 from ._abilities import in_words, missing_members, needs_of_family
 from ._base import BaseEmission
 
-if TYPE_CHECKING:  # estimators know samplers; emissions do not
+if TYPE_CHECKING:  # at run time emissions do not import samplers
     from ..samplers import BaseSampler
 
 
 def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmission:
-    """The emission of this short name; a ValueError that lists the names if there is none.
+    """Make the emission with this short name.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmiss
     Raises
     ------
     ValueError
-        If there is none of this name; it lists the names.
+        If the name is unknown; the error lists the known names.
     """
     if name not in known:
         raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
@@ -41,11 +41,11 @@ def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmiss
 
 
 class WithEmission:
-    """Methods of an estimator with the constructor parameter `emission`; not public. Goes before its base class.
+    """Mixin for estimators with the constructor parameter `emission`; not public. It precedes the base class.
 
-    It lists in ``_emissions`` the emissions that it knows by their short names, in ``_families`` the families that
-    these have, in ``_emission_protocol`` what it asks of an emission, and in ``_family_needs`` what a method of its
-    model needs of the family.
+    The estimator lists its emissions by short name in ``_emissions`` and their families in ``_families``. The protocol
+    that an emission must satisfy is ``_emission_protocol``. The protocols of the family that a method of the model
+    needs are in ``_family_needs``, by the name of the method.
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]
@@ -64,13 +64,13 @@ class WithEmission:
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:
-        """The class of the emission, which declares what X may be; the base class if there is none of its name."""
+        """The class of the emission, which declares which X it accepts; `BaseEmission` if the name is unknown."""
         if isinstance(self.emission, str):
             return self._emissions.get(self.emission, BaseEmission)
         return type(self.emission) if isinstance(self.emission, BaseEmission) else BaseEmission
 
     def _resolve_emission(self) -> BaseEmission:
-        """A fresh, validated emission from the constructor's `emission`: a clone, or the defaults of a name."""
+        """A new, validated emission from the constructor's `emission`: a clone, or the emission with this name."""
         emission: Any = self.emission
         if isinstance(emission, str):
             return named_emission(emission, self._emissions)
@@ -86,28 +86,28 @@ class WithEmission:
         return emission
 
     def _check_emission(self, emission: BaseEmission) -> None:
-        """Raise an IncompatibleError unless this is an emission for such an estimator."""
+        """Raise an IncompatibleError unless the emission satisfies the protocol of this estimator."""
         self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
 
     def _check_family(
         self, emission: BaseEmission, family: Any, protocols: Iterable[type], whom: str, advice: str = ""
     ) -> None:
-        """Raise an IncompatibleError unless the family of an emission offers what `whom` needs."""
+        """Raise an IncompatibleError unless the family of an emission satisfies the protocols that `whom` needs."""
         self._check_offers(emission, family, protocols, whom, self._families, advice)
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
-        """Raise an IncompatibleError unless the family offers what the sampler needs, by way of the model."""
-        kinds = self._samplers
-        sampler: Any = kinds[self.sampler] if isinstance(self.sampler, str) else self.sampler
+        """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""
+        known = self._samplers
+        sampler: Any = known[self.sampler] if isinstance(self.sampler, str) else self.sampler
         needs = self._needs_of(sampler)
         if missing_members(family, needs):
-            fitting = [kind.__name__ for kind in kinds.values() if not missing_members(family, self._needs_of(kind))]
+            fitting = [each.__name__ for each in known.values() if not missing_members(family, self._needs_of(each))]
             advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
             name = sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__
             self._check_offers(emission, family, needs, name, self._families, advice)
 
     def _needs_of(self, sampler: Any) -> list[type]:
-        """What a sampler needs of the family, by way of the model's methods."""
+        """Protocols of the family that the model needs so that it satisfies those of the sampler."""
         return needs_of_family(self._family_needs, sampler.requires)
 
     def _check_offers(
@@ -119,10 +119,11 @@ class WithEmission:
         known: dict[str, Any],
         advice: str = "",
     ) -> None:
+        """Raise an IncompatibleError, which names known alternatives, unless `thing` satisfies the protocols."""
         lacks = missing_members(thing, protocols)
         if not lacks:
             return
-        able = [name for name, kind in known.items() if all(getattr(kind, member, None) for member in lacks)]
+        able = [name for name, each in known.items() if all(getattr(each, member, None) for member in lacks)]
         others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
         raise IncompatibleError(
             f"{whom} needs {in_words(lacks)}, which the emission {type(emission).__name__} does not offer{others}"

@@ -1,4 +1,4 @@
-"""What families share: numbers of cells, sums by blocks of rows, and checks of parameters."""
+"""What families share: the size of statistics, sums by blocks of rows, and checks of parameters."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from ..utils._conditions import Array
 from ..utils._threads import split_range
 from ._protocols import TokenCounts
 
-_CELLS_AT_ONCE = 1 << 17  # of sums by blocks: a megabyte
+_CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
 
 
 class NoModeError(ValueError):
-    """Rows and prior leave parameters of a component without a mode."""
+    """The parameters of a component have no posterior mode."""
 
 
 class Family:
-    """An exponential family with its conjugate prior: parameters of K components from statistics, and back to rows.
+    """Base class of exponential families with conjugate priors.
 
-    *Statistics* are a tuple of arrays, the first of them the sizes of the components, (K,). *Rows* are what the
-    emission's ``read`` returned, with ``n_rows``, ``n_features`` and ``log_base``: the part of each row's log density
-    that no parameter touches, (n_rows,), or None where there is none.
+    *Statistics* are a tuple of arrays; the first holds the sizes of the components, (K,). *Rows* are what the
+    emission's ``read`` returned, with ``n_rows``, ``n_features`` and ``log_base``. The latter is the part of each row's
+    log density that does not depend on the parameters, (n_rows,), or None if it is zero.
 
-    A family of rows has the methods of `RowFamily`, one of tokens those of `TokenFamily` or `DirichletFamily`. Further
-    methods are optional: without one, what needs it is refused in one sentence before a fit begins.
+    A family of rows has the methods of `RowFamily`, a family of tokens those of `TokenFamily` or `DirichletFamily`.
+    Other methods are optional: if a fit needs one that the family lacks, it raises an error before it begins.
     """
 
     n_components: int
     n_features: int
-    word_vectors: np.ndarray | None = None  # of tokens that are vectors
+    word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
 
     if TYPE_CHECKING:  # every family has its own
 
         def shapes(self) -> tuple[tuple[int, ...], ...]: ...
 
     def n_cells(self) -> int:
-        """Numbers in the statistics.
+        """Number of entries of the statistics.
 
         Returns
         -------
         n_cells : int
-            The sum over the arrays of their sizes.
+            The sum of the sizes of all arrays.
         """
         return sum(int(np.prod(shape)) for shape in self.shapes())
 
     def sum_blocks(self, n_rows: int, first_block: int, add: Callable[..., None]) -> BlockSums:
-        """Sums by blocks of rows, some blocks at a time.
+        """Sums by blocks of rows, a few blocks at a time.
 
         Parameters
         ----------
         n_rows : int
             Number of rows.
         first_block : int
-            Number of the block that the first of them begins.
+            Number of the block that begins with the first row.
         add : callable
-            ``add(start, stop, *arrays)`` adds rows start to stop of the `n_rows` rows, each block of them to its entry
-            of the arrays, which have the shapes of the statistics after the axis of blocks.
+            ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
+            array is that of the blocks, the others are those of the statistics.
 
         Returns
         -------
         sums : BlockSums
-            The same bytes in whichever way the rows are cut, as long as cuts are where blocks end.
+            The same bytes however the rows are split, if they are split where blocks end.
         """
         sums = BlockSums(())
         for start, stop in split_range(n_rows, BLOCK_ROWS * max(1, _CELLS_AT_ONCE // self.n_cells())):
@@ -81,44 +81,44 @@ class Family:
         Parameters
         ----------
         key : uint64
-            Of the random choices.
+            Key of the random choices.
 
         Returns
         -------
         components : ndarray of shape (n_tokens,) or None
-            Equal tokens have the same one. None: each token has a random one.
+            Equal tokens have the same component. None: each token has a random one.
         """
         return None
 
     def check_parameters(self, parameters: Any) -> None:
-        """Refuse parameters, read from a file, that cannot be of this family.
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
 
         Parameters
         ----------
         parameters : object
-            Here any: a family that knows the shapes of its parameters compares them.
+            Parameters from a file. This method accepts all; families with known shapes override it.
 
         Raises
         ------
         ValueError
-            If they are not of this family.
+            If their types or shapes are not those of this family.
         """
 
 
 def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """Refuse parameters that are not a tuple of arrays of these shapes.
+    """Raise a ValueError if parameters are not a tuple of float64 arrays of these shapes.
 
     Parameters
     ----------
     parameters : object
-        From a file.
+        Parameters from a file.
     shapes : tuple of tuple of int
-        One for each array.
+        A shape for each array.
 
     Raises
     ------
     ValueError
-        If a shape is another, or there are other than arrays of numbers.
+        If the number of arrays, a shape or a dtype is wrong.
     """
     if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
         raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
@@ -127,12 +127,12 @@ def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
 
 
 def dense_topics(counts: TokenCounts) -> np.ndarray:
-    """Counts of tokens by components as an array.
+    """Counts of tokens by component as a dense array.
 
     Parameters
     ----------
     counts : TokenCounts
-        How often each component took each token.
+        Counts of tokens by component.
 
     Returns
     -------

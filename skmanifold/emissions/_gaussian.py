@@ -1,4 +1,4 @@
-"""Rows of real numbers: Gaussian components with a conjugate prior."""
+"""Emission of real features: Gaussian components with a conjugate prior."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._gaussian_base import NormalPrior
 from ._gaussian_families import DiagonalFamily, FullFamily
 from ._rows import DenseRows, read_dense
 
-_RIDGE = 0.01  # of the features' own variances, in the default prior: features may depend on one another
+_RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 
 
 class Gaussian(BaseEmission):
@@ -37,38 +37,38 @@ class Gaussian(BaseEmission):
         \mu_k = \frac{\kappa_0 \mu_0 + s_k}{\kappa_0 + n_k}, \qquad
         \Sigma_k = \frac{\Psi_0 + \kappa_0 \mu_0 \mu_0' + S_k - (\kappa_0 + n_k) \mu_k \mu_k'}{\nu_0 - d - 2 + n_k}.
 
-    With diagonal covariances each variance has an inverse gamma prior :math:`\mathrm{IG}(\nu_0 / 2, \Psi_{0jj} / 2)` of
-    its own, and the mode is that of each feature by itself: 1 in place of :math:`d` in the denominator. With spherical
-    ones the component's only variance has :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`, and its mode is the diagonal of
-    the numerator, summed (:math:`\Psi_0` once), over :math:`\nu_0 - d - 2 + d n_k`.
+    With diagonal covariances each variance has an inverse gamma prior,
+    :math:`\mathrm{IG}(\nu_0 / 2, \Psi_{0jj} / 2)`. The mode of each feature follows from the formula with 1 in place of
+    :math:`d`. With spherical covariances the only variance of the component has the prior
+    :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`. Its mode is the sum of the diagonal of the numerator, with
+    :math:`\Psi_0` added once, over :math:`\nu_0 - d - 2 + d n_k`.
 
     Parameters
     ----------
     covariance_type : {"full", "diag", "spherical"}, default="full"
-        Any covariance; one variance a feature; one variance in all.
+        Full covariance matrices; one variance per feature; one variance for all features.
     mean_prior : array-like of shape (n_features,), default=None
         :math:`\mu_0`; None is the mean of the rows.
     mean_precision_prior : float, default=0.01
-        :math:`\kappa_0`: how many rows the prior of the mean is worth.
+        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
-        :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows (for
-        "diag" its diagonal, for "spherical" the mean of that) over :math:`K^{2/d}`, with a hundredth of its diagonal on
-        top: components that share out the volume of the data ([1]_). A column that has the same value in all rows is
-        taken to have the mean variance of the other columns.
+        :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows divided
+        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_). For "full", one percent
+        of its diagonal is added; "diag" uses the diagonal alone, "spherical" the mean of the diagonal. A column that
+        has the same value in all rows has the mean variance of the other columns.
     degrees_of_freedom_prior : float, default=None
-        :math:`\nu_0`; None is :math:`d + 3` (4 for "diag"), with which the prior of the covariance is worth one row, or
-        for "spherical" one number, and a component without rows has the covariance :math:`\Psi_0`.
+        :math:`\nu_0`; None is :math:`d + 3` (4 for "diag"). Then the prior of the covariance is equivalent to one row,
+        or for "spherical" to one number, and a component without rows has the covariance :math:`\Psi_0`.
 
     Notes
     -----
-    The joint mode of means and full covariances themselves ([1]_; [2]_, eq. 73) is the same rule with a :math:`\nu_0`
-    that is greater by :math:`2 d + 4`: it shrinks all covariances, by a lot where components have few rows.
+    The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
+    :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 
     Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=d + 2)`` (3
-    for "diag"), for samplers that ask for the mode; it has no defence against components that close in on single rows,
-    and a fit that meets one ends with an error. Draws of the parameters need a
-    prior that is proper: :math:`\kappa_0 > 0`, a positive definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`>
-    0` if not full).
+    for "diag"), for samplers that use the mode. Then the covariance of a component with too few rows becomes singular,
+    and the fit ends with an error. Draws of the parameters need a proper prior: :math:`\kappa_0 > 0`, a positive
+    definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`\nu_0 > 0` if not full).
 
     References
     ----------
@@ -111,16 +111,16 @@ class Gaussian(BaseEmission):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
-        """A user's X of finite numbers.
+        """Validate X of finite numbers.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : array-like of shape (n_samples, n_features)
             As the user gave it.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
@@ -130,12 +130,12 @@ class Gaussian(BaseEmission):
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         return read_dense(estimator, X, reset=reset, emission=self)
 
     def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
-        """The family of rows.
+        """Make the family of rows.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Gaussian(BaseEmission):
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> FullFamily | DiagonalFamily:
-        """The family of tokens, which are rows of `word_vectors`, (n_features, d).
+        """Make the family of tokens, which are rows of `word_vectors`.
 
         Parameters
         ----------
@@ -168,12 +168,12 @@ class Gaussian(BaseEmission):
         n_components : int
             Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
-            Of emissions whose tokens are vectors: one for each column of X.
+            One vector for each column of X, for emissions whose tokens are vectors.
 
         Returns
         -------
         family : FullFamily or DiagonalFamily
-            The family, a `TokenFamily` or a `DirichletFamily`.
+            The family, a `TokenFamily`.
 
         Raises
         ------
@@ -220,14 +220,13 @@ class Gaussian(BaseEmission):
     def _default_covariance_prior(
         self, X: np.ndarray, scatter: np.ndarray, n: float, n_components: int, what: str
     ) -> np.ndarray:
-        """The covariance of the rows, a constant column with the mean variance of the others, and the ridge."""
+        """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
         full = self.covariance_type == "full"
         squares = np.diag(scatter) if full else scatter
-        varying = (X.min(axis=0) < X.max(axis=0)) & (squares > 0.0)  # rounding gives constant columns a scatter
+        varying = (X.min(axis=0) < X.max(axis=0)) & (squares > 0.0)  # rounding errors give constant columns a scatter
         if not varying.any():
             raise ValueError(
-                f"All {what} are the same, which leaves no scale for the default covariance_prior: "
-                "give a covariance_prior."
+                f"All {what} are the same, so that there is no default covariance_prior: give a covariance_prior."
             )
         variances = np.where(varying, squares, 0.0) / (n - 1.0)
         if self.covariance_type == "spherical":
@@ -242,21 +241,22 @@ class Gaussian(BaseEmission):
         return covariance * n_components ** (-2.0 / len(varying))
 
     def _given_covariance_prior(self, d: int) -> np.ndarray:
-        kind, given = self.covariance_type, self.covariance_prior
+        covariance_type, given = self.covariance_type, self.covariance_prior
         values = np.array(given, dtype=np.float64)
-        shapes = {"full": ((), (d,), (d, d)), "diag": ((), (d,)), "spherical": ((),)}[kind]
+        shapes = {"full": ((), (d,), (d, d)), "diag": ((), (d,)), "spherical": ((),)}[covariance_type]
         if values.shape not in shapes or not np.isfinite(values).all():
             allowed = " or ".join(map(str, shapes))
             raise ValueError(
-                f"covariance_prior must be finite and have shape {allowed} for {kind} covariances; got {values.shape}."
+                f"covariance_prior must be finite and have shape {allowed} for {covariance_type} covariances; "
+                f"got {values.shape}."
             )
-        if kind == "spherical":
+        if covariance_type == "spherical":
             values = np.array([values])
-        elif kind == "diag":
+        elif covariance_type == "diag":
             values = np.full(d, values)
         elif values.ndim < 2:
             values = np.diag(np.full(d, values))
-        lowest = values.min() if kind != "full" else np.linalg.eigvalsh(values).min()
+        lowest = values.min() if covariance_type != "full" else np.linalg.eigvalsh(values).min()
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values

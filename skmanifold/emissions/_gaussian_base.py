@@ -1,4 +1,4 @@
-"""What Gaussian families share: prior, parameters, statistics, word vectors."""
+"""What Gaussian families share: priors, parameters, statistics and word vectors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ._protocols import Arrays, TokenCounts
 from ._rows import DenseRows
 from ._seeds import cluster_rows, cluster_vectors
 
-_N_PROBES = 2
-_LEAST_CLOSE = 0.01  # of numbers that condition numbers up to 1e12 blur
+_N_PROBES = 2  # random vectors that check whether factors belong to covariances
+_TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -40,11 +40,11 @@ _SPREADS = Either(  # matrices, or variances, of components
     degrees=Real(),
 )
 class NormalPrior(NamedTuple):
-    """Normal inverse Wishart prior, or normal inverse gamma."""
+    """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
 
     mean: np.ndarray  # (d,)
-    mean_precision: float  # how many rows it is worth
-    covariance: np.ndarray  # (d, d); variances (d,), or (1,) for all features together
+    mean_precision: float  # in rows
+    covariance: np.ndarray  # (d, d); variances (d,), or one variance of all features, (1,)
     degrees: float
 
 
@@ -60,10 +60,10 @@ def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | Non
         if not (roots > 0.0).all():
             return "has factors of covariances that are singular"
         log_roots = np.log(roots).sum(axis=1)
-        # Whether F C F' is the identity is seen from what it makes of some vectors, in the time of reading it.
+        # F C F' must be the identity: products with random vectors show it in the time that reading the matrices takes.
         probes = np.random.default_rng(0).choice([-1.0, 1.0], (d, _N_PROBES))
         whole = 1.0 + (factors @ (covariances @ (factors.mT @ probes)) - probes) / np.sqrt(d)
-    if not np.allclose(whole, 1.0, rtol=0.0, atol=_LEAST_CLOSE):
+    if not np.allclose(whole, 1.0, rtol=0.0, atol=_TOLERANCE):
         return "has factors that are not those of its covariances"
     if not np.allclose(offsets, log_roots - 0.5 * d * LOG_2PI, rtol=1e-6, atol=1e-3):
         return "has densities at the means that are not those of its covariances"
@@ -82,25 +82,28 @@ def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | Non
     offsets=Array("float64", ("n_components",)),
 )
 class GaussianParameters(NamedTuple):
-    """Parameters of K components as the kernels read them."""
+    """Parameters of K components, in the form that the kernels read."""
 
     means: np.ndarray  # (K, d)
     covariances: np.ndarray  # (K, d, d), or variances (K, d)
-    factors: np.ndarray  # (K, d, d) inverses of Cholesky factors, or precisions (K, d)
-    offsets: np.ndarray  # (K,) log densities at the means
+    factors: np.ndarray  # inverses of the Cholesky factors of covariances, (K, d, d), or precisions (K, d)
+    offsets: np.ndarray  # log densities at the means, (K,)
 
 
 class GaussianFamily(Family):
-    """What both kinds share: statistics are sizes, sums, and products about an origin near the rows.
+    """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
     Parameters
     ----------
     prior : NormalPrior
+        Prior of the means and covariances.
     n_components : int
+        Number of components K.
     origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
     """
 
-    word_weights: np.ndarray | None = None  # how often each was there when they were bound
+    word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
@@ -115,7 +118,7 @@ class GaussianFamily(Family):
         Returns
         -------
         shapes : tuple of tuple of int
-            One for each array.
+            A shape for each array.
         """
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
@@ -126,36 +129,36 @@ class GaussianFamily(Family):
         Returns
         -------
         shapes : tuple of tuple of int
-            One for each array.
+            A shape for each array.
         """
         K, d = self.n_components, self.n_features
         of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
         return (K, d), of_covariances, of_covariances, (K,)
 
     def check_parameters(self, parameters: GaussianParameters) -> None:
-        """Refuse parameters, read from a file, that cannot be of this family.
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
 
         Parameters
         ----------
         parameters : GaussianParameters
-            From a file.
+            Parameters from a file.
 
         Raises
         ------
         ValueError
-            If they are not of this family.
+            If their types or shapes are not those of this family.
         """
         check_shapes(parameters, self.parameter_shapes())
 
     def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means of rows, features scaled to equal ranges.
+        """Initial labels by k-means, with features scaled to equal ranges.
 
         Parameters
         ----------
         rows : DenseRows
             What the emission's `read` returned.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -165,7 +168,7 @@ class GaussianFamily(Family):
         return cluster_rows(rows.values, self.n_components, key)
 
     def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes, sums and products by label.
+        """Sizes, sums and products of the rows `first` to `stop`, given their labels.
 
         Parameters
         ----------
@@ -176,9 +179,9 @@ class GaussianFamily(Family):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
+            Number of the block that begins with the first row.
+        labels : ndarray of shape (stop - first,), int32
+            Components of these rows.
 
         Returns
         -------
@@ -193,7 +196,7 @@ class GaussianFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def sum_shares(self, rows: DenseRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """The same by share.
+        """Sizes, sums and products of the rows `first` to `stop`, given their membership probabilities.
 
         Parameters
         ----------
@@ -204,7 +207,7 @@ class GaussianFamily(Family):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
+            Number of the block that begins with the first row.
         shares : ndarray of shape (stop - first, K)
             Membership probabilities of these rows.
 
@@ -222,17 +225,17 @@ class GaussianFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each topic took each word vector.
+        """Statistics from counts of word vectors by component.
 
         Parameters
         ----------
         counts : TokenCounts
-            How often each component took each token.
+            Counts of tokens by component.
 
         Returns
         -------
         statistics : tuple of ndarray
-            Of the shapes that `shapes` has.
+            Arrays with the shapes that `shapes` returns.
         """
         _, sums, products = map(np.zeros, self.shapes())
         table = counts.tocsr()
@@ -248,7 +251,7 @@ class GaussianFamily(Family):
         return np.asarray(counts.totals, dtype=np.float64), sums, products
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:
-        """Log densities of the word vectors, (n_words, K).
+        """Log density of each word vector given each component.
 
         Parameters
         ----------
@@ -266,17 +269,19 @@ class GaussianFamily(Family):
         return out
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray:
-        """Clusters of the word vectors: components that all begin alike would take long to part.
+        """Initial components from clusters of the word vectors.
+
+        Random initial components would be nearly equal, and would separate slowly.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
-        components : ndarray of shape (n_tokens,) or None
-            Equal tokens have the same one.
+        components : ndarray of shape (n_tokens,)
+            Equal tokens have the same component.
         """
         assert self.word_vectors is not None
         assert self.word_weights is not None
@@ -285,7 +290,7 @@ class GaussianFamily(Family):
     def add_log_densities(
         self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
     ) -> None:
-        """Add log densities of rows to `out`, (stop - first, K).
+        """Add the log densities of the rows `first` to `stop` given each component.
 
         Parameters
         ----------
@@ -298,12 +303,12 @@ class GaussianFamily(Family):
         parameters : GaussianParameters
             Parameters of all components.
         out : ndarray of shape (stop - first, K)
-            What log densities are added to.
+            Log densities are added to this array.
         """
         self._add_densities(rows.values, first, stop, parameters, out)
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
-        """``components_``, the means, and ``covariances_``.
+        """The fitted attributes ``components_``, the means, and ``covariances_``.
 
         Parameters
         ----------
@@ -323,7 +328,7 @@ class GaussianFamily(Family):
         Parameters
         ----------
         attributes : dict of str to ndarray
-            As `attributes` returns them.
+            Fitted attributes, as `attributes` returns them.
 
         Returns
         -------
@@ -332,19 +337,19 @@ class GaussianFamily(Family):
         """
         return self._parameters(attributes["components_"] - self.origin, attributes["covariances_"])
 
-    if TYPE_CHECKING:  # of each kind
+    if TYPE_CHECKING:  # each subclass defines these
 
         def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
 
     def _centres(self, sizes: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions of the means in rows, means and prior mean, about the origin."""
+        """Precisions of the components' means in rows, their means, and the prior mean, relative to the origin."""
         precision = self.prior.mean_precision + sizes
         if not np.all(precision > 0.0):
             raise NoModeError(
-                f"Component {int(np.argmin(precision))} has no rows, and mean_precision_prior=0 says nothing of its "
-                "mean: fewer components, or a positive mean_precision_prior, would do."
+                f"Component {int(np.argmin(precision))} has no rows, and mean_precision_prior=0 gives its mean no "
+                "prior: use fewer components, or a positive mean_precision_prior."
             )
         prior_mean = self.prior.mean - self.origin
         means = (self.prior.mean_precision * prior_mean + sums) / precision[:, None]

@@ -1,4 +1,4 @@
-"""Gaussian families: full covariances, and variances alone."""
+"""Gaussian families with full, diagonal and spherical covariances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._gaussian_kernels import (
 )
 from ._protocols import Arrays
 
-_LEAST_SHARE = 1e-12  # of a feature's variance that the features before it must leave unexplained
+_LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
 def _family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
@@ -44,7 +44,17 @@ _OF_GAUSSIANS: dict[str, Condition] = {
 
 @holds(_family_agrees, **_OF_GAUSSIANS)
 class FullFamily(GaussianFamily):
-    """Components with any covariance."""
+    """Gaussian family with a full covariance matrix for each component.
+
+    Parameters
+    ----------
+    prior : NormalPrior
+        Prior of the means and covariances.
+    n_components : int
+        Number of components K.
+    origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
+    """
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
         """The mode of precisions and their products with the means, which are the natural parameters.
@@ -52,7 +62,7 @@ class FullFamily(GaussianFamily):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -70,14 +80,14 @@ class FullFamily(GaussianFamily):
         return self._parameters(means, covariances)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Means and covariances from their posterior.
+        """Draw means and covariances from their posterior.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -102,7 +112,7 @@ class FullFamily(GaussianFamily):
         return parameters._replace(means=parameters.means + noise)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log of the normal inverse Wishart density in the natural parameters.
+        """Log normal-inverse-Wishart density of the natural parameters, up to a constant.
 
         Parameters
         ----------
@@ -127,7 +137,7 @@ class FullFamily(GaussianFamily):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         parameters : GaussianParameters
             Parameters of all components.
 
@@ -139,18 +149,18 @@ class FullFamily(GaussianFamily):
         sizes, sums, products = statistics
         means = parameters.means - self.origin
         lower = np.tril(products) + np.tril(products, -1).mT
-        # About the mean they are S - (s - n m) m' - m s', of which the quadratic form needs no more
+        # Products about the mean are S - (s - n m) m' - m s'; the quadratic form needs only this, symmetric or not
         gaps = (sums - sizes[:, None] * means)[:, :, None] * means[:, None, :] + means[:, :, None] * sums[:, None, :]
         spread = np.einsum("kab,kbc,kac->", parameters.factors, lower - gaps, parameters.factors)
         return float(sizes @ parameters.offsets - 0.5 * spread)
 
     def n_parameters(self) -> int:
-        """Means and covariances.
+        """Number of free parameters: means and covariances.
 
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         d = self.n_features
         return self.n_components * (d + d * (d + 1) // 2)
@@ -165,7 +175,7 @@ class FullFamily(GaussianFamily):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -183,7 +193,7 @@ class FullFamily(GaussianFamily):
         add_full_densities(X, first, stop, parameters.means, parameters.factors, parameters.offsets, out)
 
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions in rows and means, about the origin, of the components' means; and scatters."""
+        """Precisions of the components' means in rows, their means relative to the origin, and the scatters."""
         sizes, sums, products = statistics
         precision, means, prior_mean = self._centres(sizes, sums)
         lower = np.tril(products) + np.tril(products, -1).mT
@@ -200,15 +210,18 @@ class FullFamily(GaussianFamily):
 
 @holds(_family_agrees, **_OF_GAUSSIANS, spherical=FLAG)
 class DiagonalFamily(GaussianFamily):
-    """Components with a variance for each feature, or with one variance.
+    """Gaussian family with one variance for each feature of a component, or one for all features.
 
     Parameters
     ----------
     prior : NormalPrior
+        Prior of the means and variances.
     n_components : int
+        Number of components K.
     origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
     spherical : bool
-        One variance a component.
+        Whether all features of a component share one variance.
     """
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray, spherical: bool):
@@ -217,7 +230,7 @@ class DiagonalFamily(GaussianFamily):
 
     @property
     def _n_pooled(self) -> int:
-        """How many features share a variance."""
+        """Number of features that share a variance."""
         return self.n_features if self.spherical else 1
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
@@ -226,7 +239,7 @@ class DiagonalFamily(GaussianFamily):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -243,14 +256,14 @@ class DiagonalFamily(GaussianFamily):
         return self._parameters(means, squares / np.where(degrees > 0.0, degrees, np.nan)[:, None])
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Means and variances from their posterior.
+        """Draw means and variances from their posterior.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -272,7 +285,7 @@ class DiagonalFamily(GaussianFamily):
         return self._parameters(means + normals * np.sqrt(variances / precision[:, None]), variances)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log of the normal inverse gamma densities in the natural parameters.
+        """Log normal-inverse-gamma density of the natural parameters, up to a constant.
 
         Parameters
         ----------
@@ -298,7 +311,7 @@ class DiagonalFamily(GaussianFamily):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         parameters : GaussianParameters
             Parameters of all components.
 
@@ -313,12 +326,12 @@ class DiagonalFamily(GaussianFamily):
         return float(sizes @ parameters.offsets - 0.5 * (parameters.factors * squares).sum())
 
     def n_parameters(self) -> int:
-        """Means and variances.
+        """Number of free parameters: means and variances.
 
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         return self.n_components * (self.n_features + (1 if self.spherical else self.n_features))
 
@@ -332,7 +345,7 @@ class DiagonalFamily(GaussianFamily):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -347,7 +360,7 @@ class DiagonalFamily(GaussianFamily):
         add_diagonal_densities(X, first, stop, parameters.means, parameters.factors, parameters.offsets, out)
 
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions in rows and means, about the origin, of the components' means; and sums of squares."""
+        """Precisions of the components' means in rows, their means relative to the origin, and sums of squares."""
         sizes, sums, products = statistics
         precision, means, prior_mean = self._centres(sizes, sums)
         squares = self.prior.mean_precision * prior_mean**2 + products[:, :, 0] - precision[:, None] * means**2
@@ -364,7 +377,7 @@ class DiagonalFamily(GaussianFamily):
 
 
 def _cholesky(covariances: np.ndarray) -> np.ndarray:
-    """Cholesky factors; a ValueError that names the component where there is none."""
+    """Cholesky factors; a NoModeError that names the component if a covariance is singular."""
     try:
         roots = np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError:
@@ -383,5 +396,5 @@ def _cholesky(covariances: np.ndarray) -> np.ndarray:
 def _refuse_singular(component: int) -> None:
     raise NoModeError(
         f"The covariance of component {component} is singular: its rows lie on a hyperplane or are too few, and the "
-        "prior does not make up for it; fewer components, or a larger covariance_prior, would do."
+        "prior is too weak: use fewer components, or a larger covariance_prior."
     )

@@ -1,4 +1,4 @@
-"""Kernels of Gaussian rows: log densities, and sums of squares and products."""
+"""Numba kernels for Gaussian rows: log densities, and sums of squares and products."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
                 for lane in range(ROW_LANES):
                     shifted[a, lane] = rows[a, lane] - mean
             total[:] = 0.0
-            for j in range(0, d - 1, 2):  # two rows of A at a time: each number that is loaded serves twice
+            for j in range(0, d - 1, 2):  # two rows of A at a time: each number is loaded once for both
                 y0[:] = 0.0
                 y1[:] = 0.0
                 for a in range(j + 1):
@@ -89,10 +89,10 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     block_rows : int
     labels : (stop - first,)
     origin : (d,)
-        Taken off before, so that squares keep their digits.
+        Subtracted first, which reduces rounding errors.
     sizes, sums : (n_blocks, K), (n_blocks, K, d)
     products : (n_blocks, K, d, d)
-        Lower triangles. Or (n_blocks, K, d, 1): squares alone.
+        Lower triangles; or squares alone, (n_blocks, K, d, 1).
     """
     d, full = X.shape[1], products.shape[3] > 1
     shifted = np.empty(d)
@@ -114,9 +114,10 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
 
 @njit(cache=True, nogil=True)
 def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
-    """Add rows of one block to the same of all components, by their shares, (stop - first, K).
+    """Add rows of one block to sizes, sums and products of all components, weighted by their shares.
 
-    Rows go in fours, so that sums are read and written once for four of them; a last one may stand with a share of 0.
+    Sums are read and written once for four rows. If the number of rows is not a multiple of four, the last group is
+    filled up with rows of share 0. `shares` have shape (stop - first, K).
     """
     d, K, full = X.shape[1], shares.shape[1], products.shape[2] > 1
     four, w = np.zeros((4, d)), np.zeros(4)
@@ -145,7 +146,7 @@ def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
 
 @njit(cache=True, nogil=True)
 def add_counted_products(X, indptr, components, counts, origin, sums, products):
-    """Add each row of X to sums and products of the components listed for it, as often as they are counted."""
+    """Add each row of X to sums and products of its components, weighted by its counts there."""
     d, full = X.shape[1], products.shape[2] > 1
     shifted = np.empty(d)
     for row in range(X.shape[0]):
@@ -165,7 +166,7 @@ def add_counted_products(X, indptr, components, counts, origin, sums, products):
 
 @njit(cache=True, nogil=True)
 def fill_wishart_roots(key, degrees, roots, normals):
-    """Fill roots T of standard Wishart matrices TT' (Bartlett's decomposition), and normals for the means.
+    """Draw roots T of standard Wishart matrices TT' (Bartlett's decomposition), and normals for the means.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def fill_wishart_roots(key, degrees, roots, normals):
 
 @njit(cache=True, nogil=True)
 def fill_gammas_and_normals(key, shapes, gammas, normals):
-    """Fill (K, d) gamma variates of rate one and normals; shapes may be (K, 1), one gamma for all features."""
+    """Draw gamma variates of rate one and normal variates, (K, d); with (K, 1) shapes, one gamma for all features."""
     K, d = normals.shape
     for k in range(K):
         of_component = fold_in(key, k)

@@ -1,4 +1,4 @@
-"""Families whose log densities are linear in sparse statistics: what Bernoulli, multinomial and Poisson rows share."""
+"""Families whose log densities are linear in sparse statistics, as of Bernoulli, multinomial and Poisson rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ._protocols import Arrays
 from ._rows import LinearRows
 from ._seeds import seed_labels
 
-_CLOSE = 1e-6
+_TOLERANCE = 1e-6  # of stored parameters that must be consistent
 PRIOR = Array("float64", ("n_dimensions",), above=0)
-_MOST_NATURAL = 1e15  # far beyond what any rows say
+_MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 
 
 @holds(
@@ -31,15 +31,25 @@ _MOST_NATURAL = 1e15  # far beyond what any rows say
     means=Array("float64", (None, "n_components"), low=0, high=_MOST_NATURAL),
 )
 class LinearParameters(NamedTuple):
-    """Parameters of K components: a row's log density is the offset and its statistics times the naturals."""
+    """Parameters of K components: a row's log density is the offset plus its statistics times the natural parameters.
 
-    offsets: np.ndarray  # (K,)
-    naturals: np.ndarray  # (n_statistics, K)
-    means: np.ndarray  # (n_features, K)
+    Attributes
+    ----------
+    offsets : ndarray of shape (K,)
+        Log densities of a row whose statistics are all zero.
+    naturals : ndarray of shape (n_statistics, K)
+        Natural parameters.
+    means : ndarray of shape (n_features, K)
+        Expected value of each feature.
+    """
+
+    offsets: np.ndarray
+    naturals: np.ndarray
+    means: np.ndarray
 
 
 class LinearFamily(Family):
-    """A family with ``n_statistics`` statistics a row; see the classes derived from it."""
+    """Base class of families with ``n_statistics`` statistics per row, which subclasses define."""
 
     n_statistics: int
 
@@ -49,39 +59,39 @@ class LinearFamily(Family):
         Returns
         -------
         shapes : tuple of tuple of int
-            One for each array.
+            A shape for each array.
         """
         return (self.n_components,), (self.n_statistics, self.n_components)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, naturals and means.
+        """Shapes of offsets, natural parameters and means.
 
         Returns
         -------
         shapes : tuple of tuple of int
-            One for each array.
+            A shape for each array.
         """
         return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
 
     def check_parameters(self, parameters: LinearParameters) -> None:
-        """Refuse parameters, read from a file, that cannot be of this family.
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
 
         Parameters
         ----------
         parameters : LinearParameters
-            From a file.
+            Parameters from a file.
 
         Raises
         ------
         ValueError
-            If they are not of this family.
+            If their types or shapes are not those of this family.
         """
         check_shapes(parameters, self.parameter_shapes())
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
-        """Add log densities of rows, but for their ``log_base``, to `out`, (stop - first, K).
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
 
         Parameters
         ----------
@@ -94,12 +104,12 @@ class LinearFamily(Family):
         parameters : LinearParameters
             Parameters of all components.
         out : ndarray of shape (stop - first, K)
-            What log densities are added to.
+            Log densities are added to this array.
         """
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of statistics by label, exact where they are whole.
+        """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums.
 
         Parameters
         ----------
@@ -110,9 +120,9 @@ class LinearFamily(Family):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
+            Number of the block that begins with the first row.
+        labels : ndarray of shape (stop - first,), int32
+            Components of these rows.
 
         Returns
         -------
@@ -127,7 +137,7 @@ class LinearFamily(Family):
         return BlockSums.whole((sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Sums of shares and of statistics by share.
+        """Sizes and sums of the rows `first` to `stop`, given their membership probabilities.
 
         Parameters
         ----------
@@ -138,7 +148,7 @@ class LinearFamily(Family):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
+            Number of the block that begins with the first row.
         shares : ndarray of shape (stop - first, K)
             Membership probabilities of these rows.
 
@@ -150,7 +160,7 @@ class LinearFamily(Family):
         return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
-        """What `kernel` adds for each row, given its label or its shares."""
+        """The sums by blocks that `kernel` adds up, given the labels or the membership probabilities."""
 
         def add(start, stop, sizes, totals):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
@@ -160,12 +170,12 @@ class LinearFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
-        """Log density of rows with these statistics, but for their ``log_base``, given whose they are.
+        """Log density of rows with these statistics given their components, without their ``log_base``.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         parameters : LinearParameters
             Parameters of all components.
 
@@ -179,14 +189,14 @@ class LinearFamily(Family):
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
     def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds that are spread by likelihood; there if the family has `highest_log_densities`.
+        """Initial labels from seeds among the rows; available if the family has `highest_log_densities`.
 
         Parameters
         ----------
         rows : LinearRows
             What the emission's `read` returned.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -196,7 +206,7 @@ class LinearFamily(Family):
         return seed_labels(self, rows, key)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
-        """``components_``, the expected rows.
+        """The fitted attribute ``components_``, the expected rows.
 
         Parameters
         ----------
@@ -211,17 +221,17 @@ class LinearFamily(Family):
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
     def observed(self, statistics: Arrays) -> np.ndarray:
-        """How many cells of each feature each component has seen, (n_features, K), of families with missing cells.
+        """Numbers of observed cells by feature and component, for families with missing cells.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
         n_observed : ndarray of shape (n_features, K)
-            Numbers of cells.
+            Numbers of observed cells.
         """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)
@@ -235,7 +245,7 @@ class StoredFamily(Protocol):
     n_statistics: int
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals.
+        """The parameters with these natural parameters.
 
         Parameters
         ----------
@@ -251,7 +261,7 @@ class StoredFamily(Protocol):
 
 
 def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str | None:
-    """Whether these are parameters of the family; says what is wrong, or None.
+    """Check that parameters belong to a family and are consistent.
 
     Parameters
     ----------
@@ -262,42 +272,47 @@ def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str 
 
     Returns
     -------
-    told : str or None
-        What is wrong; None if nothing is.
+    reason : str or None
+        What is wrong; None if the parameters are valid.
     """
     K, m = family.n_components, family.n_features
     if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
         return "has parameters that are not of its family"
     with np.errstate(over="ignore", invalid="ignore"):
         again = family.parameters_again(parameters.naturals)
-        same = (np.allclose(a, b, rtol=_CLOSE, atol=_CLOSE) for a, b in zip(parameters, again, strict=True))
+        same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
         return None if all(same) else "has parameters that contradict each other"
 
 
 def linear_family(**priors: Condition) -> dict[str, Condition]:
-    """Conditions of a family's attributes, of those of its prior.
+    """Conditions of the attributes of a linear family, for files.
+
+    Parameters
+    ----------
+    **priors : Condition
+        Conditions of the attributes that hold the prior.
 
     Returns
     -------
     conditions : dict of str to Condition
-        By name of the attribute.
+        Conditions by the name of the attribute.
     """
     sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
     return {**sizes, **priors, "n_statistics": Whole(low=1)}
 
 
 def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
-    """An agreement: so many statistics a feature.
+    """Make a check that a family has this number of statistics per feature.
 
     Parameters
     ----------
     of_feature : int
-        Statistics of each feature.
+        Number of statistics per feature.
 
     Returns
     -------
     agree : callable
-        From a family and known sizes to what is wrong, or None.
+        Function of a family and known sizes; it returns what is wrong, or None.
     """
 
     def agree(family: LinearFamily, sizes: Sizes) -> str | None:

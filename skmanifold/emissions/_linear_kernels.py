@@ -1,4 +1,4 @@
-"""Kernels of families whose rows are sparse counts, in which log densities are linear."""
+"""Numba kernels for families whose log densities are linear in sparse counts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from ..random._keys import fold_in, uniform
 from ..random._variates import multinomial, poisson
 from ..utils._njit import njit
 
+# Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row
-_TOKENS_PER_FEATURE = 4  # from here on a binomial variate for each feature takes less time than the tokens
+_TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
 
 
 @njit(cache=True, nogil=True)
 def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
-    """Add the rows' scores, the offset of each component and their counts times its column, to `out`.
+    """Add the scores of rows to `out`: the offset of each component plus the counts times its column of `table`.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out)
 
 @njit(cache=True, nogil=True)
 def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
-    """Add rows to the statistics of their labels; `labels` begin with row `first`."""
+    """Add rows to the statistics of their components; `labels` begin with row `first`."""
     for row in range(first, stop):
         k = labels[row - first]
         sizes[k] += 1
@@ -49,7 +50,7 @@ def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
 
 @njit(cache=True, nogil=True)
 def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
-    """Add rows to the statistics of all components by their shares, which begin with row `first`."""
+    """Add rows to the statistics of all components, weighted by `shares`, which begin with row `first`."""
     n_components = len(sizes)
     for row in range(first, stop):
         share = shares[row - first]
@@ -63,7 +64,7 @@ def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
 
 @njit(cache=True, nogil=True)
 def fill_events(key, labels, means, out):
-    """Rows of 0 and 1 with these probabilities, (K, m), of their labels."""
+    """Draw rows of 0 and 1; `means`, (K, m), are the probabilities of a one in each component."""
     for i in range(len(labels)):
         of_row = fold_in(key, i)
         for j in range(means.shape[1]):
@@ -72,7 +73,7 @@ def fill_events(key, labels, means, out):
 
 @njit(cache=True, nogil=True)
 def fill_poisson(key, labels, means, out):
-    """Rows of Poisson counts with these means, (K, m), of their labels."""
+    """Draw rows of Poisson counts; `means`, (K, m), are those of each component."""
     for i in range(len(labels)):
         of_row = fold_in(key, i)
         for j in range(means.shape[1]):
@@ -81,9 +82,9 @@ def fill_poisson(key, labels, means, out):
 
 @njit(cache=True, nogil=True)
 def fill_multinomial(key, labels, probabilities, cumulated, lengths, out):
-    """Rows of multinomial counts; `probabilities`, (K, m), and their running sums are those of their labels.
+    """Draw rows of multinomial counts; `probabilities`, (K, m), and their running sums are those of each component.
 
-    A row of many tokens is drawn at once, a shorter one token by token.
+    A row of many tokens is drawn feature by feature, a shorter one token by token.
     """
     last = probabilities.shape[1] - 1
     most_single = max(_MIN_MULTINOMIAL, _TOKENS_PER_FEATURE * (last + 1))

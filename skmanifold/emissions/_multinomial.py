@@ -1,4 +1,4 @@
-"""Rows of counts that share one distribution over the features, as of words in documents."""
+"""Emission of counts with one distribution over the features per component, such as words in documents."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from ._rows import LinearRows, read_counts
 
 
 class Multinomial(BaseEmission):
-    r"""Counts of features, multinomial given the component and the row's total: documents and their words.
+    r"""Counts of features, multinomial given the component and the row's total, such as words of documents.
 
     .. math:: p(x_i \mid z_i = k) = \prod_v \phi_{kv}^{x_{iv}}, \qquad \phi_k \sim \mathrm{Dir}(\beta).
 
     This is the probability of the row's tokens in one given order. The multinomial coefficient, the number of such
-    orders, is left out here and in all scores of the library: no parameter changes it.
+    orders, does not depend on the parameters; all scores of the library leave it out.
 
     The statistics of a component are its numbers of tokens :math:`s_{kv}`; the mode in the natural (softmax)
     parameters is
@@ -50,10 +50,9 @@ class Multinomial(BaseEmission):
 
     Notes
     -----
-    Fractional counts are weights: a mixture takes them as they are, with gamma functions in place of factorials. An
-    admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
-    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are. Rows
-    without tokens are allowed, and tell nothing.
+    Fractional counts are weights: a mixture uses them as they are. An admixture is fitted to whole tokens. It rounds
+    counts at random, up with the probability of their fraction, and warns if this changes more than 5% of the sum. Its
+    `transform` and `score` use fractions as they are. Rows without tokens are allowed, and contain no information.
 
     Examples
     --------
@@ -69,16 +68,16 @@ class Multinomial(BaseEmission):
         self.prior = prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of counts.
+        """Validate X of counts.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
@@ -88,12 +87,12 @@ class Multinomial(BaseEmission):
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
-        """The family of rows; it remembers how many tokens they have, for rows like them.
+        """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows.
 
         Parameters
         ----------
@@ -118,7 +117,7 @@ class Multinomial(BaseEmission):
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """The family of tokens.
+        """Make the family of tokens.
 
         Parameters
         ----------
@@ -127,12 +126,12 @@ class Multinomial(BaseEmission):
         n_components : int
             Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
-            Of emissions whose tokens are vectors: one for each column of X.
+            One vector for each column of X, for emissions whose tokens are vectors.
 
         Returns
         -------
         family : MultinomialFamily
-            The family, a `TokenFamily` or a `DirichletFamily`.
+            The family, both a `TokenFamily` and a `DirichletFamily`.
 
         Raises
         ------
@@ -153,15 +152,16 @@ _LEVELS = Array("float64", ("n_lengths",), above=0, high=1)
     _levels=_LEVELS,
 )
 class MultinomialFamily(LinearFamily):
-    """Statistics of a row: its counts.
+    """Family of multinomial rows and tokens, whose statistics are the counts of a row.
 
     Parameters
     ----------
     prior : ndarray of shape (n_features,)
         Pseudo-counts.
     n_components : int
+        Number of components K.
     lengths : ndarray of shape (n_rows,), optional
-        Numbers of tokens of rows, one of which a new row has.
+        Numbers of tokens in the rows; the number of a new row is one of them, drawn at random.
     """
 
     def __init__(self, prior: np.ndarray, n_components: int, lengths: np.ndarray | None = None) -> None:
@@ -172,12 +172,12 @@ class MultinomialFamily(LinearFamily):
         self._levels = np.cumsum(repeated) / repeated.sum()
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable in softmax coordinates.
+        """The posterior mode in softmax coordinates.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -188,14 +188,14 @@ class MultinomialFamily(LinearFamily):
         return self._parameters(np.log(cells) - np.log(cells.sum(axis=0)))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Probabilities from their Dirichlet laws.
+        """Draw probabilities from their Dirichlet posteriors.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class MultinomialFamily(LinearFamily):
         return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the Dirichlet densities in softmax coordinates.
+        """Log prior density in softmax coordinates, up to a constant.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class MultinomialFamily(LinearFamily):
         return float((self.prior[:, None] * parameters.naturals).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of probabilities that are the row's shares.
+        """Log densities with probabilities that equal the proportions of the row's counts.
 
         Parameters
         ----------
@@ -240,17 +240,17 @@ class MultinomialFamily(LinearFamily):
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
 
     def n_parameters(self) -> int:
-        """One less than features for each component.
+        """Number of free parameters: one less than the number of features for each component.
 
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         return self.n_components * (self.n_features - 1)
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, as long as rows that were fitted.
+        """Draw new rows from given components, with numbers of tokens that occur in the fitted rows.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class MultinomialFamily(LinearFamily):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -274,22 +274,22 @@ class MultinomialFamily(LinearFamily):
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each topic took each token.
+        """Statistics from counts of tokens by component.
 
         Parameters
         ----------
         counts : TokenCounts
-            How often each component took each token.
+            Counts of tokens by component.
 
         Returns
         -------
         statistics : tuple of ndarray
-            Of the shapes that `shapes` has.
+            Arrays with the shapes that `shapes` returns.
         """
         return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probabilities of tokens, (n_features, K).
+        """Log probability of each token given each component.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class MultinomialFamily(LinearFamily):
         return self.prior
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals.
+        """The parameters with these natural parameters.
 
         Parameters
         ----------

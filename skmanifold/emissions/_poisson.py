@@ -1,4 +1,4 @@
-"""Rows of counts without a common total: each feature has a rate, and may be missing."""
+"""Emission of counts with a Poisson rate for each feature; cells may be missing."""
 
 from __future__ import annotations
 
@@ -41,25 +41,26 @@ class Poisson(BaseEmission):
 
     .. math:: \lambda_{kj} = \frac{a_j + s_{kj}}{b_j + n_{kj}}.
 
-    In a mixture, cells with NaN are missing, and missing at random: they are left out of density and statistics.
+    In a mixture, cells with NaN are missing, and assumed missing at random: density and statistics leave them out.
 
-    In an admixture this is the gamma-Poisson model: tokens of a row fall to its components in proportion to
-    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`. It refuses NaN: the model
-    is fitted given the rows' totals, which are unknown where a cell is missing.
+    In an admixture this is the gamma-Poisson model: tokens of a row are assigned to components in proportion to
+    :math:`\theta_k \phi_{kv}`, with :math:`\phi_{kv} = (n_{kv} + a_v) / (n_k + \sum_w a_w)`. There NaN is an error: the
+    model is fitted given the totals of rows, which are unknown if a cell is missing.
 
     Parameters
     ----------
     shape_prior : float or array-like of shape (n_features,), default=None
-        Positive pseudo-counts :math:`a_j`. None is `rate_prior` times the mean of the feature (to which half a count is
-        added, for features that have none): the prior's mean is the data's. In an admixture None is 0.1.
+        Positive pseudo-counts :math:`a_j`. None is `rate_prior` times the mean of the feature, so that the prior mean
+        is the mean of the data (half a count is added to the sum of each feature, because it may be zero). In an
+        admixture None is 0.1.
     rate_prior : float or array-like of shape (n_features,), default=0.5
-        Positive :math:`b_j`: how many rows the prior is worth. Of no use in an admixture.
+        Positive :math:`b_j`: the number of rows to which the prior is equivalent. An admixture does not use it.
 
     Notes
     -----
-    Fractional counts are weights: a mixture takes them as they are, with a gamma function in place of the factorial. An
-    admixture is fitted to whole tokens, for which they are rounded at random, up with the probability of their fraction
-    and with a warning if this moves more than 5% of the sum; its `transform` and `score` take them as they are.
+    Fractional counts are weights: a mixture uses them as they are, with a gamma function in place of the factorial. An
+    admixture is fitted to whole tokens. It rounds counts at random, up with the probability of their fraction, and
+    warns if this changes more than 5% of the sum. Its `transform` and `score` use fractions as they are.
 
     Examples
     --------
@@ -81,16 +82,16 @@ class Poisson(BaseEmission):
         self.rate_prior = rate_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """A user's X of counts and NaN.
+        """Validate X of counts and NaN.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
@@ -100,7 +101,7 @@ class Poisson(BaseEmission):
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         n_features = counts.n_features // 2
@@ -108,7 +109,7 @@ class Poisson(BaseEmission):
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
-        """The family of rows.
+        """Make the family of rows.
 
         Parameters
         ----------
@@ -137,7 +138,7 @@ class Poisson(BaseEmission):
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """The family of tokens: given their number, they are multinomial.
+        """Make the family of tokens, which are multinomial given the total of the row.
 
         Parameters
         ----------
@@ -146,12 +147,12 @@ class Poisson(BaseEmission):
         n_components : int
             Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
-            Of emissions whose tokens are vectors: one for each column of X.
+            One vector for each column of X, for emissions whose tokens are vectors.
 
         Returns
         -------
         family : MultinomialFamily
-            The family, a `TokenFamily` or a `DirichletFamily`.
+            The family, both a `TokenFamily` and a `DirichletFamily`.
 
         Raises
         ------
@@ -167,13 +168,14 @@ class Poisson(BaseEmission):
     **linear_family(shape=PRIOR, rate=PRIOR),
 )
 class PoissonFamily(LinearFamily):
-    """Statistics of a row: its counts, and after them the cells that are missing.
+    """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
     Parameters
     ----------
     shape, rate : ndarray of shape (n_features,)
-        Of the gamma priors.
+        Parameters of the gamma priors.
     n_components : int
+        Number of components K.
     """
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
@@ -184,12 +186,12 @@ class PoissonFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The parameters that are most probable as logs of rates.
+        """The posterior mode of the logs of rates.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -200,14 +202,14 @@ class PoissonFamily(LinearFamily):
         return self._parameters(np.log(shapes) - np.log(rates))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Rates from their gamma laws.
+        """Draw rates from their gamma posteriors.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -220,7 +222,7 @@ class PoissonFamily(LinearFamily):
         return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log of the gamma densities of the logs of rates.
+        """Log prior density of the logs of rates, up to a constant.
 
         Parameters
         ----------
@@ -236,7 +238,7 @@ class PoissonFamily(LinearFamily):
         return float((self.shape[:, None] * logs - self.rate[:, None] * parameters.means).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Of rates that are the row's counts.
+        """Log densities with rates that equal the row's counts.
 
         Parameters
         ----------
@@ -252,17 +254,17 @@ class PoissonFamily(LinearFamily):
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
     def n_parameters(self) -> int:
-        """One for each feature of each component.
+        """Number of free parameters: one for each feature of each component.
 
         Returns
         -------
         n_parameters : int
-            Of all components together.
+            Summed over components.
         """
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`, without missing cells.
+        """Draw new rows from given components, without missing cells.
 
         Parameters
         ----------
@@ -271,7 +273,7 @@ class PoissonFamily(LinearFamily):
         labels : ndarray of shape (n_rows,), int32
             Components of the rows.
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
@@ -283,12 +285,12 @@ class PoissonFamily(LinearFamily):
         return out
 
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Shapes and rates of the gamma laws, (n_features, K) each."""
+        """Shapes and rates of the gamma posteriors, (n_features, K) each."""
         shapes = statistics[1][: self.n_features] + self.shape[:, None]
         return shapes, self.observed(statistics) + self.rate[:, None]
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters that have these naturals.
+        """The parameters with these natural parameters.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What every emission and its family have: protocols of rows, for mixtures, and of tokens, for admixtures."""
+"""Protocols of emissions and their families: of rows, for mixtures, and of tokens, for admixtures."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..numerics.block_sums import BlockSums
 from ..sparse.counts import Counts
 from ..utils._typing import ArrayLike, MatrixLike
 
-Parameters = Any  # of all components, as the family's own methods read them
+Parameters = Any  # of all components, in the form that the methods of the family read
 Arrays = tuple[np.ndarray, ...]
 
 
 class TokenCounts(Protocol):
-    """How often each component took each token."""
+    """Counts of tokens by component."""
 
     @property
     def totals(self) -> np.ndarray:
-        """Tokens of each component, (K,)."""
+        """Number of tokens assigned to each component, (K,)."""
         ...
 
     def tocsr(self) -> Any:
-        """The counts as a sparse array, (n_tokens, K).
+        """The counts as a sparse array.
 
         Returns
         -------
@@ -36,19 +36,19 @@ class TokenCounts(Protocol):
 
 @runtime_checkable
 class RowEmission(Protocol):
-    """An emission for mixtures: it reads rows, and has a family of them."""
+    """An emission for mixtures, which validates rows and makes their family."""
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Any:
-        """A user's X as the rows of this emission, validated as scikit-learn does.
+        """Validate X and return it as rows of this emission.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
@@ -58,12 +58,12 @@ class RowEmission(Protocol):
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         ...
 
     def bind(self, rows: Any, n_components: int) -> Any:
-        """The family of rows, a `RowFamily`, with hyperparameters that depend on the data resolved.
+        """Make the family of rows, with numbers for the hyperparameters that depend on the data.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class RowEmission(Protocol):
         Returns
         -------
         family : object
-            The family, a `RowFamily`.
+            A `RowFamily`.
 
         Raises
         ------
@@ -87,37 +87,36 @@ class RowEmission(Protocol):
 
 @runtime_checkable
 class TokenEmission(Protocol):
-    """An emission for admixtures: it reads counts of tokens, and has a family of them."""
+    """An emission for admixtures, which validates counts of tokens and makes their family."""
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """A user's X as counts of tokens: whole ones, rounded with `key`, to be fitted; as they are without it.
+        """Validate X and return it as counts of tokens.
 
         Parameters
         ----------
         estimator : estimator instance
-            It keeps the number and the names of columns, as scikit-learn's validation does.
+            Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As the user gave it.
         key : uint64 or None
-            To be fitted, counts are whole: what is random in them belongs to this key. None leaves them as they
-            are.
+            Key of the random numbers that make counts whole, as a fit needs them. None leaves counts as they are.
         reset : bool
-            Whether the columns are learned, or compared with those of `fit`.
+            Whether to store the number and names of columns, or to compare them with those of `fit`.
 
         Returns
         -------
         counts : Counts
-            Token by token.
+            Counts of the tokens in each row.
 
         Raises
         ------
         ValueError
-            If X has values that the emission does not take.
+            If X has values that the emission does not accept.
         """
         ...
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Any:
-        """The family of tokens, a `TokenFamily` or a `DirichletFamily`.
+        """Make the family of tokens, with numbers for the hyperparameters that depend on the data.
 
         Parameters
         ----------
@@ -126,12 +125,12 @@ class TokenEmission(Protocol):
         n_components : int
             Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
-            Of emissions whose tokens are vectors: one for each column of X.
+            One vector for each column of X, for emissions whose tokens are vectors.
 
         Returns
         -------
         family : object
-            The family, a `TokenFamily` or a `DirichletFamily`.
+            A `TokenFamily` or a `DirichletFamily`.
 
         Raises
         ------
@@ -143,38 +142,38 @@ class TokenEmission(Protocol):
 
 @runtime_checkable
 class HasStatistics(Protocol):
-    """Parameters of K components from statistics, and the fitted attributes that show them."""
+    """A family that estimates parameters of K components from statistics."""
 
     n_components: int
     n_features: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the statistics, a tuple of arrays of which the first are the components' sizes, (K,).
+        """Shapes of the statistics, a tuple of arrays; the first array holds the sizes of the components, (K,).
 
         Returns
         -------
         shapes : tuple of tuple of int
-            One for each array.
+            A shape for each array.
         """
         ...
 
     def n_cells(self) -> int:
-        """Numbers in the statistics.
+        """Number of entries of the statistics.
 
         Returns
         -------
         n_cells : int
-            The sum over the arrays of their sizes.
+            The sum of the sizes of all arrays.
         """
         ...
 
     def mode(self, statistics: Arrays) -> Parameters:
-        """The parameters that statistics and prior make most probable, in the natural parametrisation.
+        """The posterior mode given statistics, with respect to the natural parameters.
 
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, of the shapes that `shapes` has.
+            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
@@ -184,7 +183,7 @@ class HasStatistics(Protocol):
         ...
 
     def attributes(self, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Fitted attributes by their names, ``components_`` among them, with a row for each component.
+        """The parameters as fitted attributes; ``components_``, with a row for each component, must be one of them.
 
         Parameters
         ----------
@@ -199,27 +198,27 @@ class HasStatistics(Protocol):
         ...
 
     def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these, from a file, cannot be parameters of this family.
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
 
         Parameters
         ----------
         parameters : object
-            From a file.
+            Parameters from a file.
 
         Raises
         ------
         ValueError
-            If they are not of this family.
+            If their types or shapes are not those of this family.
         """
         ...
 
 
 @runtime_checkable
 class RowFamily(HasStatistics, Protocol):
-    """Rows of a mixture given their component: log densities and statistics."""
+    """A family of rows, for mixtures, with log densities and statistics of rows."""
 
     def add_log_densities(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
-        """Add log densities of rows first to stop to `out`, (stop - first, K), without their ``log_base``.
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
 
         Parameters
         ----------
@@ -232,12 +231,12 @@ class RowFamily(HasStatistics, Protocol):
         parameters : object
             Parameters of all components.
         out : ndarray of shape (stop - first, K)
-            What log densities are added to.
+            Log densities are added to this array.
         """
         ...
 
     def sum_labels(self, rows: Any, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of rows first to stop, which begin with block `first_block`, given their labels.
+        """Statistics of the rows `first` to `stop`, given their labels.
 
         Parameters
         ----------
@@ -248,9 +247,9 @@ class RowFamily(HasStatistics, Protocol):
         stop : int
             The row after the last.
         first_block : int
-            Number of the block that the first row begins.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
+            Number of the block that begins with the first row.
+        labels : ndarray of shape (stop - first,), int32
+            Components of these rows.
 
         Returns
         -------
@@ -262,25 +261,25 @@ class RowFamily(HasStatistics, Protocol):
 
 @runtime_checkable
 class TokenFamily(HasStatistics, Protocol):
-    """Tokens of an admixture given their component, by a table of all tokens' log densities."""
+    """A family of tokens, for admixtures, with a table of log densities of all tokens."""
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics of how often each component took each token.
+        """Statistics from counts of tokens by component.
 
         Parameters
         ----------
         counts : TokenCounts
-            How often each component took each token.
+            Counts of tokens by component.
 
         Returns
         -------
         statistics : tuple of ndarray
-            Of the shapes that `shapes` has.
+            Arrays with the shapes that `shapes` returns.
         """
         ...
 
     def token_table(self, parameters: Parameters) -> np.ndarray:
-        """Log densities of each token given each component, (n_tokens, K).
+        """Log density of each token given each component.
 
         Parameters
         ----------
@@ -295,26 +294,26 @@ class TokenFamily(HasStatistics, Protocol):
         ...
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
-        """Initial components, (n_tokens,), the same for all equal tokens; None: random ones.
+        """Initial components of tokens.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
 
         Returns
         -------
         components : ndarray of shape (n_tokens,) or None
-            Equal tokens have the same one.
+            Equal tokens have the same component. None: each token has a random one.
         """
         ...
 
 
 @runtime_checkable
 class DirichletFamily(Protocol):
-    """Tokens with any probabilities under a Dirichlet prior, so that sparse counts take the place of a table.
+    """A family of tokens whose probabilities have a Dirichlet prior, so that sparse counts replace the table.
 
-    The log marginal of tokens and the prediction of further ones are known in closed form from these parameters.
+    The Dirichlet parameters give the marginal likelihood of tokens and the predictive probabilities in closed form.
     """
 
     n_components: int

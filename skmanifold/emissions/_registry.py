@@ -1,4 +1,4 @@
-"""The library's emissions by short name, their families, and whether stored parameters are of a family."""
+"""The library's emissions by short name, their families, and a check of stored parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EMISSIONS: dict[str, type[BaseEmission]] = {
     emission.short_name: emission for emission in (Bernoulli, Gaussian, Multinomial, Poisson)
 }
 
-# The families that they have in mixtures and in admixtures: what each emission can do.
+# The families of these emissions in mixtures and in admixtures, which define what each emission can do.
 ROW_FAMILIES: dict[str, type] = {
     "bernoulli": BernoulliFamily,
     "gaussian": FullFamily,
@@ -31,19 +31,19 @@ FAMILY = Held(BernoulliFamily, DiagonalFamily, FullFamily, MultinomialFamily, Po
 
 
 def are_of_family(family: Any, parameters: Any) -> str | None:
-    """Whether parameters that are valid by themselves are those of a family.
+    """Check that valid parameters belong to a family.
 
     Parameters
     ----------
     family : Family
-        One of the library's.
+        One of the library's families.
     parameters : GaussianParameters or LinearParameters
-        Each of them as it must be.
+        Parameters whose fields have been checked.
 
     Returns
     -------
-    told : str or None
-        What is wrong; None if nothing is.
+    reason : str or None
+        What is wrong; None if the parameters are valid for the family.
     """
     if isinstance(family, GaussianFamily):
         ndim = 3 if isinstance(family, FullFamily) else 2

@@ -1,4 +1,4 @@
-"""Rows as mixtures read them, sparse statistics or dense numbers, made of a user's X."""
+"""Validated rows of mixtures, as sparse statistics or dense numbers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,37 @@ from sklearn.base import BaseEstimator
 
 from ..numerics.row_hash import hash_counts, hash_dense
 from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
-from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for emissions of users
+from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
 from ._base import BaseEmission, explained_refusals
 
 
 class LinearRows(NamedTuple):
-    """Statistics of rows in CSR order: counts of features, and after them one column a feature for missing cells."""
+    """Sparse statistics of rows in CSR order.
 
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
+    Columns are the features. Where cells may be missing, there are as many columns again: a 1 in column
+    ``n_features + j`` means that feature j is missing.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_rows + 1,), int64
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    indices : ndarray of shape (nnz,), int32
+        Columns of the entries.
+    counts : ndarray of shape (nnz,)
+        Values: int32, or float64 if some are fractions.
+    n_features : int
+        Number of features.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
     n_features: int
-    log_base: np.ndarray | None  # (n_rows,)
+    log_base: np.ndarray | None
 
     @property
     def n_rows(self) -> int:
@@ -38,7 +55,7 @@ class LinearRows(NamedTuple):
         start : int
             The first row.
         stop : int
-            The row after the last; beyond the last row, all that there are.
+            The row after the last; a larger number means all rows.
 
         Returns
         -------
@@ -51,24 +68,24 @@ class LinearRows(NamedTuple):
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
         Returns
         -------
         hash : int
-            Modulo 2**64.
+            From 0 to 2**64 - 1.
         """
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
 
     def overall(self, n_statistics: int) -> np.ndarray:
-        """Each statistic's sum over all rows, (n_statistics,).
+        """The sum of each statistic over all rows.
 
         Parameters
         ----------
@@ -78,16 +95,24 @@ class LinearRows(NamedTuple):
         Returns
         -------
         sums : ndarray of shape (n_statistics,)
-            Over all rows.
+            Sums over rows.
         """
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
 class DenseRows(NamedTuple):
-    """Rows of real numbers."""
+    """Rows of real numbers.
 
-    values: np.ndarray  # (n, d) float64, C-contiguous
-    log_base: np.ndarray | None = None  # (n_rows,)
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features), float64
+        C-contiguous.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    values: np.ndarray
+    log_base: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -100,19 +125,19 @@ class DenseRows(NamedTuple):
         return self.values.shape[1]
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows, of which the first is number `first_row`; those of ranges add up, modulo 2**64.
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
         Parameters
         ----------
         key : uint64
-            Of the random numbers.
+            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
         Returns
         -------
         hash : int
-            Modulo 2**64.
+            From 0 to 2**64 - 1.
         """
         return hash_dense(self.values, key, first_row)
 
@@ -124,7 +149,7 @@ class DenseRows(NamedTuple):
         start : int
             The first row.
         stop : int
-            The row after the last; beyond the last row, all that there are.
+            The row after the last; a larger number means all rows.
 
         Returns
         -------
@@ -137,18 +162,18 @@ class DenseRows(NamedTuple):
 def read_dense(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, emission: BaseEmission | None = None
 ) -> DenseRows:
-    """A user's X of finite numbers, dense.
+    """Validate a dense X of finite numbers.
 
     Parameters
     ----------
     estimator : estimator instance
-        It keeps the number and the names of columns, as scikit-learn's validation does.
+        Validation stores the number and names of columns in it, as scikit-learn does.
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        As the user gave it.
     reset : bool
-        Whether the columns are learned, or compared with those of `fit`.
+        Whether to store the number and names of columns, or to compare them with those of `fit`.
     emission : BaseEmission, default=None
-        The emission that reads, which errors name.
+        The emission that errors name.
 
     Returns
     -------
@@ -158,7 +183,7 @@ def read_dense(
     Raises
     ------
     ValueError
-        If X is not made of finite numbers.
+        If X has other values than finite numbers.
     TypeError
         If X is sparse.
     """
@@ -170,30 +195,30 @@ def read_dense(
 def read_counts(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool, emission: BaseEmission | None = None
 ) -> Counts:
-    """A user's non-negative X as it is, with fractions; NaN, where it may be missing, is a 1 in a column of its own.
+    """Validate non-negative X, which may have fractions; a missing cell becomes a 1 in an additional column.
 
     Parameters
     ----------
     estimator : estimator instance
-        It keeps the number and the names of columns, as scikit-learn's validation does.
+        Validation stores the number and names of columns in it, as scikit-learn does.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Counts.
+        As the user gave it.
     reset : bool
-        Whether the columns are learned, or compared with those of `fit`.
+        Whether to store the number and names of columns, or to compare them with those of `fit`.
     missing : bool
-        Whether NaN is a missing cell, or refused.
+        Whether NaN marks a missing cell; if not, NaN is an error.
     emission : BaseEmission, default=None
-        The emission that reads, which errors name.
+        The emission that errors name.
 
     Returns
     -------
     counts : Counts
-        With `missing` of twice as many columns, the second half for missing cells.
+        If `missing`, with twice as many columns as X; the second half is for missing cells.
 
     Raises
     ------
     ValueError
-        If X is not made of such counts.
+        If X has negative or infinite values, or NaN that is not allowed.
     """
     finite = "allow-nan" if missing else True
     refuse_texts(estimator, X)

@@ -1,4 +1,4 @@
-"""Components that rows and tokens begin with: seeds spread over them, and rounds of hard assignments."""
+"""Initial components of rows and tokens, from seeds and a few rounds of hard assignments."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ _N_ROUNDS_OF_LABELS = 5
 
 
 def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Labels of vectors that weigh something, features scaled to equal variances; the others have label 0.
+    """Cluster weighted vectors by k-means, with features scaled to equal variances.
 
-    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), the best of a few candidates each; a few rounds of
-    k-means follow. Where there are fewer different vectors than clusters, some clusters stay empty.
+    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), each the best of a few candidates. If there are
+    fewer different vectors than clusters, some clusters stay empty.
 
     Parameters
     ----------
     vectors : ndarray of shape (n, d)
+        Vectors.
     weights : ndarray of shape (n,)
-        Not negative, and not all zero.
+        Not negative, and not all zero. Vectors with weight 0 have label 0.
     n_clusters : int
+        Number of clusters K.
     key : uint64
+        Key of the random choices.
 
     Returns
     -------
@@ -54,10 +57,10 @@ def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, k
 
 
 def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Labels of k-means, features scaled to equal ranges; whatever threads there are, the same.
+    """Cluster rows by k-means, with features scaled to equal ranges; the result does not depend on the threads.
 
-    Ranges separate clusters better than standard deviations do (Milligan and Cooper, 1988): these would make much of
-    features that are the same in nearly all rows.
+    Scaling by ranges separates clusters better than scaling by standard deviations (Milligan and Cooper, 1988), which
+    gives features that are the same in nearly all rows too much weight.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
     n_clusters : int
         Number of clusters K.
     key : uint64
-        Of the random choices.
+        Key of the random choices.
 
     Returns
     -------
@@ -117,12 +120,13 @@ def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
-    """Labels by the likeliest of K seeds, which are rows smoothed by the mean of all, and rounds of hard assignments.
+    """Initial labels from K seeds, which are rows smoothed by the mean row, and a few rounds of hard assignments.
 
-    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). In place of the squared distance stands what a
-    row's log density given the best seed lacks of the highest that the family could give it, less the median of that:
-    most rows are far from any seed, in many features, and what counts is who is farther than others. Of a few
-    candidates the one that adds most to the log densities is taken.
+    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). The distance of a row is the difference between
+    the highest log density that the family could give it and its log density given the best seed. The median of these
+    distances is subtracted, because with many features most rows are far from all seeds, and only rows that are
+    farther than others should become seeds. Each seed is the one of a few candidates that increases the log densities
+    most.
 
     Parameters
     ----------
@@ -131,7 +135,7 @@ def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
     rows : LinearRows
         Rows of the family.
     key : uint64
-        Of the random choices.
+        Key of the random choices.
 
     Returns
     -------
@@ -144,8 +148,8 @@ def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
     chosen = [int(uniform(key, 0) * rows.n_rows)]
     best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean))[:, 0]
     for i in range(1, family.n_components):
-        lacks = highest - best
-        running = np.cumsum(np.maximum(lacks - np.median(lacks), 0.0))
+        distances = highest - best
+        running = np.cumsum(np.maximum(distances - np.median(distances), 0.0))
         of_seed = subkey(key, i)
         places = np.array([uniform(of_seed, c) for c in range(n_candidates)])
         if running[-1] > 0.0:
@@ -169,7 +173,7 @@ def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
 
 
 def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:
-    """Components that have seen one of the chosen rows each, and one mean row."""
+    """Parameters of components, each estimated from one of the chosen rows and the mean row."""
     totals = np.repeat(mean[:, None], len(chosen), axis=1)
     for k, row in enumerate(chosen):
         cells = slice(rows.indptr[row], rows.indptr[row + 1])

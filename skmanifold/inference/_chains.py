@@ -39,20 +39,22 @@ class Plan(Protocol):
 
 
 class Chain:
-    """One chain: its state, the sum of its last statistics, and its trace.
+    """One chain: its state, the sum of its last statistics, its trace and its draws.
+
+    With `stored`, which `check_chain` has validated, the chain continues from a checkpoint.
 
     Attributes
     ----------
+    sampler : BaseSampler
+        What makes the passes: ``plan.passes``.
     model : object
-        What it asks; another from pass to pass if the model is adapted.
+        The model of the next pass; during burn-in `adapt` may replace it after each pass.
     state : NamedTuple
-        Where it stands; of one of the sampler's ``state_types``.
+        The state after the last pass, of one of the sampler's ``state_types``.
     log_density : list of float
         One value per pass.
     draws : list of dict of ndarray
         The results of `record` at each draw.
-
-    With `stored`, which `check_chain` has validated, the chain continues from a checkpoint.
     """
 
     def __init__(
@@ -101,7 +103,18 @@ class Chain:
 
 
 def best_chain(chains: list[Chain]) -> int:
-    """Index of the chain with the highest mean log density."""
+    """Index of the chain with the highest mean log density.
+
+    Parameters
+    ----------
+    chains : list of Chain
+        Chains with at least one pass.
+
+    Returns
+    -------
+    index : int
+        Position in the list. During burn-in the mean is over all passes, afterwards over those after burn-in.
+    """
     return max(range(len(chains)), key=lambda chain: chains[chain].quality())
 
 

@@ -6,7 +6,17 @@ from typing import NamedTuple
 
 
 class Schedule(NamedTuple):
-    """`max_iter` passes; the first `burn_in` are discarded, then every `thin`-th pass is a draw."""
+    """The passes of a chain: the first `burn_in` of `max_iter` are discarded, then every `thin`-th pass is a draw.
+
+    Attributes
+    ----------
+    max_iter : int
+        Number of passes.
+    burn_in : int
+        Passes that are discarded, fewer than `max_iter`.
+    thin : int
+        Passes from one draw to the next.
+    """
 
     max_iter: int
     burn_in: int
@@ -14,7 +24,27 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_params(cls, max_iter: int, burn_in: int | None, thin: int) -> Schedule:
-        """Apply the default of `burn_in`, half of the passes; raise a ValueError if it leaves no passes."""
+        """A schedule from the parameters of an estimator.
+
+        Parameters
+        ----------
+        max_iter : int
+            Number of passes.
+        burn_in : int or None
+            Passes that are discarded; None is half of them.
+        thin : int
+            Passes from one draw to the next.
+
+        Returns
+        -------
+        schedule : Schedule
+            With a number for `burn_in`.
+
+        Raises
+        ------
+        ValueError
+            If all passes are burn-in.
+        """
         burn_in = max_iter // 2 if burn_in is None else burn_in
         if burn_in >= max_iter:
             raise ValueError(f"burn_in={burn_in} leaves none of the max_iter={max_iter} passes over the data.")
@@ -31,5 +61,16 @@ class Schedule(NamedTuple):
         return self.n_kept_passes // self.thin
 
     def is_draw(self, iteration: int) -> bool:
-        """Whether pass `iteration` (the first is 1) is kept as a draw."""
+        """Whether a pass is kept as a draw.
+
+        Parameters
+        ----------
+        iteration : int
+            Number of the pass; the first is 1.
+
+        Returns
+        -------
+        is_draw : bool
+            False during burn-in.
+        """
         return iteration > self.burn_in and (iteration - self.burn_in) % self.thin == 0

@@ -1,4 +1,4 @@
-"""What every fitted mixture offers from the log densities of rows: mean score, information criteria, fitted labels."""
+"""Methods that every mixture derives from the log densities of rows: mean score, information criteria, labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..utils._typing import Ignored, MatrixLike, available_if
 
 
 class DensityScores:
-    """Methods of an estimator with `fit` and `score_samples`; not public."""
+    """Mixin for estimators with `fit` and `score_samples`; not public."""
 
     if TYPE_CHECKING:
 
@@ -44,7 +44,7 @@ class DensityScores:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`. Those without a density, such as rows of zeros of a mixture of directions, are left out.
+            Rows as in `fit`. Rows without a density, such as rows of zeros in a mixture of directions, are left out.
         y : None
             Ignored.
 
@@ -56,7 +56,7 @@ class DensityScores:
         return float(np.mean(self._log_densities(X)))
 
     def _log_densities(self, X: MatrixLike) -> np.ndarray:
-        """Log densities of the rows of X that have one."""
+        """Log densities of those rows of X that have a density."""
         return self.score_samples(X)
 
 
@@ -65,7 +65,7 @@ def _ends_at_a_mode(estimator: Any) -> bool:
 
 
 class InformationCriteria:
-    """Methods of an estimator whose likelihood has a maximum or a mode; not public."""
+    """Mixin for estimators whose estimate can be a mode of the posterior or the likelihood; not public."""
 
     if TYPE_CHECKING:
 
@@ -74,22 +74,22 @@ class InformationCriteria:
         def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray: ...
 
     def _has_criteria(self) -> bool:
-        """Whether the estimate is a mode; an AttributeError that says why not, for ``available_if``."""
+        """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
         return True
 
     @available_if(_ends_at_a_mode)
     def aic(self, X: MatrixLike) -> float:
-        """Akaike's information criterion: lower is better. There only if the estimate is a mode.
+        """Akaike's information criterion: lower is better. Available only if the estimate is a mode.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, those of `fit`. Those without a density are left out.
+            The rows of `fit`. Rows without a density are left out.
 
         Returns
         -------
         aic : float
-            Of the log likelihood at the estimate, with densities as in `score_samples`.
+            From the log likelihood at the estimate, with densities as in `score_samples`.
         """
         check_is_fitted(self)
         n_parameters = self._n_parameters()
@@ -97,17 +97,17 @@ class InformationCriteria:
 
     @available_if(_ends_at_a_mode)
     def bic(self, X: MatrixLike) -> float:
-        """Bayesian information criterion: lower is better. There only if the estimate is a mode.
+        """Bayesian information criterion: lower is better. Available only if the estimate is a mode.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, those of `fit`. Those without a density are left out.
+            The rows of `fit`. Rows without a density are left out.
 
         Returns
         -------
         bic : float
-            Of the log likelihood at the estimate, with densities as in `score_samples`.
+            From the log likelihood at the estimate, with densities as in `score_samples`.
         """
         check_is_fitted(self)
         n_parameters, log_densities = self._n_parameters(), self._log_densities_of_estimate(X)

@@ -14,5 +14,18 @@ class DensitySampler(Protocol):
     requires_manifold: tuple[type, ...]  # protocols of the manifold
 
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
-        """Statistics of a step, one value for each chain."""
+        """Diagnostics of the last step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : object
+            The state after the step.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
+        """
         ...

@@ -1,4 +1,7 @@
-"""States of samplers in files of earlier versions, which had one class for all: nodes as this version writes them."""
+"""States of samplers in files of earlier versions, which had one class for all: conversion to the present classes.
+
+A *node* is a named tuple as a file holds it, a dict with the name of the class and its fields.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ _GRADIENT_STATES = {
 
 
 def upgraded(node: dict[str, Any]) -> dict[str, Any]:
-    """The node of a named tuple as this version writes it: most are returned as they are."""
+    """The node of a named tuple as this version writes it; most nodes are returned unchanged."""
     upgrade = _UPGRADES.get(node["class"])
     return node if upgrade is None else upgrade(node)
 
 
 def _upgrade_state(node: dict[str, Any]) -> dict[str, Any]:
-    """The node of the sampler's own state: what a state holds shows of which sampler it is."""
+    """The node of the sampler's present state class, which the contents of the old state determine."""
     fields = node["fields"]
     if "memory" not in fields:
         return node
@@ -46,7 +49,7 @@ def _upgrade_state(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade_stream_chain(node: dict[str, Any]) -> dict[str, Any]:
-    """The statistics of a stream's chain were in its sampler's state."""
+    """The node of a stream's chain with its statistics, which were in the sampler's state before."""
     fields = node["fields"]
     if "statistics" in fields:
         return node

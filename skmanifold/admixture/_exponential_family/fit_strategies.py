@@ -1,4 +1,4 @@
-"""How `ExponentialFamilyAdmixture` is fitted: to all rows, or to a stream of minibatches."""
+"""How `ExponentialFamilyAdmixture` is fitted to all rows, or to a stream of minibatches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .shards import shard_admixture
 
 
 class ComponentsFit(FitStrategy):
-    """All rows, in this process or in shards."""
+    """The fit to all rows, in this process or in shards."""
 
     def __init__(self, admixture: Any, X: Any, emission: BaseEmission, run: Run):
         super().__init__(run.sampler)
@@ -39,11 +39,11 @@ class ComponentsFit(FitStrategy):
         return self.tokens.model(self.counts, self.prior, workers)
 
     def target(self, model: Any) -> Any:
-        """The model; in a session, what is left of its abilities where its rows are elsewhere."""
+        """The model; in a distributed session, a model with only those methods that work on shards."""
         return ShardedModel(model, None) if active_session() else model
 
     def prepare(self, model: Any, workers: Workers) -> Any:
-        """The model; in a session, with its rows sent to their shards."""
+        """The model; in a distributed session, with its rows sent to their shards."""
         if not active_session():
             return model
         return shard_admixture(self.tokens, self.counts, self.prior, workers, type(self.admixture).__name__)
@@ -57,7 +57,7 @@ class ComponentsFit(FitStrategy):
         return add_counts(left, right)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """The components' shares of the tokens and, in some draws, the components."""
+        """Each component's share of the tokens and, in some draws, the components."""
         totals = chain.state.statistics.totals
         draw = {"topic_weights": totals / totals.sum()}
         if chain.is_whole_draw(self.stride):
@@ -65,7 +65,7 @@ class ComponentsFit(FitStrategy):
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's mean counts, and the parameters they give."""
+        """The best chain's mean counts, and the mode of the parameters given these."""
         best = best_chain(chains)
         model, counts = chains[best].model, mean_counts(*chains[best].estimate())
         return {
@@ -81,7 +81,7 @@ class ComponentsFit(FitStrategy):
 
 
 class ComponentsStream(StatisticsStream):
-    """One minibatch: the counts move towards its."""
+    """The update by one minibatch, whose counts are averaged with those before."""
 
     def __init__(self, admixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
         super().__init__(batch)
@@ -98,7 +98,7 @@ class ComponentsStream(StatisticsStream):
         return self.settled["_tokens"].model(self.counts, self.prior, workers)
 
     def advance(self, model: Any, workers: Workers) -> dict[str, Any]:
-        """The counts, and the parameters they give."""
+        """The counts, and the mode of the parameters given these."""
         state = self.step(model)
         counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
         return {**self.settled, **counted, "_estimate": state.position, "doc_topic_prior_": self.prior}

@@ -1,4 +1,4 @@
-"""How `StochasticLDA` is fitted: with samplers of the tokens' topics, or of the topics by minibatches of documents."""
+"""How `StochasticLDA` is fitted: with samplers of topic assignments, or of topics by minibatches of documents."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
 
 
 class TopicFit(FitStrategy):
-    """What all fits of topics have in common."""
+    """What all fits have in common."""
 
     def __init__(self, lda: Any, run: Run):
         super().__init__(run.sampler)
         self.lda = lda
         self.run = run
-        self.stride = 0  # between draws whose topics are kept
+        self.stride = 0  # number of draws from one whose topics are kept to the next; 0: none are kept
 
     def prepare(self, model: Any, workers: Workers) -> Any:
-        """The same model, and how often its topics are kept."""
+        """The same model; sets `n_rows` and `stride`."""
         self.n_rows = model.n_rows
         self.stride = draw_store(self.lda, self.lda.n_features_in_).stride(self.run.schedule.n_draws)
         return model
@@ -65,7 +65,7 @@ class TopicFit(FitStrategy):
         return model.n_tokens, "tokens"
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """The topics' shares of the tokens and, in some draws, the topics."""
+        """Each topic's share of the tokens and, in some draws, the topics."""
         return record_topics(chain, self.stride)
 
     def _common(self, model: Any, best: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class TopicFit(FitStrategy):
 
 
 class CountsFit(TopicFit):
-    """Samplers of the tokens' topics, all documents in memory."""
+    """The fit with samplers of topic assignments, all documents in memory."""
 
     def __init__(self, lda: Any, run: Run, counts: Counts):
         super().__init__(lda, run)
@@ -86,15 +86,15 @@ class CountsFit(TopicFit):
         return LDAModel(self.counts, *priors_of(self.lda, self.counts.n_features), workers)
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of two passes' counts."""
+        """Sum of the counts of two passes."""
         return add_counts(left, right)
 
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
-        """Empirical Bayes for the priors that are "auto"."""
+        """The model with new estimates of the priors that are "auto"."""
         return self._adapt(model, state)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's mean counts, and the topics they give."""
+        """The best chain's mean counts, and the mode of the topics given these."""
         best = best_chain(chains)
         model, counts = chains[best].model, mean_counts(*chains[best].estimate())
         return {
@@ -106,7 +106,7 @@ class CountsFit(TopicFit):
 
 
 class ShardedCountsFit(CountsFit):
-    """The same with documents on disk, in Dask collections, or on the workers of a cluster."""
+    """The same fit with documents on disk, in Dask collections, or on the workers of a cluster."""
 
     def __init__(self, lda: Any, run: Run, X: Any, counts: Counts | None):
         TopicFit.__init__(self, lda, run)
@@ -121,11 +121,11 @@ class ShardedCountsFit(CountsFit):
         return LDAModel(no_rows(0), alpha, TopicPrior(1.0, self.lda.n_components, 0), workers)
 
     def target(self, model: LDAModel) -> ShardedModel:
-        """What is left of the model's abilities where its documents are elsewhere."""
+        """A model with only those methods that work on shards."""
         return ShardedModel(model, None)
 
     def check(self, model: LDAModel, known: Any) -> None:
-        """As for all; a corpus on disk is for samplers that draw all latents given the parameters."""
+        """As in all fits; a corpus on disk also needs a sampler that draws all latents given the parameters."""
         super().check(model, known)
         if corpora_of(self.X) and LatentModel not in self.sampler.requires:
             raise IncompatibleError(
@@ -153,7 +153,7 @@ class ShardedCountsFit(CountsFit):
 
 
 class GradientFit(TopicFit):
-    """Samplers of the topics that follow gradients or counts of minibatches of documents."""
+    """The fit with samplers of topics, whose steps read minibatches of documents."""
 
     def __init__(self, lda: Any, run: Run, counts: Counts):
         super().__init__(lda, run)
@@ -161,7 +161,7 @@ class GradientFit(TopicFit):
         self.passes = TopicPasses(run.sampler)
 
     def model(self, workers: Workers) -> MinibatchLDA:
-        """The posterior of the topics through minibatches of the documents."""
+        """The posterior of the topics, which is read by minibatches of documents."""
         total = self.counts.n_rows
         model = minibatch_model(self.lda, self.counts, workers, total, self.lda.batch_size, fitted=False)
         warn_of_boundary(self.sampler, model.topic_prior)
@@ -172,7 +172,7 @@ class GradientFit(TopicFit):
         return seen_by(self.sampler, model)
 
     def add(self, left: TopicSums, right: TopicSums) -> TopicSums:
-        """Sum of two passes' topics."""
+        """Sum of the topics of two passes."""
         return add_topics(left, right)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class GradientFit(TopicFit):
 
 
 class CountsStream(StatisticsStream):
-    """Samplers of the tokens' topics: the counts move towards those of each minibatch."""
+    """The update by one minibatch with samplers of topic assignments: its counts are averaged with those before."""
 
     n_chains = 1
 
@@ -202,14 +202,14 @@ class CountsStream(StatisticsStream):
         return LDAModel(self.counts, *self.priors, workers)
 
     def advance(self, model: LDAModel, workers: Workers) -> dict[str, Any]:
-        """The counts, and the topics they give."""
+        """The counts, and the mode of the topics given these."""
         state = self.step(model)
         counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
         return {**counted, "_estimate": state.position, "_stream": None, **prior_attributes(*self.priors)}
 
 
 class GradientStream(StreamStrategy):
-    """Samplers of the topics: one step for each minibatch."""
+    """The update by one minibatch with samplers of topics: one step."""
 
     def __init__(self, lda: Any, batch: Minibatch, counts: Counts):
         super().__init__(batch)
@@ -223,7 +223,7 @@ class GradientStream(StreamStrategy):
             raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
 
     def model(self, workers: Workers) -> MinibatchLDA:
-        """The minibatch, which stands for the whole stream."""
+        """The posterior of the topics, in which the minibatch represents the whole stream."""
         is_first = self.batch.is_first
         model = minibatch_model(self.lda, self.counts, workers, self.batch.total_samples, None, fitted=not is_first)
         if self.stream is None:
@@ -235,7 +235,7 @@ class GradientStream(StreamStrategy):
         return seen_by(self.sampler, model)
 
     def advance(self, model: MinibatchLDA, workers: Workers) -> dict[str, Any]:
-        """The chains one step further; the topics are the mean of draws in the second half of the stream."""
+        """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
         stream = self.stream or TopicStream.begin(self.sampler, model, self.batch.key, self.n_chains)
         if self.batch.n_batches == 0:
             stream = stream.storing(draw_store(self.lda, self.counts.n_features))
@@ -245,14 +245,14 @@ class GradientStream(StreamStrategy):
 
 
 def draw_store(lda: Any, n_features: int) -> DrawStore:
-    """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
+    """A store for as many draws of topics as fit into `max_draws_bytes`."""
     return DrawStore.within(lda.max_draws_bytes, 4 * lda.n_components * n_features * lda.n_chains, lda.thin)
 
 
 def minibatch_model(
     lda: Any, counts: Counts, workers: Workers, total_samples: int, batch_size: int | None, *, fitted: bool
 ) -> MinibatchLDA:
-    """The posterior of topics given `total_samples` documents, seen through minibatches of those at hand."""
+    """The posterior of topics given `total_samples` documents, estimated from minibatches of `counts`."""
     if lda.n_local_burn_in >= lda.n_local_sweeps:
         raise ValueError(
             f"n_local_burn_in={lda.n_local_burn_in} leaves none of n_local_sweeps={lda.n_local_sweeps} sweeps."
@@ -269,7 +269,7 @@ def minibatch_model(
 
 
 def warn_of_boundary(sampler: Any, topic_prior: TopicPrior) -> None:
-    """Warn of a sampler whose steps are wrong near zero, where a sparse prior puts most of its mass."""
+    """Warn about a sampler that is biased near zero, where a sparse prior has most of its mass."""
     if sampler.is_biased_near_zero and topic_prior.values.min() < 0.5:
         warnings.warn(
             f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "

@@ -1,4 +1,4 @@
-"""Samplers that step by minibatches, driven by whole passes over the documents."""
+"""Passes over the documents, of which each is many steps of a sampler of topics by minibatches."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .minibatch_target import MinibatchLDA
 class TopicSums(NamedTuple):
     """Sums over passes."""
 
-    components: np.ndarray  # (K, V): of word probabilities
-    totals: np.ndarray  # (K,): of topics' tokens
+    components: np.ndarray  # (K, V): word probabilities
+    totals: np.ndarray  # (K,): numbers of tokens
 
 
 def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
@@ -61,12 +61,12 @@ class TopicPasses(MinibatchPasses):
         return PassState(moving, log_likelihood, TopicSums(components, target.topic_tokens))
 
     def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
-        """Word probabilities of the topics, as drawn."""
+        """Word probabilities of the drawn topics."""
         return state.statistics.components
 
 
 def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
-    """The same with scores and scratch memory of its own, which one chain needs."""
+    """A copy of the model with its own scores and scratch memory, as each chain needs."""
     model = copy.copy(model)
     model.forget()
     return model
@@ -82,7 +82,7 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
 
 
 def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: the topics' shares of the tokens and, every `stride`-th time counted from the last, the topics."""
+    """A draw: each topic's share of the tokens and, in every `stride`-th draw, counted from the last, the topics."""
     totals = chain.state.statistics.totals
     draw = {"topic_weights": totals / totals.sum()}
     if chain.is_whole_draw(stride):

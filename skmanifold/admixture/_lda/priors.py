@@ -1,4 +1,4 @@
-"""The Dirichlet priors of `StochasticLDA`: as its parameters give them, or as a fit has learned them."""
+"""The Dirichlet priors of `StochasticLDA`, as its parameters give them or as a fit has learned them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...base import Run, samples_density
 from ...topics.proportions import check_doc_topic_prior
 from .._tokens.topic_counts import TopicPrior
 
-Priors = tuple[np.ndarray, TopicPrior]  # of documents' topics, (K,), and of topics' words
+Priors = tuple[np.ndarray, TopicPrior]  # of topics in documents, (K,), and of words in topics
 
 
 def is_learned(lda: Any) -> tuple[bool, bool]:
-    """Which of the priors of topics and of words are "auto"."""
+    """Whether `doc_topic_prior` is "auto", and whether `topic_word_prior` is."""
     return isinstance(lda.doc_topic_prior, str), isinstance(lda.topic_word_prior, str)
 
 
@@ -23,13 +23,13 @@ def check_learned(lda: Any, run: Run) -> None:
     if not any(is_learned(lda)):
         return
     if samples_density(run.sampler):
-        raise ValueError(f"'auto' priors need a sampler by passes, which keeps counts, not {lda.sampler!r}.")
+        raise ValueError(f"'auto' priors need a sampler that makes passes and keeps counts, not {lda.sampler!r}.")
     if run.schedule.burn_in == 0:
         raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
 
 
 def priors_of(lda: Any, n_features: int, *, fitted: bool = False) -> Priors:
-    """Both priors; with `fitted`, those that are "auto" as the last fit has learned them."""
+    """Both priors; with `fitted`, a prior that is "auto" has the value that the last fit has learned."""
     beta = lda.topic_word_prior
     if isinstance(beta, str):
         beta = lda.topic_word_prior_ if fitted else None
@@ -38,7 +38,7 @@ def priors_of(lda: Any, n_features: int, *, fitted: bool = False) -> Priors:
 
 
 def doc_topic_prior_of(lda: Any, *, fitted: bool = False) -> np.ndarray:
-    """The prior of documents' topics, (K,)."""
+    """The Dirichlet parameters of the topics in a document, (K,)."""
     K, alpha = lda.n_components, lda.doc_topic_prior
     if isinstance(alpha, str):
         alpha = lda.doc_topic_prior_ if fitted else None

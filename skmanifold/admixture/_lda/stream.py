@@ -1,4 +1,4 @@
-"""What `partial_fit` carries from one minibatch to the next, whatever the sampler: pickled with the estimator."""
+"""What `partial_fit` keeps from one minibatch to the next for samplers of topics; it is saved with the estimator."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     _topic_word=Lacking(OrNone(Held(TopicWord))),
 )
 class TopicStream(DrawStream):
-    """Chains of a sampler that draws the topics, and what they say of the topics."""
+    """Chains of a sampler that draws the topics, and the topics estimated from them."""
 
     row_prior: Any = None
     _topic_word: TopicWord | None = None
 
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
-        """Chains at their beginning, with the streams that `fit` would give them."""
+        """Initial chains, with the same keys as in `fit`."""
         passes = TopicPasses(sampler)
         states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)).moving for chain in range(n_chains)]
         return cls(type(sampler), states)
@@ -76,7 +76,7 @@ class TopicStream(DrawStream):
         return after
 
     def topic_word(self) -> TopicWord:
-        """Mean of the best chain's draws; before there are any, what its state lets expect."""
+        """Mean of the best chain's draws; the expectation given its state if there are no draws yet."""
         if self._topic_word is None:
             draws = self.draws(self.best_chain)
             if draws:

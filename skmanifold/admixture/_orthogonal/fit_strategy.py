@@ -1,4 +1,4 @@
-"""How orthonormal topics are fitted: by sweeps over all documents, or by minibatches."""
+"""How the orthogonal admixture is fitted: by sweeps over all documents, or by minibatches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .passes import ConditionalFrames, FramePasses
 from .setup import OrthogonalSetup, samples_frames, set_up
 from .sums import add_by_number, as_sums
 
-_FAR, _FAR_PER_ROW = 10.0, 0.1  # nats below the best evidence, of which a fit warns
+_FAR, _FAR_PER_ROW = 10.0, 0.1  # a fit warns about chains that are more nats than this below the best evidence
 
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> OrthogonalFit:
@@ -49,7 +49,7 @@ class OrthogonalFit(FitStrategy):
         self.stride = store.stride(run.schedule.n_draws)
         scaled = not samples_frames(run.sampler)
         self._adapt = adapter((setup.is_learned, False, False), scaled, run.schedule.burn_in, batch_size)
-        self._log_evidence = np.empty(0)  # of each chain at the last estimate, where the number of topics is inferred
+        self._log_evidence = np.empty(0)  # of each chain at the last estimate, if the number of topics is inferred
 
     def model(self, workers: Workers) -> OrthogonalModel:
         """The posterior of the topics."""
@@ -58,25 +58,25 @@ class OrthogonalFit(FitStrategy):
         return model
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of two passes' topics, by their number where it is inferred."""
+        """Sum of the topics of two passes; if the number of topics is inferred, a sum for each number."""
         return (add_topics if self.setup.log_prior is None else add_by_number)(left, right)
 
     def adapt(self, model: Any, state: Any) -> Any:
-        """The concentration and the radii."""
+        """The model with new estimates of the concentration and the radii, where they are learned."""
         return self._adapt(model, state)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """A draw, with its number of topics where that is inferred."""
+        """A draw, with its number of topics if that is inferred."""
         draw = record_draw(chain, self.stride)
         if self.setup.log_prior is not None:
             draw["n_components"] = np.array(len(chain.state.statistics.topics))
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """What inference needs, from wherever the chains stand: the best one's mean topics, for its modal number.
+        """The best chain's mean topics over the draws with its most frequent number of topics.
 
-        Log densities given proportions rise with the number of topics. So where it is inferred chains are compared with
-        proportions and topics integrated out.
+        The log density given the proportions rises with the number of topics. So if this number is inferred, chains
+        are compared by their log evidence, with topics and proportions integrated out.
         """
         sums = [as_sums(*chain.estimate()) for chain in chains]
         frames = [nearest_frame(of_chain.by_number[of_chain.modal][0]) for of_chain in sums]
@@ -106,19 +106,19 @@ class OrthogonalFit(FitStrategy):
         return log_evidence(chain.model.sized(number), frame, key) + float(log_prior[number])
 
     def warn(self, fitted: dict[str, Any]) -> None:
-        """Warn of chains that have not reached the best mode, and of a kinetic temperature that is not 1."""
+        """Warn about chains that have not reached the best mode, and about a kinetic temperature that is not 1."""
         self._warn_of_low_chains()
         warn_temperature(fitted["_posterior"]["temperature"], self._n_coordinates, stacklevel=6)
 
     def _warn_of_low_chains(self) -> None:
-        """Warn of chains whose evidence is far below that of the best start or chain."""
+        """Warn about chains whose log evidence is far below that of the best initialisation or chain."""
         if self.setup.start is None:
             return
         fall = max(self.setup.start.log_evidence, self._log_evidence.max()) - self._log_evidence
         low = np.flatnonzero(fall > _FAR + _FAR_PER_ROW * len(self.setup.rows.directed))
         if len(low) > 0:
             warnings.warn(
-                f"Of chains {low.tolist()} the log evidence, topics and proportions integrated out, is up to "
+                f"The log evidence of chains {low.tolist()}, topics and proportions integrated out, is up to "
                 f"{fall.max():.0f} nats below the highest that was found, so these chains have not reached the best "
                 "mode: ignore their draws, or raise burn_in and max_iter.",
                 ConvergenceWarning,
@@ -127,7 +127,7 @@ class OrthogonalFit(FitStrategy):
 
 
 class FrameFit(OrthogonalFit):
-    """Sweeps over all documents that redraw the frame of topics, and moves that change their number."""
+    """The fit by sweeps over all documents, which redraw all topics, and by moves that change their number."""
 
     def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
         starts = {} if setup.start is None else {int(subkey(run.key, Purpose.CHAIN, 0)): setup.start.topics}
@@ -142,12 +142,12 @@ class FrameFit(OrthogonalFit):
         super().__init__(admixture, run, setup, passes, None)
 
     def target(self, model: OrthogonalModel) -> ConditionalFrames:
-        """The topics given proportions."""
+        """The posterior of the topics given the proportions."""
         return ConditionalFrames(model, np.empty((0, 1, model.n_components)))
 
 
 class MinibatchFit(OrthogonalFit):
-    """Samplers whose steps read minibatches of documents."""
+    """The fit with samplers whose steps read minibatches of documents."""
 
     def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
         batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
@@ -155,5 +155,5 @@ class MinibatchFit(OrthogonalFit):
         super().__init__(admixture, run, setup, passes, batch_size)
 
     def target(self, model: OrthogonalModel) -> MinibatchSAM:
-        """The topics through minibatches."""
+        """The posterior of the topics, estimated from minibatches."""
         return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)

@@ -1,4 +1,4 @@
-"""Exact passes over the documents: proportions given orthonormal topics, topics given proportions, and their number."""
+"""Exact passes over the documents: proportions given topics, topics given proportions, and the number of topics."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from .reversible_jump import propose_size
 
 
 class ConditionalFrames(ConditionalSAM):
-    """Log posterior of orthonormal topics given proportions of all documents: a matrix von Mises-Fisher law."""
+    """Posterior of orthonormal topics given all proportions, a matrix von Mises-Fisher distribution."""
 
     model: OrthogonalModel
 
     def linear_parameter(self) -> np.ndarray:
         """F in tr(F'X), (V, K), X the position: kappa sum_d v_d theta_d' / |theta_d|, over the radius."""
         lengths = np.sqrt(np.einsum("dik,dik->di", self.draws, self.draws))
-        pull = np.mean(self.draws / lengths[:, :, None], axis=1)
+        weights = np.mean(self.draws / lengths[:, :, None], axis=1)
         out = np.zeros(self.manifold.shape)
-        self.model.add_parameter(self.model.directed, pull, out)
+        self.model.add_parameter(self.model.directed, weights, out)
         return out
 
 
 class FramePasses(BlockwisePasses):
-    """Proportions of all documents given the topics, topics given proportions, then births and deaths of topics.
+    """Proportions of all documents given the topics, topics given proportions, then birth and death moves of topics.
 
     Parameters
     ----------
     sampler : ColumnGibbs
+        Draws the topics.
     n_draws : int
-        Transitions of each document's proportions; the topics see the last.
+        Transitions of each document's proportions; the topics are drawn given the last.
     n_adapting : int
-        First passes, in which the proportions' transitions are tuned.
+        Number of first passes, in which the step sizes of these transitions are adapted.
     n_size_moves : int
         Proposals of a birth or death in each pass.
     log_prior : ndarray of shape (K_max + 1,) or None
-        Log probabilities of each number of topics, but for a constant; None keeps the number.
+        Log probability of each number of topics, up to a constant; None keeps the number.
     starts : dict of int to ndarray of shape (K, V), default=None
-        Topics to begin with, for keys of chains that do not begin at the centres of clusters.
+        Initial topics by the chain's key; other chains begin at the centres of clusters.
     """
 
     sampler: ColumnGibbs
@@ -65,17 +66,17 @@ class FramePasses(BlockwisePasses):
         self.starts = starts or {}
 
     def init(self, model: Any, key: np.uint64) -> State:
-        """Topics that are given for this key, or the orthonormal ones nearest to the centres of clusters."""
+        """The initial topics of this key, or the orthonormal topics nearest to the centres of clusters."""
         return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.initial_topics(key))
 
     def begin(self, model: Any, key: np.uint64, topics: np.ndarray) -> State:
-        """Before the first pass, at these topics."""
+        """The state before the first pass, at these topics."""
         state = State(model.to_position(topics)[None], np.array([key], np.uint64))
         statistics = TopicStatistics(topics, no_scales(model.n_components), np.nan, 0)
         return state._replace(latents=model.init_chains(0), statistics=statistics)
 
     def step(self, model: Any, state: State) -> State:
-        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to uniform directions."""
         model = model.sized(len(state.statistics.topics))
         state, draws = self._pass(model, state)
         return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
@@ -89,7 +90,7 @@ class FramePasses(BlockwisePasses):
         terms: DocumentTerms,
         word_topic: np.ndarray,
     ) -> tuple[np.ndarray, PassSums, float | None]:
-        """An exact draw asks for no gradient: scales are told by the topics before it."""
+        """An exact draw needs no gradient: the running means are updated at the topics before it."""
         sums = PassSums(model.n_components)
         sums.add(terms, model.prior(word_topic))
         target = ConditionalFrames(model, draws[:, -1:])
@@ -97,7 +98,7 @@ class FramePasses(BlockwisePasses):
         return moving.position, sums, None
 
     def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
-        """Births and deaths of topics, of which the documents' proportions are at hand."""
+        """Birth and death moves of topics, at the current proportions of the documents."""
         statistics = state.statistics
         alpha, kappa = float(model.alpha[0]), model.concentrations.document
         topics, moved = statistics.topics, False
@@ -109,7 +110,7 @@ class FramePasses(BlockwisePasses):
         if not moved:
             return state
         model = model.sized(len(topics))
-        # What steps are tuned by is of no use to exact sweeps: only the cosine is learned from.
+        # Exact sweeps have no step sizes: of the running means they need only the cosine, for the concentration.
         scales = no_scales(len(topics))._replace(cosine=statistics.scales.cosine)
         return state._replace(
             position=model.to_position(topics)[None],
@@ -121,7 +122,7 @@ class FramePasses(BlockwisePasses):
 def _chains_at(
     model: OrthogonalModel, proportions: np.ndarray, log_steps: np.ndarray, key: np.uint64
 ) -> ProportionChains:
-    """Chains of all documents that stand at the given proportions, one row for each document with a direction."""
+    """Chains of all documents at the given proportions, which have one row for each document with a direction."""
     chains = model.init_chains(0)._replace(log_steps=log_steps)
     place_proportions(
         np.ascontiguousarray(proportions), model.directed, model.alpha, key, model.on_sphere, chains.points

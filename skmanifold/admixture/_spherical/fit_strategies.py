@@ -66,7 +66,7 @@ class SphericalFit(FitStrategy):
         self.stride = draw_store(admixture, setup).stride(run.schedule.n_draws)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's mean directions."""
+        """The best chain's mean topics."""
         best = best_chain(chains)
         common = {"best_chain_": best, "n_batch_iter_": 0, "_key": self.run.key, "_setup": self.setup.without_rows()}
         return {**common, **self._estimate(chains, chains[best])}
@@ -75,12 +75,12 @@ class SphericalFit(FitStrategy):
         raise NotImplementedError
 
     def warn(self, fitted: dict[str, Any]) -> None:
-        """Warn of a kinetic temperature that is not 1."""
+        """Warn about a kinetic temperature that is not 1."""
         warn_temperature(fitted["_posterior"].get("temperature"), self.setup.n_coordinates, stacklevel=6)
 
 
 class _DrawFit(SphericalFit):
-    """Samplers that draw the topics."""
+    """What all fits with samplers that draw the topics have in common."""
 
     _adapt: Any
 
@@ -89,18 +89,18 @@ class _DrawFit(SphericalFit):
         return self.setup.model(workers)
 
     def add(self, left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
-        """Sum of two passes' topics."""
+        """Sum of the topics of two passes."""
         return add_topics(left, right)
 
     def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
-        """Concentrations and radii that are "auto"."""
+        """The model with new estimates of the concentrations and radii that are "auto"."""
         return self._adapt(model, state)
 
     def _adapter(self, batch_size: int | None) -> Any:
         return adapter(self.setup.learned, self.setup.scaled, self.run.schedule.burn_in, batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Mean proportions, temperature and, in some draws, the topics."""
+        """The mean proportions, the temperature and, in some draws, the topics."""
         return record_draw(chain, self.stride)
 
     def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class _DrawFit(SphericalFit):
 
 
 class MinibatchFit(_DrawFit):
-    """Samplers whose steps read minibatches of documents."""
+    """The fit with samplers whose steps read minibatches of documents."""
 
     def __init__(self, admixture: Any, run: Run, setup: Setup):
         batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
@@ -123,7 +123,7 @@ class MinibatchFit(_DrawFit):
         self._adapt = self._adapter(batch_size)
 
     def target(self, model: SphericalModel) -> MinibatchSAM:
-        """The topics through minibatches."""
+        """The posterior of the topics, estimated from minibatches."""
         return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
 
     def _stream(self, chains: list[Chain]) -> SphericalStream:
@@ -131,7 +131,7 @@ class MinibatchFit(_DrawFit):
 
 
 class BlockwiseFit(_DrawFit):
-    """Samplers that need the log density: the topics given the proportions of all documents."""
+    """The fit with samplers that need the log density of the topics given the proportions of all documents."""
 
     def __init__(self, admixture: Any, run: Run, setup: Setup):
         passes = BlockwisePasses(run.sampler, None, admixture.n_doc_samples, run.schedule.burn_in)
@@ -139,19 +139,19 @@ class BlockwiseFit(_DrawFit):
         self._adapt = self._adapter(None)
 
     def target(self, model: SphericalModel) -> ConditionalSAM:
-        """The topics given proportions."""
+        """The posterior of the topics given the proportions."""
         return ConditionalSAM(model, np.empty((0, 1, model.n_components)))
 
 
 class VariationalFit(SphericalFit):
-    """Samplers that move independent factors of the posterior."""
+    """The fit with samplers that update the factors of a mean-field approximation."""
 
     def model(self, workers: Workers) -> MeanFieldSAM:
-        """The posterior as its factors see it."""
+        """The mean-field model of the posterior."""
         return mean_field_model(self.setup, workers, self.admixture.batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """The topics' mean proportions and, in some draws, the topics."""
+        """The mean proportions and, in some draws, the topics."""
         shapes = chain.state.latents.shapes
         draw = {"topic_weights": np.mean(shapes / shapes.sum(axis=1, keepdims=True), axis=0)}
         if chain.is_whole_draw(self.stride):
@@ -159,7 +159,7 @@ class VariationalFit(SphericalFit):
         return draw
 
     def adapt(self, model: MeanFieldSAM, state: MeanFieldState) -> MeanFieldSAM:
-        """A step of expectation-maximisation in the concentrations, after the first quarter of burn-in."""
+        """The model with new estimates of the concentrations that are "auto", after the first quarter of burn-in."""
         if not any(self.setup.learned) or state.n_steps < WAIT * self.run.schedule.burn_in:
             return model
         alignment = model.alignment(state.position, state.latents)
@@ -173,7 +173,7 @@ class VariationalFit(SphericalFit):
 
 
 class SphericalBatch(StreamStrategy):
-    """What all minibatches have in common."""
+    """What all updates by one minibatch have in common."""
 
     def __init__(self, admixture: Any, batch: Minibatch, setup: Setup):
         super().__init__(batch)
@@ -183,16 +183,16 @@ class SphericalBatch(StreamStrategy):
 
 
 class DrawBatch(SphericalBatch):
-    """Samplers that draw the topics: one step for each minibatch."""
+    """The update by one minibatch with samplers that draw the topics: one step."""
 
     target = MinibatchFit.target
 
     def model(self, workers: Workers) -> SphericalModel:
-        """The posterior of the topics, the minibatch standing for the whole stream."""
+        """The posterior of the topics, in which the minibatch represents the whole stream."""
         return self.setup.model(workers, self.batch.total_samples)
 
     def advance(self, model: SphericalModel, workers: Workers) -> dict[str, Any]:
-        """The chains one step further; the topics are the mean of draws in the second half of the stream."""
+        """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
         batch, setup = self.batch, self.setup
         stream = self.stream or SphericalStream.begin(self.sampler, model, batch.key, batch.n_chains)
         if batch.n_batches == 0:
@@ -206,14 +206,14 @@ class DrawBatch(SphericalBatch):
 
 
 class VariationalBatch(SphericalBatch):
-    """Samplers of factors: the topics' factors move towards what each minibatch suggests."""
+    """The update by one minibatch with samplers of factors, which are averaged with those of the minibatch."""
 
     def model(self, workers: Workers) -> MeanFieldSAM:
-        """The posterior as its factors see it, the minibatch standing for the whole stream."""
+        """The mean-field model of the posterior, in which the minibatch represents the whole stream."""
         return mean_field_model(self.setup, workers, None, self.batch.total_samples)
 
     def advance(self, model: MeanFieldSAM, workers: Workers) -> dict[str, Any]:
-        """The factors one step further."""
+        """Update the factors by one step."""
         batch, setup = self.batch, self.setup
         stream = self.stream or FactorStream.begin(self.sampler, model, batch.key)
         stream, state = stream.after_batch(self.sampler, model, batch.key, setup.learned, batch.rate)
@@ -228,7 +228,7 @@ class VariationalBatch(SphericalBatch):
     n_batches=Whole(),
 )
 class FactorStream(NamedTuple):
-    """Where a variational sampler stands between two minibatches."""
+    """What a variational sampler keeps from one minibatch to the next."""
 
     factors: Any
     concentrations: Concentrations
@@ -237,14 +237,14 @@ class FactorStream(NamedTuple):
 
     @classmethod
     def begin(cls, sampler: StochasticMeanField, model: MeanFieldSAM, key: np.uint64) -> FactorStream:
-        """Factors that the first minibatch suggests."""
+        """Initial factors, computed from the first minibatch."""
         state = sampler.init(model, key)
         return cls(state.position, model.concentrations, model.alignment(state.position, state.latents), 0)
 
     def after_batch(
         self, sampler: StochasticMeanField, model: MeanFieldSAM, key: np.uint64, learned: tuple[bool, ...], rate: float
     ) -> tuple[FactorStream, MeanFieldState]:
-        """The stream after all rows of `model` as one minibatch."""
+        """The stream and the sampler's state after one more minibatch, all rows of `model`."""
         model, t = model.tuned(self.concentrations), self.n_batches + 1
         state = sampler.resume_stream(model, self.factors, key, self.n_batches)
         state = sampler.step_stream(model, state, rate, model.scale)
@@ -258,19 +258,19 @@ class FactorStream(NamedTuple):
 
 
 def is_variational(sampler: BaseSampler) -> bool:
-    """Whether a sampler estimates the topics by factors and does not draw them."""
+    """Whether a sampler estimates the topics by a mean-field approximation and does not draw them."""
     return MeanFieldModel in sampler.requires
 
 
 def draw_store(admixture: Any, setup: Setup) -> DrawStore:
-    """A store for as many draws of a chain's topics as fit into `max_draws_bytes`."""
+    """A store for as many draws of topics as fit into `max_draws_bytes`."""
     return DrawStore.within(admixture.max_draws_bytes, setup.draw_bytes * admixture.n_chains, admixture.thin)
 
 
 def mean_field_model(
     setup: Setup, workers: Workers, batch_size: int | None, total_samples: int | None = None
 ) -> MeanFieldSAM:
-    """The posterior as its factors see it."""
+    """The mean-field model of the posterior."""
     return MeanFieldSAM(
         setup.rows,
         setup.alpha,
@@ -283,20 +283,20 @@ def mean_field_model(
 
 
 def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
-    """Mean directions of n draws, and how long their mean is."""
+    """Mean directions of n draws, and the lengths of the mean vectors."""
     lengths = np.sqrt(np.einsum("kv,kv->k", total, total))
     return {"components_": total / lengths[:, np.newaxis], "resultant_lengths_": lengths / n}
 
 
 def fitted_factors(model: MeanFieldSAM, state: MeanFieldState) -> dict[str, Any]:
-    """Attributes of factors."""
+    """The factors as fitted attributes."""
     lengths = bessel_ratio(model.directions.n_features, state.position.concentrations)
     priors = fitted_priors(model, model.concentrations)
     return {"components_": state.statistics, "resultant_lengths_": lengths, **priors}
 
 
 def fitted_priors(model: Any, concentrations: Concentrations) -> dict[str, Any]:
-    """Attributes that say of what the topics are the posterior."""
+    """The priors and concentrations of the model as fitted attributes."""
     document, topic, mean = concentrations
     return {
         "doc_topic_prior_": model.alpha,

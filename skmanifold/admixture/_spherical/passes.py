@@ -1,4 +1,4 @@
-"""Samplers of a spherical admixture's topics, driven by whole passes over the documents."""
+"""Passes over the documents, of which each is one or many steps of a sampler of the topics."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .proportion_kernels import mean_proportions
 from .targets import ConditionalSAM, MinibatchSAM, PassSums, move_chains
 
 _MEMORY = 0.2  # weight of the last pass in running means
-_GAIN = 0.2  # of the logarithm of the radii, per unit of acceptance probability
-_TARGET = 0.8  # acceptance probability
+_GAIN = 0.2  # change of the logarithm of the radii per unit of acceptance probability
+_TARGET = 0.8  # acceptance probability to which the radii are adapted
 
 
-_MOST = 1e100  # whose square is a number
+_MOST = 1e100  # a bound whose square is finite
 
 
 @holds(
@@ -34,17 +34,17 @@ _MOST = 1e100  # whose square is a number
     stretch=Real(low=-100, high=100),
 )
 class Scales(NamedTuple):
-    """Running means over passes of what steps and concentrations are tuned by."""
+    """Running means over passes, to which the radii and the concentrations are adapted."""
 
     cosine: float  # of documents with their mixtures of topics
-    squared_pull: np.ndarray  # (K,), of a document
-    drag: np.ndarray  # (K, K), of a document
+    squared_pull: np.ndarray  # (K,), squared weights of the topics in a document
+    drag: np.ndarray  # (K, K), coupling of the topics in a document
     spread: np.ndarray  # (2,), see `Prior`
-    stretch: float  # log of what acceptance makes of the radii
+    stretch: float  # log of a factor of the radii, adapted to the acceptance rate
 
     @property
     def cosines(self) -> tuple[float, float, float]:
-        """Mean cosines of documents, topics and the topics' mean with what they scatter about."""
+        """Mean cosines of documents, topics and the topics' mean with the means of their distributions."""
         return float(self.cosine), float(self.spread[0]), float(self.spread[1])
 
 
@@ -55,7 +55,7 @@ class Scales(NamedTuple):
     n_passes=Whole(),
 )
 class TopicStatistics(NamedTuple):
-    """What a pass leaves."""
+    """Statistics of a pass."""
 
     topics: np.ndarray  # (K, V), unit rows
     scales: Scales
@@ -64,7 +64,7 @@ class TopicStatistics(NamedTuple):
 
 
 def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
-    """The right one with the sum of both topics."""
+    """The statistics of the later pass, with the sum of the topics of both."""
     return right._replace(topics=left.topics + right.topics)
 
 
@@ -72,17 +72,18 @@ _NO_TEMPERATURE = np.array([np.nan])  # of samplers without momentum
 
 
 class _SphericalPasses(BaseSampler):
-    """Passes over the documents by a sampler of one chain.
+    """Passes over the documents with a sampler of one chain.
 
     Parameters
     ----------
     sampler : ManifoldSampler
-        Its chains are one, the leading axis of its arrays.
+        The first axis of its arrays, that of the chains, has length 1.
     batch_size : int or None
+        Number of documents in a minibatch; None for all documents.
     n_draws : int
-        Transitions of each document's proportions at each visit.
+        Transitions of a document's proportions each time it is in a minibatch.
     n_adapting : int
-        First passes, in which the proportions' transitions are tuned.
+        Number of first passes, in which the step sizes of these transitions are adapted.
     """
 
     draws_parameters = True
@@ -146,7 +147,7 @@ class BlockwisePasses(_SphericalPasses):
         return state._replace(latents=chains, statistics=statistics)
 
     def step(self, model: SphericalModel, state: State) -> State:
-        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
+        """One pass; ``log_density`` is log p(documents | topics, proportions), relative to uniform directions."""
         return self._pass(model, state)[0]
 
     def _pass(self, model: SphericalModel, state: State) -> tuple[State, np.ndarray]:
@@ -171,13 +172,13 @@ class BlockwisePasses(_SphericalPasses):
         terms: DocumentTerms,
         word_topic: np.ndarray,
     ) -> tuple[np.ndarray, PassSums, float | None]:
-        """Where a transition leads given proportions, what the pass told about scales, and the acceptance rate if any.
+        """The topics after a transition given proportions, sums for the scales, and the acceptance rate, if any.
 
-        `terms` and `word_topic` are of the topics before it.
+        `terms` and `word_topic` belong to the topics before the transition.
         """
         target = ConditionalSAM(model, draws[:, -1:] if self.sampler.conditions_on_last_draw else draws)
         moving = self.sampler.init(target, keys, state.position)
-        moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
+        moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # step size schedules continue
         return moving.position, target.sums, float(moving.accepted[0])
 
 
@@ -187,7 +188,7 @@ def no_scales(n_components: int) -> Scales:
 
 
 def blend(before: Scales, sums: PassSums, weight: float, rate: float | None = None) -> Scales:
-    """Running means that give what is new this weight, and a stretch that follows an acceptance rate, if any."""
+    """Update running means with this weight of the new sums, and the stretch with the acceptance rate, if any."""
 
     def mixed(old: Any, total: Any, n: int) -> Any:
         return old + weight * (total / n - old)
@@ -202,18 +203,18 @@ def blend(before: Scales, sums: PassSums, weight: float, rate: float | None = No
 
 
 def log_density_of(model: SphericalModel, sums: PassSums) -> float:
-    """Mean log p(document | topics, its proportions), relative to the uniform law."""
+    """Mean log p(document | topics, its proportions), relative to uniform directions."""
     kappa, V = model.concentrations.document, model.rows.n_features
     return float(log_vmf_normalizer(V, kappa) - log_vmf_normalizer(V, 0.0) + kappa * sums.cosine / sums.n_documents)
 
 
 def proportions_of(model: SphericalModel, chains: ProportionChains) -> np.ndarray:
-    """Mean over documents of where their proportions' chains stand, (K,)."""
+    """Mean over documents of the current proportions, (K,)."""
     return mean_proportions(chains.points, model.directed, model.on_sphere)
 
 
 def record_draw(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: mean proportions, temperature and, every `stride`-th time counted from the last, the topics."""
+    """A draw: mean proportions, temperature and, in every `stride`-th draw counted back from the last, the topics."""
     state = chain.state
     draw = {
         "topic_weights": proportions_of(chain.model, state.latents),

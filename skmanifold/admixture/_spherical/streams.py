@@ -20,13 +20,13 @@ from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_densit
 from .setup import NOISE, RADII
 from .targets import NO_DRAWS, MinibatchSAM, move_chains
 
-_WARM_UP = 20  # transitions of a new document's proportions before they count
+_WARM_UP = 20  # burn-in transitions of a new document's proportions
 STREAM_WAIT = 20  # minibatches before concentrations are learned
-_OFTEN = 100  # minibatches after each of which the metric is set anew
+_OFTEN = 100  # number of first minibatches after each of which the metric is adapted
 
 
 class StreamSettings(NamedTuple):
-    """What the estimator asks of a stream."""
+    """Settings of the estimator for a stream."""
 
     n_draws: int  # transitions of each document's proportions that are averaged
     learned: tuple[bool, ...]  # which concentrations
@@ -49,14 +49,14 @@ def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
     log_step=Real(low=-100, high=100),
 )
 class StreamChain(NamedTuple):
-    """One chain between two minibatches."""
+    """What one chain keeps from one minibatch to the next."""
 
-    state: Any  # the sampler's own; the documents are gone
+    state: Any  # the sampler's state, without documents
     statistics: TopicStatistics
     concentrations: Concentrations
     radii: np.ndarray
     noise: np.ndarray
-    log_step: float  # of transitions of proportions, where the last documents left it
+    log_step: float  # mean log step size of the transitions of proportions in the last minibatch
 
 
 _NUMBER = Array("float64", (), nan=True, infinite=True)
@@ -79,18 +79,18 @@ def _agree(stream: SphericalStream, sizes: Sizes) -> str | None:
 
 @holds(_agree, **streamed(Held(StreamChain), _DRAW))
 class SphericalStream(DrawStream):
-    """Chains of a sampler of topics, each with the concentrations that it learns."""
+    """Chains of a sampler of topics, each with its own concentrations, which it learns."""
 
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: SphericalModel, key: np.uint64, n_chains: int) -> SphericalStream:
-        """Chains at their beginning, with the streams that `fit` would give them."""
+        """Initial chains, with the same keys as in `fit`."""
         passes = SphericalMinibatchPasses(sampler, None, 1, 0)
         states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)) for chain in range(n_chains)]
         return cls.resume(sampler, [(model, state) for state in states])
 
     @classmethod
     def resume(cls, sampler: ManifoldSampler, chains: list[tuple[SphericalModel, PassState]]) -> SphericalStream:
-        """Chains that go on from a fit."""
+        """Chains that continue a fit."""
         stood = []
         for model, state in chains:
             log_step = float(np.mean(state.latents.log_steps[model.directed]))
@@ -121,7 +121,7 @@ class SphericalStream(DrawStream):
         return self.advanced(advance, workers)
 
     def topics(self) -> tuple[np.ndarray, int]:
-        """Sum of the best chain's draws and their number; before there are any, where it stands."""
+        """Sum of the best chain's draws and their number; its current topics and 1 if there are no draws yet."""
         draws = self.draws(self.best_chain)
         if draws:
             return np.add.reduce([draw["components"] for draw in draws]), len(draws)
@@ -131,7 +131,7 @@ class SphericalStream(DrawStream):
 def _advance(
     sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, chain: StreamChain
 ) -> tuple[StreamChain, float, np.ndarray]:
-    """One minibatch: its documents' proportions are warmed up, the topics move, and then what is learned of them."""
+    """One minibatch: burn-in of its documents' proportions, a step of the topics, then the learned concentrations."""
     state, before = detached(chain.state), chain.statistics
     key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
     proportions = model.init_chains(0)
@@ -146,7 +146,7 @@ def _advance(
     temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
     statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
     after = model
-    if t <= _OFTEN or t & (t - 1) == 0:  # then ever more rarely: between changes the metric is constant
+    if t <= _OFTEN or t & (t - 1) == 0:  # later at powers of two alone, since between changes the metric is constant
         concentrations = model.concentrations
         if t >= STREAM_WAIT:
             concentrations = learn_concentrations(model, scales.cosines, settings.learned)

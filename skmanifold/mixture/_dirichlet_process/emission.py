@@ -1,4 +1,4 @@
-"""The emission of a Dirichlet-process mixture: counts or codes, and the Dirichlet parameter of their categories."""
+"""The emission of a Dirichlet process mixture: counts or codes, and the Dirichlet parameter of their categories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEFAULT_PRIOR = 0.5
 
 
 class WithCategories(WithEmission):
-    """Methods of an estimator whose `emission` is of counts or codes, by name or an instance; not public."""
+    """Mixin for estimators whose `emission` is of counts or codes, given by name or as an instance; not public."""
 
     _blocks: ClassVar[tuple[str, ...]] = ("sampler", "weights_sampler", "emission")
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
@@ -31,7 +31,7 @@ class WithCategories(WithEmission):
 
     @property
     def _emission_name(self) -> str:
-        """What X holds: "multinomial", counts, or "categorical", codes."""
+        """What X contains: "multinomial" for counts, "categorical" for codes."""
         if isinstance(self.emission, str):
             return self.emission
         return "categorical" if self._emission_kind.has_codes else "multinomial"
@@ -41,7 +41,7 @@ class WithCategories(WithEmission):
         return block_of_name.set_params(prior=self.category_prior) if block == "emission" else block_of_name
 
     def _resolve_emission(self) -> Any:
-        """A fresh emission; a name stands for the one with `category_prior`."""
+        """A new emission; one that is given by name has the prior `category_prior`."""
         if isinstance(self.emission, str):
             return self._emissions[self.emission](prior=float(self.category_prior))
         if self.category_prior != _DEFAULT_PRIOR:
@@ -61,7 +61,7 @@ class WithCategories(WithEmission):
         if emission.has_codes or isinstance(self.emission, str):
             return float(emission.prior)
         name, whom = type(emission).__name__, type(self).__name__
-        if emission.has_vector_tokens:  # it would ask for vectors first
+        if emission.has_vector_tokens:  # its bind_tokens would require vectors, which is not the reason
             raise IncompatibleError(
                 f"{whom} needs {in_words(['token_prior'])}, which the emission {name} does not offer ('multinomial', "
                 "'categorical' do)."
@@ -76,11 +76,11 @@ class WithCategories(WithEmission):
         return float(priors[0])
 
     def _prior_is_low(self) -> bool:
-        """Whether a category has a Dirichlet parameter below 1/2, as far as it is known before the data."""
+        """Whether a category has a Dirichlet parameter below 1/2, as far as this is known without the data."""
         emission = self._resolve_emission()
         return isinstance(emission, (Multinomial, Categorical)) and bool(np.min(emission.prior) < _DEFAULT_PRIOR)
 
     @property
     def _fitted_emission(self) -> Any:
-        """The emission that was fitted; that of a file of an earlier version is the one of its name."""
+        """The emission that was fitted; the default one if it was given by name, where there is no ``emission_``."""
         return vars(self).get("emission_", Multinomial())

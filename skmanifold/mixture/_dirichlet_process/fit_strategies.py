@@ -30,8 +30,8 @@ def fit_strategy(mixture: Any, X: Any, run: Run) -> TableFit:
     """The strategy of `fit` for this sampler."""
     passes = passes_of(mixture, run.sampler)
     table = read_table(mixture, X, subkey(run.key, Purpose.ROUNDING), is_first=True)
-    kind = StochasticFit if samples_density(run.sampler) else ExactFit
-    return kind(mixture, run, table, data_attributes(mixture, table, X), passes)
+    strategy = StochasticFit if samples_density(run.sampler) else ExactFit
+    return strategy(mixture, run, table, data_attributes(mixture, table, X), passes)
 
 
 def stream_strategy(mixture: Any, X: Any, batch: Minibatch) -> TableStream:
@@ -94,18 +94,18 @@ class TableFit(FitStrategy):
         raise NotImplementedError
 
     def _kept(self, chains: list[Chain]) -> list | None:
-        """What is kept of the chains for `partial_fit`."""
+        """What to keep of the chains for `partial_fit`."""
         raise NotImplementedError
 
 
 class ExactFit(TableFit):
-    """Samplers of labels and sticks given all rows, such as `Slice`."""
+    """The fit with samplers of labels and stick-breaking weights given all rows, such as `Slice`."""
 
     def _concentration(self, state: Any) -> float:
         return state.position
 
     def _predictive(self, state: Any, draw: Any) -> Any:
-        # Given exact labels the parameters can be integrated out, which varies less than a draw of them.
+        # Given exact labels the parameters can be integrated out, which has a lower variance than a draw of them.
         return counted(state.statistics, draw.concentration)
 
     def _kept(self, chains: list[Chain]) -> None:
@@ -113,10 +113,10 @@ class ExactFit(TableFit):
 
 
 class StochasticFit(TableFit):
-    """Samplers of gamma variables that give the sticks and the components, driven by `StochasticSlice`."""
+    """The fit with samplers of gamma variables, of which `StochasticSlice` computes the weights and the components."""
 
     def check(self, model: DPModel, known: Any) -> None:
-        """Nothing: `StochasticSlice` compares its samplers with their targets before its first step."""
+        """No check here: `StochasticSlice` compares its samplers with their targets before its first step."""
 
     def _concentration(self, state: Any) -> float:
         return state.position.concentration
@@ -129,7 +129,7 @@ class StochasticFit(TableFit):
 
 
 class TableStream(StreamStrategy):
-    """One minibatch, of which only statistics are kept."""
+    """The update by one minibatch, of which only statistics are kept."""
 
     def __init__(self, mixture: Any, batch: Minibatch, table: Table, settled: dict[str, Any], passes: BaseSampler):
         super().__init__(batch)
@@ -144,14 +144,14 @@ class TableStream(StreamStrategy):
         return build_model(self.mixture, self.table, start, workers)
 
     def check(self, model: DPModel, known: Any) -> None:
-        """Raise an `IncompatibleError` for a sampler of labels given all rows."""
+        """Raise an `IncompatibleError` for a sampler that needs all rows."""
         if not samples_density(self.sampler):
             super().check(model, known)
             name = type(self.sampler).__name__
             raise IncompatibleError(f"{name} needs all rows at once: partial_fit has minibatches.")
 
     def advance(self, model: DPModel, workers: Workers) -> dict[str, Any]:
-        """The chains one step further."""
+        """Update the chains by one step."""
         mixture, batch, passes = self.mixture, self.batch, self.passes
         scale = batch.total_samples / self.table.n_rows
         if batch.is_first:
@@ -165,14 +165,14 @@ class TableStream(StreamStrategy):
         return {**settled, "_stream": stream, **summary_attributes(stream.summary())}
 
     def _without_rows(self, model: DPModel) -> MixtureStream:
-        """The chains of a fit as those of a stream, of which the fitted rows were the first part."""
+        """The chains of a fit as chains of a stream that began with the fitted rows."""
         scale = self.batch.total_samples / len(self.mixture.labels_)
         states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
         return MixtureStream(states).storing(draw_store(self.mixture, self.table))
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
-    """What makes passes over the rows: the sampler of labels, or `StochasticSlice` with the samplers of gammas."""
+    """What makes passes over the rows: the sampler itself, or a `StochasticSlice` with samplers of gamma variables."""
     given = mixture.weights_sampler
     if not samples_density(sampler):
         if given is not None:
@@ -188,12 +188,12 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
         )
     if given is None:
         given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
-    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
+    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3
     return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
 
 
 def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool) -> Table:
-    """The rows to learn from; the first ones define the categories."""
+    """Validate the rows; with `is_first`, they define the categories."""
     emission = mixture._resolve_emission()
     if not emission.has_codes:
         return count_table(mixture, emission, X, rounding_key, reset=is_first)
@@ -203,7 +203,7 @@ def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool)
 
 
 def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
-    """What predictions need of the data."""
+    """Attributes that predictions need, computed from the data."""
     fitted = {"_emission": mixture._emission_name, "_category_prior": mixture._prior_of_categories(table)}
     fitted["_column_start"] = table.column_start
     if not isinstance(mixture.emission, str):

@@ -1,4 +1,4 @@
-"""The partition nearest to all draws of a mixture, and the attributes that go with it."""
+"""The partition with the smallest mean distance to all draws, and its fitted attributes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from ...utils._threads import Workers
 from .model import DPModel
 from .posterior_draws import CountedDraw, counted
 
-_MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared with
+_MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-    """Attributes of the point partition, which minimises the expected distance to the draws; empty without draws.
+    """Attributes of the partition that minimises the mean distance to the draws; empty without draws.
 
-    Its number of components is at most the median of the draws. Without this limit, each row that shares its component
-    with no other row in half of the draws would be a separate component, and there could be more components than in any
-    draw.
+    Its number of components is at most the median over the draws. Without this limit, a row that is alone in its
+    component in half of the draws would be a component by itself, and there could be more components than in any draw.
     """
     posterior = fitted["_posterior"]
     draws = posterior.get("labels")

@@ -22,17 +22,17 @@ from .stochastic_slice import Mixture as Instantiated
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
 
 
-MOST_COMPONENTS = 1 << 24  # of a draw
+MOST_COMPONENTS = 1 << 24  # in one draw
 
 
 def state_of_blocks(kind: type, **others: Condition) -> Held:
-    """Condition of a chain of the mixture's blocks, with the conditions of the fields that this kind of state has."""
+    """Condition of the state of a chain; `others` are the conditions of further fields of this class of states."""
     log_density = Real(nan=True, infinite=True)
     return Held(kind, position=Held(Blocks), key=key, n_steps=Whole(), log_density=log_density, **others)
 
 
 def _state(value: Any, where: str, sizes: Sizes) -> None:
-    """Of blocks, sums and components that are as many."""
+    """Check a state, whose blocks, sums and components must have the same number."""
     if isinstance(value, StreamState) and isinstance(value.statistics, Sums):
         sizes["n_clusters"] = len(value.statistics.sizes)
     _STATE(value, where, sizes)

@@ -1,4 +1,4 @@
-"""How `ExponentialFamilyMixture` is fitted: to all rows, or to a stream of minibatches."""
+"""How `ExponentialFamilyMixture` is fitted to all rows, or to a stream of minibatches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .shards import shard_mixture
 
 
 class RowsFit(FitStrategy):
-    """All rows, in this process or in shards."""
+    """The fit to all rows, in this process or in shards."""
 
     def __init__(self, mixture: Any, X: Any, emission: BaseEmission, run: Run):
         super().__init__(run.sampler)
@@ -34,14 +34,14 @@ class RowsFit(FitStrategy):
         self.rows = emission.read(mixture, X, reset=True)
         self.n_rows = self.rows.n_rows
         self.family = bind(mixture, emission, self.rows)
-        # A draw is its parameters and what posterior_ shows of them, about twice the statistics.
+        # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
         self.stride = store.stride(run.schedule.n_draws)
         self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
 
     @property
     def climbs(self) -> bool:
-        """Whether the sampler climbs to a mode and does not draw: the last log density is the highest."""
+        """Whether the sampler maximises and does not draw, so that the last log density is the highest."""
         return ExpectationModel in self.sampler.requires
 
     def model(self, workers: Workers) -> FamilyModel:
@@ -50,7 +50,7 @@ class RowsFit(FitStrategy):
         return self.here
 
     def prepare(self, model: FamilyModel, workers: Workers) -> Any:
-        """The model; in a session, with its rows sent to their shards."""
+        """The model; in a distributed session, with its rows sent to their shards."""
         return shard_mixture(model) if active_session() else model
 
     def add(self, left: BlockSums, right: BlockSums) -> BlockSums:
@@ -67,7 +67,7 @@ class RowsFit(FitStrategy):
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's mean statistics, the parameters they give, and its draws."""
+        """The best chain's mean statistics, the mode of the parameters given these, and its draws."""
         sampler, model = self.sampler, self.here
         best = best_chain(chains)
         if self.climbs:
@@ -86,14 +86,14 @@ class RowsFit(FitStrategy):
         return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": float(model.n_rows)}
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
-        """The likeliest component of each row."""
+        """The most probable component of each row."""
         shares, _ = shares_and_log_density(self.family, self.rows, fitted["_position"], workers)
         return {"labels_": shares.argmax(axis=1)}
 
     def warn(self, fitted: dict[str, Any]) -> None:
-        """Warn of a climb that has not ended."""
-        ended = fitted["n_iter_"] == self.mixture.max_iter and self.climbs and self.sampler.can_converge
-        if ended and not fitted["converged_"]:
+        """Warn about a maximisation that has not converged."""
+        used_all = fitted["n_iter_"] == self.mixture.max_iter and self.climbs and self.sampler.can_converge
+        if used_all and not fitted["converged_"]:
             warnings.warn(
                 f"EM stopped after max_iter={self.mixture.max_iter} passes, before it converged: raise max_iter, or "
                 "tol of skmanifold.samplers.EM.",
@@ -103,7 +103,7 @@ class RowsFit(FitStrategy):
 
 
 class RowsStream(StatisticsStream):
-    """One minibatch: the statistics move towards its."""
+    """The update by one minibatch, whose statistics are averaged with those before."""
 
     def __init__(self, mixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
         super().__init__(batch)
@@ -112,15 +112,15 @@ class RowsStream(StatisticsStream):
         self.rows = emission.read(mixture, X, reset=batch.is_first)
         self.family = bind(mixture, emission, self.rows) if batch.is_first else mixture._family
         if not batch.is_first:
-            past = batch.total_samples / mixture._n_summed_rows
-            self.before = mixture._sums.map(lambda array: array * past)
+            scale = batch.total_samples / mixture._n_summed_rows
+            self.before = mixture._sums.map(lambda array: array * scale)
 
     def model(self, workers: Workers) -> FamilyModel:
         """The model of the minibatch."""
         return mixture_model(self.mixture, self.rows, self.family, workers, self.batch.is_first)
 
     def advance(self, model: FamilyModel, workers: Workers) -> dict[str, Any]:
-        """The statistics, and the parameters they give."""
+        """The statistics, and the mode of the parameters given these."""
         state = self.step(model)
         summed = {"_sums": state.statistics, "_n_summed_rows": float(self.batch.total_samples), "_draws": []}
         fitted = {**fitted_parameters(self.family, state.position), **summed, "best_chain_": 0}
@@ -128,7 +128,7 @@ class RowsStream(StatisticsStream):
 
 
 def bind(mixture: Any, emission: Any, rows: Any) -> Any:
-    """The emission with what its priors need of the rows; a ValueError if these are fewer than the components."""
+    """The family of the emission for these rows; a ValueError if there are fewer rows than components."""
     if rows.n_rows < mixture.n_components:
         raise ValueError(
             f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
@@ -144,7 +144,7 @@ def bind(mixture: Any, emission: Any, rows: Any) -> Any:
 
 
 def mixture_model(mixture: Any, rows: Any, family: RowFamily, workers: Workers, is_first: bool = True) -> FamilyModel:
-    """The model of some rows; `init` gives the labels of the first ones."""
+    """The model of some rows; only the first minibatch, or a fit, uses an array of initial labels."""
     K, init = mixture.n_components, mixture.init
     prior = 1.0 / K if mixture.weight_prior is None else float(mixture.weight_prior)
     start: np.ndarray | partial

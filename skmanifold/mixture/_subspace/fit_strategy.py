@@ -20,7 +20,7 @@ from .priors import set_priors
 
 
 class SubspacesFit(FitStrategy):
-    """All rows, from the best of several initial partitions."""
+    """The fit to all rows, from the best of several initial partitions."""
 
     def __init__(self, mixture: Any, X: Any, run: Run):
         super().__init__(run.sampler)
@@ -47,7 +47,7 @@ class SubspacesFit(FitStrategy):
         model = self._model(start_partitions(self.centred, self.priors, mixture.init, mixture.n_init, key))
         _, subspaces = model.beginnings[0]
         draw_bytes = mixture.n_chains * subspaces.compact().nbytes  # draws have about the same size
-        # The last is kept even if it does not fit, because the estimates are made of draws.
+        # The last draw is kept even if it is too large, because the estimates are computed from draws.
         store = DrawStore.within(mixture.max_draws_bytes, draw_bytes)
         self.stride = store.stride(schedule.n_draws) or schedule.n_draws
         return model
@@ -57,7 +57,7 @@ class SubspacesFit(FitStrategy):
         return record_subspaces(chain, self.stride)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's draws, in one order of components, and the likeliest component of each row."""
+        """The best chain's draws, in one order of components, and the most probable component of each row."""
         found = estimate_subspaces(chains)
         draws = evenly_spaced(found["_draws"], self.mixture.n_predictive_draws)
         return {**found, "labels_": average_log_terms(self.rows, draws, self.workers).argmax(axis=1)}

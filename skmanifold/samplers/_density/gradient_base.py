@@ -55,29 +55,73 @@ class SVRG(PlainNumbers, BaseEstimator):
 
 
 class GradientMemory(NamedTuple):
-    """Buffers of a step, and what the gradient estimator carries from one step to the next."""
+    """Buffers of a step, and what the gradient estimator keeps from one step to the next.
 
-    gradient: np.ndarray  # (n_chains, *shape): of the last step
-    noise: np.ndarray  # (n_chains, *shape): of the last step
-    keys: np.ndarray  # (n_chains,): of the last step
-    coefficients: np.ndarray  # (N_COEFFICIENTS, n_chains): of the last kick, where they change
-    covariance: Covariance | None  # of the gradient's noise
-    running: np.ndarray | None  # its running estimate, diagonals or matrices
+    Attributes
+    ----------
+    gradient : ndarray of shape (n_chains, ...)
+        Gradient estimate of the last step, in the shape of the points.
+    noise : ndarray of shape (n_chains, ...)
+        Normal variates of the last step, in the shape of the points.
+    keys : ndarray of shape (n_chains,), uint64
+        Keys of the last step.
+    coefficients : ndarray of shape (N_COEFFICIENTS, n_chains)
+        Coefficients of the last velocity update, for integrators whose coefficients change.
+    covariance : Covariance or None
+        Covariance of the gradient's noise.
+    running : ndarray or None
+        Running estimate of this covariance: diagonals or matrices.
+    anchor : ndarray of shape (n_chains, ...) or None
+        Position at which a control variate has the gradient of all data.
+    anchor_gradient : ndarray of shape (n_chains, ...) or None
+        This gradient.
+    declared : bool
+        Whether `covariance` is the one that the target declares.
+    """
+
+    gradient: np.ndarray
+    noise: np.ndarray
+    keys: np.ndarray
+    coefficients: np.ndarray
+    covariance: Covariance | None
+    running: np.ndarray | None
     anchor: np.ndarray | None
     anchor_gradient: np.ndarray | None
-    declared: bool = False  # whether the covariance is what the target declares
+    declared: bool = False
 
     def detached(self) -> GradientMemory:
-        """The same with its own copies of what minibatch steps read again later; the others they write first."""
+        """The same memory with copies of the arrays that minibatch steps read again later.
+
+        The other arrays are shared, since each step overwrites them before it reads them.
+
+        Returns
+        -------
+        memory : GradientMemory
+            Independent of later steps.
+        """
         names = ("covariance", "running", "anchor", "anchor_gradient")
         return self._replace(**{name: copy.deepcopy(getattr(self, name)) for name in names})
 
 
 class GradientState(NamedTuple):
-    """Chains that carry no more than their gradients."""
+    """Chains whose state is their position and what the gradient estimator keeps.
 
-    position: np.ndarray  # (n_chains, *shape)
-    key: np.ndarray  # (n_chains,) uint64
+    Attributes
+    ----------
+    position : ndarray of shape (n_chains, ...)
+        Points of the manifold.
+    key : ndarray of shape (n_chains,), uint64
+        Keys of the chains' random streams.
+    n_steps : int
+        Number of steps.
+    log_density : object
+        Log densities, where the sampler computes them.
+    memory : GradientMemory
+        Buffers, control variate and noise estimate.
+    """
+
+    position: np.ndarray
+    key: np.ndarray
     n_steps: int
     log_density: Any
     memory: GradientMemory
