@@ -51,7 +51,7 @@ _PLACES = {
     # emissions and what they become with data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
-    "Categorical": "emissions._categorical:Categorical",
+    "Categorical": "emissions._multinomial:Categorical",
     "DiagonalFamily": "emissions._gaussian_families:DiagonalFamily",
     "FullFamily": "emissions._gaussian_families:FullFamily",
     "Gaussian": "emissions._gaussian:Gaussian",
