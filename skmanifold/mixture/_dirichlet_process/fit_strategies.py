@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...inference._chains import Chain
-from ...metrics._partitions import compact_labels
+from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
@@ -20,10 +20,11 @@ from ...sparse.counts import Counts
 from ...utils._threads import Workers
 from .category_table import Table, category_table, count_table, fit_categories, validate_codes
 from .model import DPModel, build_model, initial_labels
-from .point_estimate import partition_attributes, point_estimate, summary_attributes
-from .posterior_draws import counted, draw_store
+from .posterior_draws import CountedDraw, counted, draw_store
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
+
+_MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared with
 
 
 def fit_strategy(mixture: Any, X: Any, run: Run) -> TableFit:
@@ -211,3 +212,33 @@ def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
         tokens = Counts(*table[:3], table.n_categories).token_start()
         return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
     return {**fitted, "n_categories_": np.diff(table.column_start)}
+
+
+def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+    """Attributes of the point partition, which minimises the expected distance to the draws; empty without draws.
+
+    Its number of components is at most the median of the draws. Without this limit, each row that shares its component
+    with no other row in half of the draws would be a separate component, and there could be more components than in any
+    draw.
+    """
+    posterior = fitted["_posterior"]
+    draws = posterior.get("labels")
+    if draws is None or draws.shape[1] == 0:
+        return {}
+    labels = draws.reshape(-1, model.n_rows)
+    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
+    most = int(np.median(posterior["n_components"]))
+    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
+    given = model.concentration
+    return partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+
+
+def partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    """A partition of the rows as fitted attributes."""
+    return {"labels_": labels, **summary_attributes(counted(model.count(labels.astype(np.int32)), concentration))}
+
+
+def summary_attributes(summary: CountedDraw) -> dict[str, Any]:
+    """The sizes of the components as fitted attributes."""
+    concentration = float(summary.concentration)
+    return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}

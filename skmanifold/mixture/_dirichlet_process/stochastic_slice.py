@@ -27,7 +27,6 @@ from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
-from .cluster_counts import MixtureCounts
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -38,7 +37,7 @@ from .gamma_target import (
 )
 from .gibbs_kernels import add_scores, draw_from_logs
 from .model import DPModel
-from .posterior_draws import ParameterDraw
+from .posterior_draws import MixtureCounts, ParameterDraw
 from .predictive_kernels import add_predictive
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
+from skmanifold.emissions import Multinomial
 from skmanifold.mixture._dirichlet_process import category_table as category_tables
 from skmanifold.mixture._dirichlet_process.category_table import (
     Table,
@@ -20,7 +21,7 @@ from skmanifold.mixture._dirichlet_process.category_table import (
 )
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
-KEY = np.uint64(77)
+KEY, EMISSION = np.uint64(77), Multinomial()
 
 
 class Mixture(BaseEstimator):
@@ -338,14 +339,14 @@ def test_counts_are_one_column_rounded_by_the_key_or_as_they_are(kind):
     counts = whole_counts(canonical_csr(COUNTS), KEY)
     mixture = Mixture()
     with pytest.warns(UserWarning, match="which fit rounds at random: this moves .* use ExponentialFamilyMixture"):
-        table = count_table(mixture, kind(COUNTS), KEY, reset=True)
+        table = count_table(mixture, EMISSION, kind(COUNTS), KEY, reset=True)
     assert_same_table(table, Table(*counts[:3], np.array([0, 6])))
     assert mixture.n_features_in_ == 6
     assert np.all(np.diff(table.indptr)[[0, 20]] == 0)
     with pytest.warns(UserWarning, match="rounds at random"):
-        other = count_table(mixture, kind(COUNTS), np.uint64(78), reset=False)
+        other = count_table(mixture, EMISSION, kind(COUNTS), np.uint64(78), reset=False)
     assert other.counts.tobytes() != table.counts.tobytes()
-    exact = count_table(mixture, kind(COUNTS), None, reset=False)
+    exact = count_table(mixture, EMISSION, kind(COUNTS), None, reset=False)
     np.testing.assert_array_equal(exact.counts, COUNTS[COUNTS > 0])
 
 
@@ -355,7 +356,7 @@ CODES = np.random.default_rng(3).integers(0, [2, 3, 4, 6], (60, 4))
 @pytest.mark.parametrize("X", [CODES, CODES.astype(float), CODES[:12], pd.DataFrame(CODES), CODES + 1])
 def test_what_looks_like_codes_of_categories_is_told(X):
     with pytest.warns(UserWarning, match="as codes of categories do, .* use emission='categorical' for codes"):
-        count_table(Mixture(), X, KEY, reset=True)
+        count_table(Mixture(), EMISSION, X, KEY, reset=True)
 
 
 @pytest.mark.parametrize(
@@ -373,19 +374,19 @@ def test_what_looks_like_codes_of_categories_is_told(X):
     ids=["sparse", "events", "poisson", "rare", "equal sums", "geometric", "pixels", "empty"],
 )
 def test_counts_are_not_taken_for_codes(X):
-    count_table(Mixture(), X, KEY, reset=True)
+    count_table(Mixture(), EMISSION, X, KEY, reset=True)
 
 
 def test_no_tokens_at_all_are_a_table():
-    table = count_table(Mixture(), np.zeros((3, 2)), KEY, reset=True)
+    table = count_table(Mixture(), EMISSION, np.zeros((3, 2)), KEY, reset=True)
     assert_same_table(table, Table(np.zeros(4, np.int64), *np.zeros((2, 0), np.int32), np.array([0, 2])))
 
 
 def test_bad_counts_are_refused():
     mixture = Mixture()
     with pytest.raises(ValueError, match="Negative values in data passed to Mixture"):
-        count_table(mixture, [[1, -1]], KEY, reset=True)
+        count_table(mixture, EMISSION, [[1, -1]], KEY, reset=True)
     with pytest.raises(ValueError, match="Input X contains NaN"):
-        count_table(mixture, [[1, np.nan]], KEY, reset=True)
+        count_table(mixture, EMISSION, [[1, np.nan]], KEY, reset=True)
     with pytest.raises(ValueError, match="X has 1 features, but Mixture is expecting 2"):
-        count_table(mixture, [[1]], KEY, reset=False)
+        count_table(mixture, EMISSION, [[1]], KEY, reset=False)
