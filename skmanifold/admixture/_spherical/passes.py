@@ -67,7 +67,7 @@ def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics
     return right._replace(topics=left.topics + right.topics)
 
 
-class _SphericalPasses(BaseSampler):
+class SphericalPasses(BaseSampler):
     """Passes over the documents by a sampler of one chain.
 
     Parameters
@@ -94,6 +94,10 @@ class _SphericalPasses(BaseSampler):
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
         return chains, TopicStatistics(model.initial_topics(key), no_scales(model.n_components), np.nan, 0)
 
+    def rescale(self, state: Any, before: SphericalModel, after: SphericalModel) -> None:
+        """Move a chain, in place, from the spheres of one model to those of another."""
+        raise NotImplementedError
+
     def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, sums: PassSums, **last) -> Any:
         scales = blend(before.scales, sums, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
         topics = model.topics(state.position[0])
@@ -105,7 +109,7 @@ class _SphericalPasses(BaseSampler):
         return state.statistics.topics
 
 
-class SphericalMinibatchPasses(_SphericalPasses):
+class SphericalMinibatchPasses(SphericalPasses):
     """As many steps as see each document once on average, each inner step with a minibatch of its own."""
 
     def init(self, model: SphericalModel, key: np.uint64) -> PassState:
@@ -131,8 +135,12 @@ class SphericalMinibatchPasses(_SphericalPasses):
             model, state._replace(moving=moving), before, target.sums, temperature=temperature / n_moves
         )
 
+    def rescale(self, state: PassState, before: SphericalModel, after: SphericalModel) -> None:
+        """Move a chain, in place, from the spheres of one model to those of another."""
+        self.sampler.rescale(state.moving, (after.radii / before.radii)[:, None], after.noise_covariance())
 
-class BlockwisePasses(_SphericalPasses):
+
+class BlockwisePasses(SphericalPasses):
     """Proportions of all documents given the topics, then a transition of the topics given the proportions."""
 
     sampler: GMC
@@ -146,6 +154,10 @@ class BlockwisePasses(_SphericalPasses):
     def step(self, model: SphericalModel, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to the uniform law."""
         return self._pass(model, state)[0]
+
+    def rescale(self, state: State, before: SphericalModel, after: SphericalModel) -> None:
+        """Move a chain, in place, from the spheres of one model to those of another."""
+        state.position[...] *= (after.radii / before.radii)[:, None]
 
     def _pass(self, model: SphericalModel, state: State) -> tuple[State, np.ndarray]:
         """One pass, and the proportions of all documents, (n_directed_rows, n_draws, K)."""

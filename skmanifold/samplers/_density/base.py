@@ -91,6 +91,23 @@ class ManifoldSampler(BaseSampler):
         """Whether gradient estimates refer to a gradient of all data, computed now and then."""
         return False
 
+    def rescale(self, state: Any, ratio: np.ndarray, noise_covariance: np.ndarray) -> None:
+        """Multiply the coordinates of all chains, in place, where an estimator changes their scale during burn-in.
+
+        The distribution of velocities does not change. A sampler whose state has more that depends on the scale
+        overrides this.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+        ratio : ndarray
+            Factors of the coordinates; broadcasts to the shape of a point.
+        noise_covariance : ndarray of shape (size,)
+            Variances of the minibatch gradient that the target declares from now on.
+        """
+        state.position[...] *= ratio
+
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
         """Diagnostics that `skmanifold.sample` stores with each draw.
 
