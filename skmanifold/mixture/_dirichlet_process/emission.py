@@ -74,11 +74,6 @@ class WithCategories(WithEmission):
             )
         return float(priors[0])
 
-    def _prior_is_low(self) -> bool:
-        """Whether a category has a Dirichlet parameter below 1/2, as far as it is known before the data."""
-        emission = self._resolve_emission()
-        return isinstance(emission, (Multinomial, Categorical)) and bool(np.min(emission.prior) < _DEFAULT_PRIOR)
-
     @property
     def _fitted_emission(self) -> Any:
         """The emission that was fitted; that of a file of an earlier version is the one of its name."""

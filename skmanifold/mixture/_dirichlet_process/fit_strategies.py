@@ -24,6 +24,7 @@ from .posterior_draws import CountedDraw, counted, draw_store
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 
+_LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 _MAX_PARTITIONS = 200  # drawn partitions that the point partition is compared with
 
 
@@ -31,6 +32,7 @@ def fit_strategy(mixture: Any, X: Any, run: Run) -> TableFit:
     """The strategy of `fit` for this sampler."""
     passes = passes_of(mixture, run.sampler)
     table = read_table(mixture, X, subkey(run.key, Purpose.ROUNDING), is_first=True)
+    warn_low_prior(mixture, run.sampler, table)
     kind = StochasticFit if samples_density(run.sampler) else ExactFit
     return kind(mixture, run, table, data_attributes(mixture, table, X), passes)
 
@@ -40,6 +42,7 @@ def stream_strategy(mixture: Any, X: Any, batch: Minibatch) -> TableStream:
     passes = passes_of(mixture, batch.sampler)
     key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
     table = read_table(mixture, X, key, is_first=batch.is_first)
+    warn_low_prior(mixture, batch.sampler, table)
     settled = data_attributes(mixture, table, X) if batch.is_first else {}
     return TableStream(mixture, batch, table, settled, passes)
 
@@ -180,16 +183,20 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
                 f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
             )
         return sampler
-    if sampler.is_biased_near_zero and mixture._prior_is_low():
+    if given is None:
+        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
+    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
+    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
+
+
+def warn_low_prior(mixture: Any, sampler: Any, table: Table) -> None:
+    """Warn of a sampler that is biased near zero, where many category probabilities are near zero."""
+    if samples_density(sampler) and sampler.is_biased_near_zero and mixture._prior_of_categories(table) < _LOW_PRIOR:
         warnings.warn(
             f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
             "categories become too probable; 'slice' and 'scir' have no such limit.",
             stacklevel=7,
         )
-    if given is None:
-        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
-    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # as in table 3
-    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
 
 
 def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool) -> Table:
