@@ -19,7 +19,7 @@ class ChainState(Protocol):
 
     @property
     def position(self) -> Any:
-        """The parameters, as the model's kernels read them."""
+        """The parameters, as the model's kernels read them; None where the rows of the state are drawn when read."""
         ...
 
     @property

@@ -67,7 +67,7 @@ def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics
     return right._replace(topics=left.topics + right.topics)
 
 
-class SphericalPasses(BaseSampler):
+class _SphericalPasses(BaseSampler):
     """Passes over the documents by a sampler of one chain.
 
     Parameters
@@ -96,7 +96,7 @@ class SphericalPasses(BaseSampler):
 
     def rescale(self, state: Any, before: SphericalModel, after: SphericalModel) -> None:
         """Move a chain, in place, from the spheres of one model to those of another."""
-        raise NotImplementedError
+        self.sampler.rescale(state.moving, (after.radii / before.radii)[:, None], after.noise_covariance())
 
     def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, sums: PassSums, **last) -> Any:
         scales = blend(before.scales, sums, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
@@ -109,7 +109,7 @@ class SphericalPasses(BaseSampler):
         return state.statistics.topics
 
 
-class SphericalMinibatchPasses(SphericalPasses):
+class SphericalMinibatchPasses(_SphericalPasses):
     """As many steps as see each document once on average, each inner step with a minibatch of its own."""
 
     def init(self, model: SphericalModel, key: np.uint64) -> PassState:
@@ -135,12 +135,8 @@ class SphericalMinibatchPasses(SphericalPasses):
             model, state._replace(moving=moving), before, target.sums, temperature=temperature / n_moves
         )
 
-    def rescale(self, state: PassState, before: SphericalModel, after: SphericalModel) -> None:
-        """Move a chain, in place, from the spheres of one model to those of another."""
-        self.sampler.rescale(state.moving, (after.radii / before.radii)[:, None], after.noise_covariance())
 
-
-class BlockwisePasses(SphericalPasses):
+class BlockwisePasses(_SphericalPasses):
     """Proportions of all documents given the topics, then a transition of the topics given the proportions."""
 
     sampler: GMC
@@ -189,6 +185,9 @@ class BlockwisePasses(SphericalPasses):
         moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # schedules go on
         return moving.position, target.sums, float(moving.accepted[0])
+
+
+SphericalPasses = SphericalMinibatchPasses | BlockwisePasses
 
 
 def no_scales(n_components: int) -> Scales:

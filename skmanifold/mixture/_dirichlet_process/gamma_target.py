@@ -147,13 +147,6 @@ def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray,
     return sampler._begin_at_log(seen_by(sampler, target), np.array([key]), log_theta[np.newaxis])
 
 
-def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
-    """The first `n_kept` rows of `old`, followed by the remaining rows of `new`."""
-    if old is None or new is None:
-        return new
-    return np.concatenate((old[:, :n_kept], new[:, n_kept:]), axis=1)
-
-
 @njit(cache=True, nogil=True)
 def _log_sum(values):
     largest = values.max()

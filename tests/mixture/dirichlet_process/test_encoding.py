@@ -21,7 +21,8 @@ from skmanifold.mixture._dirichlet_process.category_table import (
 )
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
-KEY, EMISSION = np.uint64(77), Multinomial()
+EMISSION = Multinomial()
+KEY = np.uint64(77)
 
 
 class Mixture(BaseEstimator):
