@@ -17,10 +17,15 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
-from ._base import BaseEmission, positive_prior
-from ._family import dense_topics
-from ._linear import PRIOR, LinearFamily, LinearParameters, linear_family, statistics_agree
-from ._linear_kernels import fill_events
+from ._base import BaseEmission, dense_topics, positive_prior
+from ._linear import (
+    PRIOR,
+    LinearFamily,
+    LinearParameters,
+    fill_events,
+    linear_family,
+    statistics_agree,
+)
 from ._protocols import Arrays, TokenCounts
 from ._rows import LinearRows, read_counts
 

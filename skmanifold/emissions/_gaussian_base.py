@@ -11,7 +11,7 @@ from ..numerics.block_sums import BLOCK_ROWS, BlockSums
 from ..utils._conditions import Array, Either, Real, Sizes
 from ..utils._declared import holds
 from ..utils._threads import split_range
-from ._family import Family, NoModeError, check_shapes
+from ._base import Family, NoModeError, check_shapes
 from ._gaussian_kernels import add_counted_products, add_labelled_products, add_shared_products
 from ._protocols import Arrays, TokenCounts
 from ._rows import DenseRows

@@ -8,7 +8,7 @@ from ..random._keys import fold_in_each
 from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ..utils._declared import Held, holds
-from ._family import NoModeError
+from ._base import NoModeError
 from ._gaussian_base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior
 from ._gaussian_kernels import (
     add_diagonal_densities,

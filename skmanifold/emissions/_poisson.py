@@ -19,10 +19,10 @@ from ._linear import (
     PRIOR,
     LinearFamily,
     LinearParameters,
+    fill_poisson,
     linear_family,
     statistics_agree,
 )
-from ._linear_kernels import fill_poisson
 from ._multinomial import MultinomialFamily
 from ._protocols import Arrays
 from ._rows import LinearRows, read_counts

@@ -85,7 +85,7 @@ def read(
     limits = Limits.of(n_bytes, max_bytes)
     with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
         archive = zipfile.ZipFile(path)  # closed with the last of those that hold it
-        check_members(archive, n_bytes, limits)
+        check_members(archive, n_bytes)
         document = _read_document(path, archive, kind, limits)
         # A later format makes a document of format 1 one of its own here; its arrays are read as they are.
         return document, Arrays(archive, limits)

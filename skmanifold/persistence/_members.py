@@ -74,7 +74,7 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._members)
 
 
-def check_members(archive: zipfile.ZipFile, n_bytes: int, limits: Limits) -> None:
+def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
     """Raise a ValueError if the list of members is not one that `write` makes, for a file of `n_bytes`."""
     members = archive.infolist()
     if len(members) > _MAX_MEMBERS:

@@ -51,7 +51,7 @@ _PLACES = {
     # emissions and what they become with data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
-    "Categorical": "emissions._categorical:Categorical",
+    "Categorical": "emissions._multinomial:Categorical",
     "DiagonalFamily": "emissions._gaussian_families:DiagonalFamily",
     "FullFamily": "emissions._gaussian_families:FullFamily",
     "Gaussian": "emissions._gaussian:Gaussian",
@@ -103,7 +103,7 @@ _PLACES = {
     "DPMixture": "mixture._dirichlet_process.stochastic_slice:Mixture",
     "DPSums": "mixture._dirichlet_process.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
-    "MixtureCounts": "mixture._dirichlet_process.cluster_counts:MixtureCounts",
+    "MixtureCounts": "mixture._dirichlet_process.posterior_draws:MixtureCounts",
     "MixtureStream": "mixture._dirichlet_process.stream:MixtureStream",
     "DPState": "mixture._dirichlet_process.stochastic_slice:StochasticSliceState",
     "DPStreamState": "mixture._dirichlet_process.stochastic_slice:StreamState",

@@ -20,7 +20,7 @@ class ChainState(Protocol):
 
     @property
     def position(self) -> Any:
-        """The parameters, in the form that the kernels of the model read."""
+        """The parameters, as the model's kernels read them; None where the rows of the state are drawn when read."""
         ...
 
     @property

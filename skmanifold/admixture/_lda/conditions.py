@@ -6,7 +6,6 @@ from typing import Any
 
 from ...inference._draw_conditions import whole_draws_agree
 from ...samplers import BaseSampler
-from ...samplers._cir.scir_by_rows import SCIRRowsState
 from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Lacking, Names, OrNone, Sizes, Whole, key
 from ...utils._declared import Held, Settings, holds
@@ -23,7 +22,7 @@ def _agree(lda: Any, sizes: Sizes) -> str | None:
         return "has counts of topics and draws of a stream at once, or neither"
     if stream is not None and stream.kind is not type(lda.sampler_):
         return "has a stream of another sampler"
-    lazy = stream is not None and any(isinstance(state, SCIRRowsState) for state in stream.states)
+    lazy = stream is not None and any(state.position is None for state in stream.states)
     if lazy and lda._estimate is None and stream.row_prior is None:
         return "lacks the prior of its stream"
     if lda._topic_counts is not None and "_n_counted_rows" not in vars(lda):

@@ -13,11 +13,10 @@ from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler
 from ...sparse.directions import validate_directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
-from .._spherical.passes import SphericalMinibatchPasses, add_topics, record_draw
+from .._spherical.passes import SphericalMinibatchPasses, SphericalPasses, add_topics, record_draw
 from .._spherical.targets import MinibatchSAM
 from .initial_topics import log_evidence
 from .model import OrthogonalModel, nearest_frame
@@ -39,7 +38,9 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> OrthogonalFit:
 class OrthogonalFit(FitStrategy):
     """What all fits have in common."""
 
-    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup, passes: BaseSampler, batch_size: int | None):
+    def __init__(
+        self, admixture: Any, run: Run, setup: OrthogonalSetup, passes: SphericalPasses, batch_size: int | None
+    ):
         super().__init__(run.sampler, passes)
         self.run = run
         self.setup = setup
@@ -48,7 +49,7 @@ class OrthogonalFit(FitStrategy):
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(run.schedule.n_draws)
         scaled = not samples_frames(run.sampler)
-        self._adapt = adapter((setup.is_learned, False, False), scaled, run.schedule.burn_in, batch_size)
+        self._adapt = adapter(passes, (setup.is_learned, False, False), scaled, run.schedule.burn_in, batch_size)
         self._log_evidence = np.empty(0)  # of each chain at the last estimate, if the number of topics is inferred
 
     def model(self, workers: Workers) -> OrthogonalModel:

@@ -145,7 +145,7 @@ def _run(
     kappa = clusters.concentration if concentration is None else concentration
     model: Any = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
-    adapt = adapter((is_learned, False, False), False, _N_PASSES, None)
+    adapt = adapter(passes, (is_learned, False, False), False, _N_PASSES, None)
     state = passes.begin(model, key, nearest_frame(clusters.topics))
     total = np.zeros_like(state.statistics.topics)
     for i in range(_N_PASSES):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...distributions import inverse_bessel_ratio
 from .model import Concentrations, SphericalModel
-from .passes import Scales, blend, no_scales
+from .passes import Scales, SphericalPasses, blend, no_scales
 from .targets import NO_DRAWS, PassSums, move_chains
 
 WAIT = 0.25  # share of burn-in before concentrations are learned: early topics are too similar to estimate them
@@ -83,7 +83,7 @@ def initially_tuned(
 
 
 def adapter(
-    learned: tuple[bool, ...], scaled: bool, burn_in: int, batch_size: int | None
+    passes: SphericalPasses, learned: tuple[bool, ...], scaled: bool, burn_in: int, batch_size: int | None
 ) -> Callable[[SphericalModel, Any], SphericalModel]:
     """Function that `run_chains` calls after each pass of burn-in; it rescales the state in place.
 
@@ -96,22 +96,7 @@ def adapter(
         if any(learned) and t >= WAIT * burn_in:
             concentrations = learn_concentrations(model, scales.cosines, learned)
         after = retuned(model, scales, concentrations, scaled, batch_size)
-        rescale_state(getattr(state, "moving", state), model, after)
+        passes.rescale(state, model, after)
         return after
 
     return adapt
-
-
-def rescale_state(state: Any, before: SphericalModel, after: SphericalModel) -> None:
-    """Rescale a chain in place to the radii of `after`; the distribution of the velocities does not change."""
-    ratio = after.radii / before.radii
-    state.position[...] *= ratio[:, None]
-    memory: Any = getattr(state, "memory", None)
-    if getattr(memory, "anchor", None) is not None:
-        memory.anchor[...] *= ratio[:, None]
-        memory.anchor_gradient[...] /= ratio[:, None]
-    if getattr(memory, "running", None) is not None:
-        scale = np.broadcast_to(ratio[:, None], state.position.shape[1:]).ravel()
-        memory.running[...] /= scale**2 if memory.running.ndim == 2 else np.multiply.outer(scale, scale)
-    if getattr(memory, "declared", False):
-        memory.covariance.values[...] = after.noise_covariance()

@@ -20,7 +20,7 @@ from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
-from .passes import BlockwisePasses, SphericalMinibatchPasses, TopicStatistics, add_topics, record_draw
+from .passes import BlockwisePasses, SphericalMinibatchPasses, SphericalPasses, TopicStatistics, add_topics, record_draw
 from .setup import Setup, check_enough, set_up, without_metric
 from .streams import STREAM_WAIT, SphericalStream, StreamSettings
 from .targets import ConditionalSAM, MinibatchSAM
@@ -82,7 +82,9 @@ class SphericalFit(FitStrategy):
 class _DrawFit(SphericalFit):
     """What all fits with samplers that draw the topics have in common."""
 
-    _adapt: Any
+    def __init__(self, admixture: Any, run: Run, setup: Setup, passes: SphericalPasses, batch_size: int | None):
+        super().__init__(admixture, run, setup, passes)
+        self._adapt = adapter(passes, setup.learned, setup.scaled, run.schedule.burn_in, batch_size)
 
     def model(self, workers: Workers) -> SphericalModel:
         """The posterior of the topics."""
@@ -95,9 +97,6 @@ class _DrawFit(SphericalFit):
     def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
         """The model with new estimates of the concentrations and radii that are "auto"."""
         return self._adapt(model, state)
-
-    def _adapter(self, batch_size: int | None) -> Any:
-        return adapter(self.setup.learned, self.setup.scaled, self.run.schedule.burn_in, batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The mean proportions, the temperature and, in some draws, the topics."""
@@ -119,8 +118,7 @@ class MinibatchFit(_DrawFit):
     def __init__(self, admixture: Any, run: Run, setup: Setup):
         batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
         passes = SphericalMinibatchPasses(run.sampler, batch_size, admixture.n_doc_samples, burn_in)
-        super().__init__(admixture, run, setup, passes)
-        self._adapt = self._adapter(batch_size)
+        super().__init__(admixture, run, setup, passes, batch_size)
 
     def target(self, model: SphericalModel) -> MinibatchSAM:
         """The posterior of the topics, estimated from minibatches."""
@@ -135,8 +133,7 @@ class BlockwiseFit(_DrawFit):
 
     def __init__(self, admixture: Any, run: Run, setup: Setup):
         passes = BlockwisePasses(run.sampler, None, admixture.n_doc_samples, run.schedule.burn_in)
-        super().__init__(admixture, run, setup, passes)
-        self._adapt = self._adapter(None)
+        super().__init__(admixture, run, setup, passes, None)
 
     def target(self, model: SphericalModel) -> ConditionalSAM:
         """The posterior of the topics given the proportions."""

@@ -99,6 +99,10 @@ class _SphericalPasses(BaseSampler):
         chains = model.init_chains(model.rows.n_rows if anchored else 0)
         return chains, TopicStatistics(model.initial_topics(key), no_scales(model.n_components), np.nan, 0)
 
+    def rescale(self, state: Any, before: SphericalModel, after: SphericalModel) -> None:
+        """Move a chain, in place, from the spheres of one model to those of another."""
+        self.sampler.rescale(state.moving, (after.radii / before.radii)[:, None], after.noise_covariance())
+
     def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, sums: PassSums, **last) -> Any:
         scales = blend(before.scales, sums, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
         topics = model.topics(state.position[0])
@@ -150,6 +154,10 @@ class BlockwisePasses(_SphericalPasses):
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to uniform directions."""
         return self._pass(model, state)[0]
 
+    def rescale(self, state: State, before: SphericalModel, after: SphericalModel) -> None:
+        """Move a chain, in place, from the spheres of one model to those of another."""
+        state.position[...] *= (after.radii / before.radii)[:, None]
+
     def _pass(self, model: SphericalModel, state: State) -> tuple[State, np.ndarray]:
         """One pass, and the proportions of all documents, (n_directed_rows, n_draws, K)."""
         before, rows = state.statistics, model.directed
@@ -180,6 +188,9 @@ class BlockwisePasses(_SphericalPasses):
         moving = self.sampler.init(target, keys, state.position)
         moving = self.sampler.step(target, moving._replace(n_steps=state.n_steps))  # step size schedules continue
         return moving.position, target.sums, float(moving.accepted[0])
+
+
+SphericalPasses = SphericalMinibatchPasses | BlockwisePasses
 
 
 def no_scales(n_components: int) -> Scales:

@@ -14,7 +14,7 @@ from ...samplers._states import PassState, detached
 from ...utils._conditions import Array, Keyed, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .adaptation import learn_concentrations, rescale_state, retuned
+from .adaptation import learn_concentrations, retuned
 from .model import Concentrations, SphericalModel
 from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
 from .setup import NOISE, RADII
@@ -151,7 +151,7 @@ def _advance(
         if t >= STREAM_WAIT:
             concentrations = learn_concentrations(model, scales.cosines, settings.learned)
         after = retuned(model, scales, concentrations, settings.scaled, len(model.directed))
-        rescale_state(state, model, after)
+        sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))
     weights = proportions_of(model, proportions)
     chain = StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step)

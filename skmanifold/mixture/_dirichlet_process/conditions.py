@@ -29,8 +29,7 @@ from ...utils._conditions import (
     key,
 )
 from ...utils._declared import Held, Settings, holds
-from .cluster_counts import MixtureCounts
-from .posterior_draws import CountedDraw, ParameterDraw
+from .posterior_draws import CountedDraw, MixtureCounts, ParameterDraw
 from .stochastic_slice import Blocks, StochasticSliceState
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from ...emissions._abilities import in_words
 from ...emissions._base import BaseEmission
-from ...emissions._categorical import Categorical
 from ...emissions._estimator import WithEmission
-from ...emissions._multinomial import Multinomial, MultinomialFamily
+from ...emissions._multinomial import Categorical, Multinomial, MultinomialFamily
 from ...emissions._protocols import DirichletFamily, TokenEmission
 from ...models import IncompatibleError
 from ...sparse.counts import Counts
@@ -74,11 +73,6 @@ class WithCategories(WithEmission):
                 f"{whom} needs one Dirichlet parameter for all categories; the emission {name} has several."
             )
         return float(priors[0])
-
-    def _prior_is_low(self) -> bool:
-        """Whether a category has a Dirichlet parameter below 1/2, as far as this is known without the data."""
-        emission = self._resolve_emission()
-        return isinstance(emission, (Multinomial, Categorical)) and bool(np.min(emission.prior) < _DEFAULT_PRIOR)
 
     @property
     def _fitted_emission(self) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...inference._chains import Chain
-from ...metrics._partitions import compact_labels
+from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
@@ -20,16 +20,19 @@ from ...sparse.counts import Counts
 from ...utils._threads import Workers
 from .category_table import Table, category_table, count_table, fit_categories, validate_codes
 from .model import DPModel, build_model, initial_labels
-from .point_estimate import partition_attributes, point_estimate, summary_attributes
-from .posterior_draws import counted, draw_store
+from .posterior_draws import CountedDraw, counted, draw_store
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
+
+_LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
+_MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 
 
 def fit_strategy(mixture: Any, X: Any, run: Run) -> TableFit:
     """The strategy of `fit` for this sampler."""
     passes = passes_of(mixture, run.sampler)
     table = read_table(mixture, X, subkey(run.key, Purpose.ROUNDING), is_first=True)
+    warn_low_prior(mixture, run.sampler, table)
     strategy = StochasticFit if samples_density(run.sampler) else ExactFit
     return strategy(mixture, run, table, data_attributes(mixture, table, X), passes)
 
@@ -39,6 +42,7 @@ def stream_strategy(mixture: Any, X: Any, batch: Minibatch) -> TableStream:
     passes = passes_of(mixture, batch.sampler)
     key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
     table = read_table(mixture, X, key, is_first=batch.is_first)
+    warn_low_prior(mixture, batch.sampler, table)
     settled = data_attributes(mixture, table, X) if batch.is_first else {}
     return TableStream(mixture, batch, table, settled, passes)
 
@@ -180,16 +184,20 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
                 f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
             )
         return sampler
-    if sampler.is_biased_near_zero and mixture._prior_is_low():
+    if given is None:
+        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
+    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3
+    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
+
+
+def warn_low_prior(mixture: Any, sampler: Any, table: Table) -> None:
+    """Warn of a sampler that is biased near zero, where many category probabilities are near zero."""
+    if samples_density(sampler) and sampler.is_biased_near_zero and mixture._prior_of_categories(table) < _LOW_PRIOR:
         warnings.warn(
             f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
             "categories become too probable; 'slice' and 'scir' have no such limit.",
             stacklevel=7,
         )
-    if given is None:
-        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
-    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3
-    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
 
 
 def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool) -> Table:
@@ -212,3 +220,32 @@ def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
         tokens = Counts(*table[:3], table.n_categories).token_start()
         return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
     return {**fitted, "n_categories_": np.diff(table.column_start)}
+
+
+def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+    """Attributes of the partition that minimises the mean distance to the draws; empty without draws.
+
+    Its number of components is at most the median over the draws. Without this limit, a row that is alone in its
+    component in half of the draws would be a component by itself, and there could be more components than in any draw.
+    """
+    posterior = fitted["_posterior"]
+    draws = posterior.get("labels")
+    if draws is None or draws.shape[1] == 0:
+        return {}
+    labels = draws.reshape(-1, model.n_rows)
+    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
+    most = int(np.median(posterior["n_components"]))
+    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
+    given = model.concentration
+    return partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+
+
+def partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    """A partition of the rows as fitted attributes."""
+    return {"labels_": labels, **summary_attributes(counted(model.count(labels.astype(np.int32)), concentration))}
+
+
+def summary_attributes(summary: CountedDraw) -> dict[str, Any]:
+    """The sizes of the components as fitted attributes."""
+    concentration = float(summary.concentration)
+    return {"_summary": summary, "n_components_": len(summary.sizes), "concentration_": concentration}

@@ -90,16 +90,14 @@ def step_block(sampler: ManifoldSampler, target: GammaBlocks, state: Any) -> Any
     return sampler.step(seen_by(sampler, target), state)
 
 
-def log_rows(state: Any) -> np.ndarray:
+def log_rows(sampler: ManifoldSampler, state: Any) -> np.ndarray:
     """Logarithms of the coordinates, (K, d)."""
-    if hasattr(state, "log_theta"):
-        return state.log_theta[0]
-    return np.log(np.maximum(np.abs(state.position[0]), _LEAST))
+    return sampler._log_position(state)[0]
 
 
-def log_proportions(state: Any, column_start: np.ndarray) -> np.ndarray:
+def log_proportions(sampler: ManifoldSampler, state: Any, column_start: np.ndarray) -> np.ndarray:
     """Logarithms of the proportions, (d, K)."""
-    log_theta = log_rows(state)
+    log_theta = log_rows(sampler, state)
     out = np.empty(log_theta.shape[::-1])
     _normalize_columns(log_theta, column_start, out)
     return out
@@ -121,7 +119,9 @@ def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, propo
     """
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
-    log_theta = np.ascontiguousarray(np.concatenate((log_rows(state)[:n_kept], proportions[:, n_kept:n_rows].T)))
+    log_theta = np.ascontiguousarray(
+        np.concatenate((log_rows(sampler, state)[:n_kept], proportions[:, n_kept:n_rows].T))
+    )
     _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), n_kept, empty.shapes, empty.column_start, log_theta)
     begun = _begin(sampler, empty, log_theta, np.uint64(key))
     arrays = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
@@ -137,22 +137,14 @@ def redraw_column_sums(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
     The labels depend only on the proportions, so that after they change the sums still follow the previous counts.
     Given the new counts the sum of a column is a gamma variable, independent of its proportions.
     """
-    log_theta = log_rows(state)
+    log_theta = state.log_theta[0]
     _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), 0, target.shapes, target.column_start, log_theta)
     np.exp(state.log_theta, out=state.position)
     return state
 
 
 def _begin(sampler: ManifoldSampler, target: GammaBlocks, log_theta: np.ndarray, key: np.uint64) -> Any:
-    state = sampler._begin(seen_by(sampler, target), np.array([key]), np.exp(log_theta)[np.newaxis])
-    return state._replace(log_theta=log_theta[np.newaxis]) if hasattr(state, "log_theta") else state
-
-
-def _joined(old: np.ndarray | None, new: np.ndarray | None, n_kept: int) -> np.ndarray | None:
-    """The first `n_kept` rows of `old`, followed by the remaining rows of `new`."""
-    if old is None or new is None:
-        return new
-    return np.concatenate((old[:, :n_kept], new[:, n_kept:]), axis=1)
+    return sampler._begin_at_log(seen_by(sampler, target), np.array([key]), log_theta[np.newaxis])
 
 
 @njit(cache=True, nogil=True)

@@ -16,9 +16,8 @@ from ...random._variates import log_gamma_variate
 from ...utils._threads import Workers, split_by_task, split_range
 from .._labels import random_labels, read_labels
 from .category_table import Table
-from .cluster_counts import MixtureCounts, no_counts
 from .gibbs_kernels import count_rows, draw_columns, draw_labels, least_slice, move_rows, shuffle_rows
-from .posterior_draws import ParameterDraw
+from .posterior_draws import MixtureCounts, ParameterDraw, no_counts
 from .split_merge import split_merge
 from .split_merge_kernels import log_marginal_of_counts
 

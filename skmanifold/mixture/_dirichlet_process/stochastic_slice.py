@@ -27,7 +27,6 @@ from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
-from .cluster_counts import MixtureCounts
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -38,7 +37,7 @@ from .gamma_target import (
 )
 from .gibbs_kernels import add_scores, draw_from_logs
 from .model import DPModel
-from .posterior_draws import ParameterDraw
+from .posterior_draws import MixtureCounts, ParameterDraw
 from .predictive_kernels import add_predictive
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
@@ -226,7 +225,7 @@ class StochasticSlice(BaseSampler):
 
     def parameters(self, model: DPModel, state: StochasticSliceState | StreamState) -> ParameterDraw:
         """Drawn weights and components up to the highest label, in order of decreasing weight."""
-        mixture = _mixture_of(model, state.position)
+        mixture = self._mixture_of(model, state.position)
         log_weights, log_leftover = mixture.sticks.log_weights()
         order = np.argsort(-log_weights, kind="stable")
         log_components = np.take(mixture.log_table, order, axis=1)
@@ -245,20 +244,20 @@ class StochasticSlice(BaseSampler):
             first = exact.step(model, first)
         sums = sums_of(first.statistics).times(scale)
         blocks = self._begin(model, sums, first.position, key)
-        return StreamState(blocks, key, 1, first.log_density, sums, _mixture_of(model, blocks))
+        return StreamState(blocks, key, 1, first.log_density, sums, self._mixture_of(model, blocks))
 
     def leave_rows(self, model: DPModel, state: StochasticSliceState, scale: float) -> StreamState:
         """Convert the state of a fit to one of a stream, where each fitted row represents `scale` rows."""
         self._check_no_stored_labels()
         sums = sums_of(state.statistics).times(scale)
-        mixture = _mixture_of(model, state.position)
+        mixture = self._mixture_of(model, state.position)
         return StreamState(state.position, state.key, state.n_steps, state.log_density, sums, mixture)
 
     def step_stream(self, model: DPModel, state: StreamState, rate: float, scale: float) -> StreamState:
         """Draw the labels of a minibatch, update the statistics, and make one step with them."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         blocks, old = state.position, state.statistics
-        mixture, labels = self._label_rows(model, _mixture_of(model, blocks), blocks.concentration, key)
+        mixture, labels = self._label_rows(model, self._mixture_of(model, blocks), blocks.concentration, key)
         rows, n = np.arange(model.n_rows), max(len(old.sizes), int(labels.max()) + 1)
         sums = seen = _sums_of_rows(model, rows, labels, n, scale)
         if rate < 1:
@@ -276,6 +275,13 @@ class StochasticSlice(BaseSampler):
     def _movers(self) -> tuple[ManifoldSampler, ManifoldSampler]:
         """The samplers of sticks and of components."""
         return (self.sampler if self.weights_sampler is None else self.weights_sampler), self.sampler
+
+    def _sticks_of(self, state: Any) -> Sticks:
+        return Sticks(*log_proportions(self._movers[0], state, _PAIR))
+
+    def _mixture_of(self, model: DPModel, blocks: Blocks) -> Mixture:
+        log_table = log_proportions(self._movers[1], blocks.components, model.table.column_start)
+        return Mixture(self._sticks_of(blocks.sticks), log_table)
 
     def _check_no_stored_labels(self) -> None:
         self._validate_params()
@@ -301,7 +307,7 @@ class StochasticSlice(BaseSampler):
             batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
         of_sticks, of_components = (everything if stores else batch for stores in stored)
         blocks = self._moved(model, blocks, of_sticks, of_components, key)
-        mixture = _mixture_of(model, blocks)
+        mixture = self._mixture_of(model, blocks)
         mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, blocks.concentration, key)
         blocks = self._resized(model, blocks, mixture.first(counts.n_used), key)
         if not any(stored):
@@ -339,7 +345,7 @@ class StochasticSlice(BaseSampler):
         sticks, components = (step_block(sampler, target, state) for sampler, target, state in movers)
         if model.concentration is None:
             drawn = subkey(key, Purpose.CONCENTRATION)
-            concentration = draw_concentration(_sticks_of(sticks), model.concentration_prior, drawn)
+            concentration = draw_concentration(self._sticks_of(sticks), model.concentration_prior, drawn)
         return Blocks(sticks, components, concentration)
 
     def _resized(self, model, blocks: Blocks, mixture: Mixture, key) -> Blocks:
@@ -383,14 +389,6 @@ def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) 
     sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
     components = GammaBlocks(model.category_prior, of_components.categories, model.table.column_start)
     return sticks, components
-
-
-def _sticks_of(state: Any) -> Sticks:
-    return Sticks(*log_proportions(state, _PAIR))
-
-
-def _mixture_of(model: DPModel, blocks: Blocks) -> Mixture:
-    return Mixture(_sticks_of(blocks.sticks), log_proportions(blocks.components, model.table.column_start))
 
 
 def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._family import NoModeError
+from ...emissions._base import NoModeError
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
 from ...samplers._latent.esca_gibbs_cvb0 import ESCAState

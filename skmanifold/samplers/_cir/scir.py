@@ -44,6 +44,12 @@ class _ExactSampler(ManifoldSampler):
     def __init__(self, step_size: StepSize = 0.5) -> None:
         self.step_size = step_size
 
+    def _log_position(self, state: LogPositionState) -> np.ndarray:
+        return state.log_theta
+
+    def _begin_at_log(self, model: Any, keys: np.ndarray, log_position: np.ndarray) -> LogPositionState:
+        return super()._begin_at_log(model, keys, log_position)._replace(log_theta=log_position)
+
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
         """The logarithm of the position, ``log_position``, which does not underflow.
 

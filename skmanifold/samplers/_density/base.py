@@ -14,6 +14,8 @@ from ...utils._typing import ArrayLike
 from .._base import BaseSampler
 from .._capabilities import FullPasses
 
+_LEAST = 1e-290  # coordinate whose logarithm is taken
+
 
 class NonFiniteError(FloatingPointError):
     """Raised if a sampler meets a gradient that is not finite.
@@ -91,6 +93,23 @@ class ManifoldSampler(BaseSampler):
         """Whether gradient estimates refer to a gradient of all data, computed now and then."""
         return False
 
+    def rescale(self, state: Any, ratio: np.ndarray, noise_covariance: np.ndarray) -> None:
+        """Multiply the coordinates of all chains, in place, where an estimator changes their scale during burn-in.
+
+        The distribution of velocities does not change. A sampler whose state has more that depends on the scale
+        overrides this.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+        ratio : ndarray
+            Factors of the coordinates; broadcasts to the shape of a point.
+        noise_covariance : ndarray of shape (size,)
+            Variances of the minibatch gradient that the target declares from now on.
+        """
+        state.position[...] *= ratio
+
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
         """Diagnostics that `skmanifold.sample` stores with each draw.
 
@@ -107,6 +126,14 @@ class ManifoldSampler(BaseSampler):
             Arrays whose first axis is that of the chains.
         """
         return {}
+
+    def _log_position(self, state: Any) -> np.ndarray:
+        """Logarithms of the absolute coordinates of all chains; those of zeros are finite."""
+        return np.log(np.maximum(np.abs(state.position), _LEAST))
+
+    def _begin_at_log(self, model: Any, keys: np.ndarray, log_position: np.ndarray) -> Any:
+        """The initial state of chains at positive coordinates with these logarithms."""
+        return self._begin(model, keys, np.exp(log_position))
 
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> Any:
         """The initial state of chains with these keys and positions; it may keep and modify the array `position`."""

@@ -252,6 +252,29 @@ class GradientSampler(ManifoldSampler):
             stats["thermostat"] = state.thermostat
         return stats
 
+    def rescale(self, state: Any, ratio: np.ndarray, noise_covariance: np.ndarray) -> None:
+        """Multiply the coordinates of all chains, in place, and change the memory of gradients accordingly.
+
+        Parameters
+        ----------
+        state : State
+            Current state.
+        ratio : ndarray
+            Factors of the coordinates; broadcasts to the shape of a point.
+        noise_covariance : ndarray of shape (size,)
+            Variances of the minibatch gradient that the target declares from now on.
+        """
+        super().rescale(state, ratio, noise_covariance)
+        memory = state.memory
+        if memory.anchor is not None:
+            memory.anchor[...] *= ratio
+            memory.anchor_gradient[...] /= ratio
+        if memory.running is not None:
+            scale = np.broadcast_to(ratio, state.position.shape[1:]).ravel()
+            memory.running[...] /= scale**2 if memory.running.ndim == 2 else np.multiply.outer(scale, scale)
+        if memory.declared:
+            memory.covariance.values[...] = noise_covariance
+
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary distribution: standard normal in the tangent space."""
         momentum = np.empty_like(position)

@@ -30,7 +30,7 @@ def moved_to_learned_radii(sampler, batch_size, concentrations, n_passes, n_feat
     model = make_model(documents, np.full(5, 0.5), concentrations, 10.0, mean)
     passes = SphericalMinibatchPasses(sampler, batch_size, 5, n_passes)
     model = initially_tuned(model, passes.init(model, KEY).statistics.topics, KEY, scaled=True, batch_size=batch_size)
-    adapt = adapter((False, False, False), scaled=True, burn_in=n_passes, batch_size=batch_size)
+    adapt = adapter(passes, (False, False, False), scaled=True, burn_in=n_passes, batch_size=batch_size)
     state, temperature = passes.init(model, KEY), 0.0
     for t in range(2 * n_passes):
         state = passes.step(model, state)

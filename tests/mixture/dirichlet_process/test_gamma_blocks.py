@@ -69,7 +69,7 @@ def test_expected_counts_are_prior_and_counts():
 def test_rows_begin_at_draws_given_the_counts():
     n = 9000
     state = init_block(SCIR(), target(n), KEY)
-    logs = log_proportions(state, START)
+    logs = log_proportions(SCIR(), state, START)
     assert logs.shape == (5, n)
     sums = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1).repeat([2, 3], axis=1)
     for row in range(3):
@@ -81,7 +81,7 @@ def test_rows_of_tiny_gammas_keep_their_logarithms():
     state = init_block(SCIR(0.5), empty(50, prior=1e-4), KEY)
     for _ in range(3):
         state = step_block(SCIR(0.5), empty(50, prior=1e-4), state)
-    logs = log_proportions(state, START)
+    logs = log_proportions(SCIR(), state, START)
     assert np.isfinite(logs).all()
     assert logs.min() < -1000
     np.testing.assert_allclose(np.exp(logs[:2]).sum(axis=0), 1, rtol=1e-12)
@@ -93,7 +93,7 @@ def test_rows_that_are_dropped_and_born_leave_the_others_alone(sampler):
     state = init_block(sampler, target(), KEY)
     for _ in range(4):
         state = step_block(sampler, target(), state)
-    shorter = resize_block(sampler, empty(2), state, log_proportions(state, START), KEY)
+    shorter = resize_block(sampler, empty(2), state, log_proportions(sampler, state, START), KEY)
     born = np.random.default_rng(1).dirichlet(np.ones(5), size=4).T
     born[:2] /= born[:2].sum(axis=0)
     born[2:] /= born[2:].sum(axis=0)
@@ -110,16 +110,16 @@ def test_rows_that_are_dropped_and_born_leave_the_others_alone(sampler):
     if hasattr(state, "thermostat"):
         np.testing.assert_array_equal(state.thermostat, longer.thermostat)
     assert (longer.n_steps, longer.key) == (4, state.key)
-    np.testing.assert_allclose(np.exp(log_proportions(longer, START)[:, 2:]), born[:, 2:], rtol=1e-12)
+    np.testing.assert_allclose(np.exp(log_proportions(sampler, longer, START)[:, 2:]), born[:, 2:], rtol=1e-12)
     after = step_block(sampler, target(4), longer)
-    assert np.isfinite(log_rows(after)).all()
+    assert np.isfinite(log_rows(sampler, after)).all()
 
 
 def test_the_sums_of_rows_that_are_born_have_the_law_of_the_prior():
     n = 4000
     state = init_block(SCIR(), target(1), KEY)
     logs = np.log(np.repeat([[0.5], [0.5], [1 / 3], [1 / 3], [1 / 3]], n + 1, axis=1))
-    sums = column_sums(log_rows(resize_block(SCIR(), empty(n + 1), state, logs, KEY)))[1:]
+    sums = column_sums(log_rows(SCIR(), resize_block(SCIR(), empty(n + 1), state, logs, KEY)))[1:]
     shapes = 0.7 * np.array([2, 3])
     assert_agrees(summarize(np.exp(sums)), shapes)
     assert_agrees(summarize((sums - digamma(shapes)) ** 2), polygamma(1, shapes))
@@ -128,13 +128,13 @@ def test_the_sums_of_rows_that_are_born_have_the_law_of_the_prior():
 def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
     n = 3000
     state = init_block(SCIR(), empty(n), KEY)
-    before = log_proportions(state, START)
+    before = log_proportions(SCIR(), state, START)
     after = redraw_column_sums(target(n), state, np.uint64(5))
-    np.testing.assert_allclose(log_proportions(after, START), before, atol=1e-11)
+    np.testing.assert_allclose(log_proportions(SCIR(), after, START), before, atol=1e-11)
     np.testing.assert_array_equal(after.position, np.exp(after.log_theta))
     shapes = np.add.reduceat(COUNTS + 0.7, START[:-1], axis=1)
     for row in range(3):
-        assert_agrees(summarize(np.exp(column_sums(log_rows(after))[row::3])), shapes[row])
+        assert_agrees(summarize(np.exp(column_sums(log_rows(SCIR(), after))[row::3])), shapes[row])
 
 
 @pytest.mark.parametrize(

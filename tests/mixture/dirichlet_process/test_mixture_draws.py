@@ -8,8 +8,13 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from skmanifold.mixture._dirichlet_process import posterior_draws
-from skmanifold.mixture._dirichlet_process.cluster_counts import no_counts
-from skmanifold.mixture._dirichlet_process.posterior_draws import CountedDraw, ParameterDraw, counted, log_predictive
+from skmanifold.mixture._dirichlet_process.posterior_draws import (
+    CountedDraw,
+    ParameterDraw,
+    counted,
+    log_predictive,
+    no_counts,
+)
 from skmanifold.utils._threads import Workers
 
 from ..exponential_family._mixtures import slow_log_terms

@@ -6,9 +6,9 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.mixture._dirichlet_process.cluster_counts import no_counts
 from skmanifold.mixture._dirichlet_process.gibbs_kernels import count_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.mixture._dirichlet_process.posterior_draws import no_counts
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import log_bayes_factor_of_sides, log_marginal_of_counts
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel

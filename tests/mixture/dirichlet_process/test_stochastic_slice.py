@@ -84,7 +84,7 @@ def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_
     state = sampler.init(model, KEY)
     for _ in range(5):
         state = sampler.step(model, state)
-        n, sticks = state.statistics.n_used, log_rows(state.position.sticks)
+        n, sticks = state.statistics.n_used, log_rows(sampler.sampler, state.position.sticks)
         sizes = state.statistics.sizes[:n]
         beyond = np.array([sizes[j + 1 :].sum() for j in range(n)])
         of_sticks = np.column_stack((1.0 + sizes, state.position.concentration + beyond))
@@ -143,7 +143,7 @@ def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_a
         """Of the logarithms of the sticks with rows, whose law given the labels is a beta."""
         sizes = state.statistics.sizes[: state.statistics.n_used]
         at_or_beyond = np.cumsum(sizes[::-1])[::-1]
-        log_shares = stochastic_slice._sticks_of(state.position.sticks).log_shares
+        log_shares = sampler._sticks_of(state.position.sticks).log_shares
         return (log_shares - (digamma(1.0 + sizes) - digamma(2.0 + at_or_beyond)))[sizes > 0].sum()
 
     def of_chains(n_chains=150, n_steps=30):
@@ -206,9 +206,9 @@ def test_any_sampler_of_gammas_runs_and_stays_positive(sampler, weights_sampler)
         state = slices.step(model, state)
         assert np.isfinite(state.log_density)
         blocks = state.position
-        assert np.isfinite(log_rows(blocks.sticks)).all()
-        assert np.isfinite(log_rows(blocks.components)).all()
-        assert len(log_rows(blocks.sticks)) == len(log_rows(blocks.components)) == state.statistics.n_used
+        assert np.isfinite(log_rows(slices._movers[0], blocks.sticks)).all()
+        assert np.isfinite(log_rows(slices._movers[1], blocks.components)).all()
+        assert blocks.sticks.position.shape[1] == blocks.components.position.shape[1] == state.statistics.n_used
         assert blocks.concentration > 0
     for mine, recounted in zip(state.statistics, model.count(state.latents), strict=True):
         n = min(mine.shape[-1], recounted.shape[-1])
@@ -395,7 +395,7 @@ def test_a_stream_drops_last_components_without_rows():
     assert min(np.diff(lengths)) < 0 < max(np.diff(lengths))
     for state in states:
         assert state.statistics.sizes[-1] > 1e-3
-        assert len(log_rows(state.position.sticks)) == state.mixture.n_components == len(state.statistics.sizes)
+        assert state.position.sticks.position.shape[1] == state.mixture.n_components == len(state.statistics.sizes)
 
 
 def test_a_stream_that_is_cut_and_pickled_goes_on_as_it_would_have():
