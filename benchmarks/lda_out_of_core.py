@@ -23,8 +23,9 @@ from numba import njit
 
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
+from skmanifold.random._discrete_variates import poisson
 from skmanifold.random._keys import fold_in, random_bits, subkey, uniform
-from skmanifold.random._variates import gamma_variate, poisson
+from skmanifold.random._variates import gamma_variate
 from skmanifold.utils._threads import split_range
 
 DISPERSION = 0.5  # of documents' lengths, as in collections of news articles

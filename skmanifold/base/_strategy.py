@@ -154,7 +154,7 @@ class FitStrategy(_Strategy):
 
     n_rows: int
 
-    def __init__(self, sampler: BaseSampler, passes: BaseSampler | None = None):
+    def __init__(self, sampler: BaseSampler, passes: BaseSampler | None = None) -> None:
         self.sampler = sampler
         self.passes = sampler if passes is None else passes
 
@@ -304,7 +304,7 @@ class StreamStrategy(_Strategy):
         The sampler, the key and the position of the minibatch in the stream.
     """
 
-    def __init__(self, batch: Minibatch):
+    def __init__(self, batch: Minibatch) -> None:
         self.batch = batch
         self.sampler = batch.sampler
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
+from ..random._discrete_variates import multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..random._variates import multinomial, poisson
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
 from ..utils._declared import holds
 from ..utils._njit import njit

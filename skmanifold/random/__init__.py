@@ -6,6 +6,7 @@ threads or the order of computations. All functions except `root_key` and `subke
 numba.
 """
 
+from ._discrete_variates import poisson
 from ._keys import Purpose, fold_in, random_bits, root_key, subkey, uniform
 from ._variates import (
     exponential,
@@ -16,7 +17,6 @@ from ._variates import (
     log_gamma_variate,
     normal,
     open_uniform,
-    poisson,
     sample_rows,
 )
 

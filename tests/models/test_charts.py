@@ -8,8 +8,9 @@ from scipy.special import gammaln
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
 from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
-from skmanifold.models._charts import CHARTS, Chart, ExpandedMean, Log, Mirror, Softmax, SquareRoot
+from skmanifold.models._charts import Chart, ExpandedMean, Log, Softmax, SquareRoot
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
+from skmanifold.models._mirror import CHARTS, Mirror
 from skmanifold.models._reference import dirichlet, double_well, gamma
 from skmanifold.utils._protocol_check import offers
 

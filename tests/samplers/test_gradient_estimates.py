@@ -472,36 +472,3 @@ def test_data_come_in_minibatches_only_where_the_sampler_takes_them():
             sample(target, SGLD(), batch_size=wrong)
     with pytest.raises(ValueError, match="batch_size needs a target with n_samples"):
         sample(banana(), SGLD(), batch_size=2)
-
-
-def test_unknown_names_and_classes_are_refused():
-    with pytest.raises(ValueError, match=r"^Unknown sampler 'nuts': known names are 'hmc', 'sgld', "):
-        sample(banana(), "nuts")
-    with pytest.raises(TypeError, match=r"^sampler must be an instance or a name, not the class SGLD"):
-        sample(banana(), SGLD)
-    with pytest.raises(TypeError, match=r"^sampler must be a name or an instance of a sampler; got 3"):
-        sample(banana(), 3)
-
-
-@pytest.mark.parametrize("sampler", [sampler for sampler in ON_DENSITIES if sampler not in (SCIR, GeometricBrownian)])
-def test_names_are_samplers_with_defaults(sampler):
-    target = banana()
-    options = {"n_draws": 3, "n_chains": 2, "random_state": 0, "position": np.tile([0.5, -1.1], (2, 1))}
-    by_name = sample(target, sampler.short_name, **options)
-    assert isinstance(by_name.sampler, sampler)
-    np.testing.assert_array_equal(by_name.position, sample(target, sampler(), **options).position)
-
-
-@pytest.mark.parametrize("sampler", [HMC(), SGLD(), SGHMC(), SGNHT()], ids=repr)
-def test_flat_samplers_refuse_walls_and_spheres(sampler):
-    for target, manifold in ((circle(), "Sphere"), (gamma(1.0), "PositiveOrthant")):
-        message = rf"^{type(sampler).__name__} needs a flat space without boundary, which {manifold} does not offer"
-        with pytest.raises(IncompatibleError, match=message):
-            sample(target, sampler)
-
-
-def test_points_outside_are_refused():
-    with pytest.raises(ValueError, match="neg"):
-        sample(gamma([1.0, 1.0]), SGRLD(), position=-np.ones((4, 2)))
-    with pytest.raises(ValueError, match=r"position must be of shape \(4, 2\), with one row per chain; got \(3,\)"):
-        sample(gamma([1.0, 1.0]), SGRLD(), position=np.ones(3))

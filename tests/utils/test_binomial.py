@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skmanifold.random._discrete_variates import _log_binomial, binomial, multinomial
 from skmanifold.random._keys import fold_in
-from skmanifold.random._variates import _log_binomial, binomial, multinomial
 from skmanifold.utils._njit import njit
 
 from .test_variates import KEY, UNLIKELY, p_counts, p_mean, poissons

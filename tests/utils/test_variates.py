@@ -10,6 +10,7 @@ import pytest
 from numba import njit
 from scipy import stats
 
+from skmanifold.random._discrete_variates import _log_poisson, poisson
 from skmanifold.random._keys import Purpose, fold_in, random_bits, subkey
 from skmanifold.random._variates import (
     _EDGES,
@@ -17,7 +18,6 @@ from skmanifold.random._variates import (
     _TAIL_START,
     _below,
     _log1p_beyond_cubic,
-    _log_poisson,
     exponential,
     fill_normal,
     fold_keys,
@@ -25,7 +25,6 @@ from skmanifold.random._variates import (
     log_gamma_variate,
     normal,
     open_uniform,
-    poisson,
     sample_rows,
 )
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ...numerics.simd import LANES
-from ...random._variates import multinomial
+from ...random._discrete_variates import multinomial
 from ...utils._njit import njit
 from .entry_scan import entry_count, entry_topic
 from .esca_kernels import _pair_key

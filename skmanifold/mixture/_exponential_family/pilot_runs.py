@@ -11,7 +11,7 @@ import numpy as np
 from ...emissions._base import NoModeError
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
-from ...samplers._latent.esca_gibbs_cvb0 import ESCAState
+from ...samplers._latent.esca import ESCAState
 from ...samplers._latent.pilot_runs import run_pilot
 
 _N_PASSES = 5

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...manifolds import PositiveOrthant, Simplex
 from ...models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
+from ...random._discrete_variates import poisson
 from ...random._keys import Purpose, fold_in
-from ...random._variates import fill_normal, fold_keys, log_gamma_variate, poisson
+from ...random._variates import fill_normal, fold_keys, log_gamma_variate
 from ...utils._njit import njit
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions

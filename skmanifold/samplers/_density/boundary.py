@@ -9,7 +9,8 @@ import numpy as np
 
 from ...manifolds import PositiveOrthant
 from ...models import HasCounts, HasGradient, IncompatibleError
-from ...models._charts import Chart, ExpandedMean, Mirror, SquareRoot
+from ...models._charts import Chart, ExpandedMean, SquareRoot
+from ...models._mirror import Mirror
 from ...utils._protocol_check import offers
 from .geodesic import GSGNHT, SGGMC
 from .hamiltonian import SGHMC, SGNHT

@@ -1,0 +1,372 @@
+"""Protocols of mixtures: stick-breaking mixtures, and mixtures of affine subspaces."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+
+@runtime_checkable
+class StickBreakingModel(Protocol):
+    """A stick-breaking mixture: rows with labels, and components that can be drawn given their rows.
+
+    *Latents* are one label per row, and *statistics* are their counts with ``sizes`` by label.
+    """
+
+    concentration: float | None  # None: learned, with a gamma prior
+    concentration_prior: tuple[float, float]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def init_concentration(self) -> float:
+        """The initial concentration.
+
+        Returns
+        -------
+        float
+            The concentration, positive.
+        """
+        ...
+
+    def init_labels(self, key: np.uint64) -> np.ndarray:
+        """The initial labels.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        """
+        ...
+
+    def count(self, labels: np.ndarray) -> Any:
+        """The statistics of the labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+
+        Returns
+        -------
+        counts : object
+            The statistics, with the attribute ``sizes``: the number of rows of each label.
+        """
+        ...
+
+    def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
+        """Divide all rows at random into minibatches.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Indices of the rows of each minibatch.
+        """
+        ...
+
+    def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
+        """The smallest slice of the given rows; each slice is uniform between 0 and the weight of the label.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        weights : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        float
+            The smallest slice.
+        """
+        ...
+
+    def draw_components(self, counts: Any, components: np.ndarray, key: np.uint64) -> Any:
+        """Draw components from their posterior given the statistics.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        components : ndarray of int
+            Labels of the components.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        components : object
+            The components, in the form that the kernels use.
+        """
+        ...
+
+    def sample_labels(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        counts: Any,
+        drawn: Any,
+        weights: np.ndarray,
+        components: np.ndarray,
+        weight_of: np.ndarray,
+        key: np.uint64,
+    ) -> Any:
+        """Redraw the labels of the given rows, in place, among the components whose weights exceed their slices.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of rows.
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        drawn : object
+            Components from `draw_components`.
+        weights : ndarray of shape (n_components,)
+            Weights of these components, in descending order.
+        components : ndarray of shape (n_components,)
+            Labels of these components.
+        weight_of : ndarray of shape (n_labels,)
+            Weight of each label.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
+        ...
+
+    def split_merge(
+        self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
+    ) -> Any:
+        """Metropolis-Hastings moves that split or merge clusters, in place.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row; modified in place.
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        n_moves : int
+            Number of moves.
+        n_scans : int
+            Number of restricted Gibbs scans that prepare a proposed split.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        counts : object
+            Statistics of the new labels.
+        """
+        ...
+
+    def log_joint(self, counts: Any, concentration: float) -> float:
+        """Log p(data, partition | concentration).
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+
+        Returns
+        -------
+        float
+            Log joint probability, in nats.
+        """
+        ...
+
+    def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:
+        """Draw weights and components from their posterior given the partition.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels.
+        concentration : float
+            Concentration of the Dirichlet process.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        parameters : object
+            Weights and components.
+        """
+        ...
+
+
+@runtime_checkable
+class SubspaceMixtureModel(Protocol):
+    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels."""
+
+    @property
+    def start_model(self) -> Any:
+        """The model on which starts are tried: the same, or one of lower dimensions."""
+        ...
+
+    @property
+    def beginnings(self) -> Any:
+        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
+        ...
+
+    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
+        ...
+
+    def draw_subspaces(self, subspaces: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
+        """Gibbs transitions of all parameters given the labels.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        subspaces : object
+            The new parameters.
+        """
+        ...
+
+
+@runtime_checkable
+class SubspaceWalkModel(Protocol):
+    """A mixture of affine subspaces with sufficient statistics and conditional distributions.
+
+    Rows are relative to the location of the prior of the centres.
+    """
+
+    priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
+    n_adapting: int  # steps in which a sampler may be tuned
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        ...
+
+    @property
+    def beginnings(self) -> Any:
+        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
+        ...
+
+    def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
+        """Counts, means and scatter matrices of the rows of each component.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        origins : ndarray of shape (n_components, n_features)
+            Points close to the rows of each component, which are subtracted for accuracy.
+
+        Returns
+        -------
+        moments : object
+            Named tuple with ``counts``, ``means`` and ``scatters``.
+        """
+        ...
+
+    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Draw labels given the subspaces.
+
+        Parameters
+        ----------
+        subspaces : object
+            Parameters of the subspaces.
+        offsets : ndarray of shape (n_components,)
+            Logarithms of weights plus those of the normalisers of the densities.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        log_likelihood : float
+            Log likelihood of the data given the subspaces, in nats.
+        """
+        ...
+
+    def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw the precisions of the noise.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        squares : ndarray of shape (n_components,)
+            Sums over rows of squares; squares along the subspace are multiplied by their ratios.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        noise : ndarray of shape (n_components,)
+            Precisions.
+        """
+        ...
+
+    def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw the weights given the counts.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_components,)
+            Number of rows of each component.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_components,)
+            Weights, which sum to 1.
+        """
+        ...
