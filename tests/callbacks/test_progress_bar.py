@@ -46,7 +46,9 @@ def test_rows_are_told_where_there_are_no_tokens_and_held_out_scores_where_they_
     monitor = HeldOutMonitor(every=3)
     mixture = ExponentialFamilyMixture(2, emission="gaussian", max_iter=7, random_state=0)
     mixture.set_callbacks(monitor, ProgressBar()).fit(ROWS)
-    shown = re.search(rf"7 of 7, log likelihood {NUMBER}, held out ({NUMBER}), {NUMBER}[kMG]? rows/s", screen())
+    out = screen()
+    shown = re.search(rf"7 of 7, log likelihood {NUMBER}, held out ({NUMBER}), {NUMBER}[kMG]? rows/s", out)
+    assert shown is not None, out
     assert float(shown[2]) == pytest.approx(monitor.get_logs().data[-1]["score"], rel=1e-5)
 
 
