@@ -26,6 +26,7 @@ class BaseSampler(PlainNumbers, BaseEstimator):
     state_types: ClassVar[tuple[type, ...]] = (State,)  # the NamedTuples that `init` and `step` return
     log_density_name: ClassVar[str] = "log_likelihood"
     draws_parameters: ClassVar[bool] = False  # whether `parameters` are draws from their posterior
+    averages_passes: ClassVar[bool] = True  # false if it converges, or if labels have another meaning in each pass
     _parameter_constraints: ClassVar[dict] = {}
 
     @property
@@ -115,6 +116,6 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         Returns
         -------
         int
-            Number of passes.
+            Number of passes; 1 if ``averages_passes`` is false.
         """
-        return n_kept_passes
+        return n_kept_passes if self.averages_passes else 1

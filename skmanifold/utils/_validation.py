@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
@@ -30,3 +31,11 @@ def check_array(X: Any, **options: Any) -> Any:
     """`sklearn.utils.check_array`, after a check of the sparse structure."""
     check_structure(X, options.get("input_name") or "X")
     return validation.check_array(X, **options)
+
+
+def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:
+    """X as proportions, (n_rows, n_components) float64; `noun` is what errors call a component."""
+    proportions = check_array(X, dtype=np.float64, input_name="X")
+    if proportions.shape[1] != n_components:
+        raise ValueError(f"X has {proportions.shape[1]} columns, one per {noun}, but there are {n_components} {noun}s.")
+    return proportions

@@ -21,7 +21,7 @@ from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import infer_proportions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, available_if
-from ...utils._validation import check_array
+from ...utils._validation import validate_proportions
 from .._posterior.topic_draws import mean_proportions
 from .._posterior.topic_page import TopicPage
 from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
@@ -207,13 +207,7 @@ class FamilyAdmixtureInference(
             If X does not have `n_components` columns, or has values that are not finite.
         """
         check_is_fitted(self)
-        proportions = check_array(X, dtype=np.float64, input_name="X")
-        if proportions.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {proportions.shape[1]} columns, one per component, but there are {self._n_features_out} "
-                "components."
-            )
-        return self._tokens.mix(self._estimate, proportions)
+        return self._tokens.mix(self._estimate, validate_proportions(X, self._n_features_out, "component"))
 
     def score(self, X: MatrixLike, y: Ignored = None) -> float:
         """Mean held-out log likelihood per token, by completion of rows; higher is better.

@@ -28,7 +28,7 @@ from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored
-from ...utils._validation import check_array
+from ...utils._validation import validate_proportions
 from .._tokens.topic_counts import TopicCounts
 from .topic_draws import mean_proportions
 from .topic_page import TopicPage
@@ -194,13 +194,8 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             If X does not have `n_components` columns, or has values that are not finite.
         """
         check_is_fitted(self)
-        proportions = check_array(X, dtype=np.float64, input_name="X")
         topics = self._topic_word
-        if proportions.shape[1] != topics.n_components:
-            raise ValueError(
-                f"X has {proportions.shape[1]} columns, one per topic, but there are {topics.n_components} topics."
-            )
-        return mix_topics(topics, proportions)
+        return mix_topics(topics, validate_proportions(X, topics.n_components, "topic"))
 
     def score(self, X: Stored, y: Ignored = None) -> float:
         """Mean held-out log likelihood per token, by document completion; higher is better.

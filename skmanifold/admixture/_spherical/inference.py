@@ -18,7 +18,7 @@ from ...sparse.directions import Directions, validate_directions
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike
-from ...utils._validation import check_array
+from ...utils._validation import validate_proportions
 
 
 class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -123,12 +123,7 @@ class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             If X does not have as many columns as there are topics, or has values that are not finite.
         """
         check_is_fitted(self)
-        proportions = check_array(X, dtype=np.float64, input_name="X")
-        if proportions.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {proportions.shape[1]} columns, one per topic, but there are {self._n_features_out} topics."
-            )
-        mixtures = proportions @ self.components_
+        mixtures = validate_proportions(X, self._n_features_out, "topic") @ self.components_
         return mixtures / np.linalg.norm(mixtures, axis=1, keepdims=True)
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:

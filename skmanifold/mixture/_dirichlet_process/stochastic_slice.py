@@ -194,6 +194,7 @@ class StochasticSlice(BaseSampler):
     state_types = (StochasticSliceState, StreamState)
     log_density_name = "log_joint"
     draws_parameters = True
+    averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
         "sampler": [ManifoldSampler],
         "weights_sampler": [ManifoldSampler, None],
@@ -230,10 +231,6 @@ class StochasticSlice(BaseSampler):
         order = np.argsort(-log_weights, kind="stable")
         log_components = np.take(mixture.log_table, order, axis=1)
         return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """Use the last pass only: labels have different meanings in different passes."""
-        return 1
 
     def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> StreamState:
         """Start a stream by `n_first_sweeps` passes of `Slice` over the first minibatch; scale its counts."""

@@ -105,6 +105,7 @@ class ConwayWalk(BaseSampler):
     state_types = (ConwayWalkState,)
     requires = (SubspaceWalkModel,)
     draws_parameters = True
+    averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
         "temperature": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_moves": [Interval(Integral, 1, None, closed="left")],
@@ -214,21 +215,6 @@ class ConwayWalk(BaseSampler):
             Parameters, in the form that the model uses.
         """
         return state.position
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last pass, because the labels of clusters may change between passes.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1
 
     @staticmethod
     def _log_likelihood(model, position, key):

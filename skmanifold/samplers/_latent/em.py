@@ -58,6 +58,7 @@ class EM(BaseSampler):
     """
 
     short_name = "em"
+    averages_passes = False
     state_types = (EMState,)
     requires = (ExpectationModel,)
     _parameter_constraints: ClassVar[dict] = {"tol": [Interval(Real, 0, None, closed="left")]}
@@ -122,18 +123,3 @@ class EM(BaseSampler):
             Whether the chain has converged.
         """
         return state.gain < self.tol
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last pass, because the algorithm converges.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1

@@ -32,6 +32,7 @@ class _Factors(BaseSampler):
     """Base class of both samplers, which estimate factors and do not draw."""
 
     requires = (MeanFieldModel,)
+    averages_passes = False
     state_types = (MeanFieldState,)
     log_density_name = "objective"
 
@@ -72,21 +73,6 @@ class _Factors(BaseSampler):
             Parameters, in the form that the model uses.
         """
         return state.statistics
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last pass, because the algorithm converges.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1
 
 
 class MeanField(_Factors):

@@ -79,6 +79,7 @@ class Slice(BaseSampler):
     requires = (StickBreakingModel,)
     log_density_name = "log_joint"
     draws_parameters = True
+    averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
         "n_split_merge": [Interval(Integral, 0, None, closed="left")],
         "n_restricted_scans": [Interval(Integral, 0, None, closed="left")],
@@ -152,21 +153,6 @@ class Slice(BaseSampler):
             Parameters, in the form that the model uses.
         """
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last pass, because labels have another meaning in each pass.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1
 
     def _scan(self, model, rows, labels, counts, concentration, key):
         """Draw all variables once, but only the labels of `rows`; returns the concentration and the counts."""

@@ -80,6 +80,7 @@ class FrameGibbs(BaseSampler):
     state_types = (FrameGibbsState,)
     requires = (SubspaceMixtureModel,)
     draws_parameters = True
+    averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_pilot": [Interval(Integral, 1, None, closed="left")],
@@ -151,18 +152,3 @@ class FrameGibbs(BaseSampler):
             Parameters, in the form that the model uses.
         """
         return state.position
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last sweep, because the labels of components may change between sweeps.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1
