@@ -12,7 +12,7 @@ from ...inference._minibatch_passes import MinibatchPasses
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
-from ...samplers._cir.scir_by_rows import SCIRRowsState, begin_at, log_totals, settle
+from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
 from ...samplers._states import PassState
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
@@ -43,7 +43,7 @@ class TopicPasses(MinibatchPasses):
         """The sampler's initial state; without stored assignments SCIR begins at topics of the first minibatch."""
         model = with_private_scratch(model)
         state = self.sampler.init(seen_by(self.sampler, model), keys)
-        if not isinstance(state, SCIRRowsState) or state.latents is not None:
+        if state.position is not None or state.latents is not None:
             return PassState(state)
         key = subkey(keys[0], Purpose.INITIAL_LATENTS)
         batch, counts = model.guess_counts(key)
@@ -74,7 +74,7 @@ def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
 
 def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tuple[Any, np.ndarray]:
     """The sampler's state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
-    if isinstance(state, SCIRRowsState):
+    if state.position is None:  # the rows are drawn when they are read
         state = settle(model, state)
         return state, LogTopics(state.rows.log_theta, log_totals(state.rows)).toarray()
     theta = np.abs(state.position[0])

@@ -11,7 +11,6 @@ from ...models import seen_by
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
 from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
-from ...samplers._cir.scir_by_rows import SCIRRowsState
 from ...samplers._state_conditions import is_of, moving
 from ...samplers._states import detached
 from ...topics.topic_word import TopicWord, as_topic_word
@@ -31,7 +30,7 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     for state in stream.states:
         if not is_of(stream.kind, state):
             return "has states that are not of its sampler"
-        if not isinstance(state, SCIRRowsState) and not np.abs(state.position[0]).sum(axis=0).all():
+        if state.position is not None and not np.abs(state.position[0]).sum(axis=0).all():
             return "has a state with a topic of no word"
     return chains_agree(stream, sizes)
 
@@ -90,6 +89,6 @@ class TopicStream(DrawStream):
 
     def _expected_weights(self, state: Any) -> np.ndarray:
         """Unnormalised topics, ``(K, V)``."""
-        if isinstance(state, SCIRRowsState):
+        if state.position is None:  # the rows are drawn when they are read
             return expected_rows(state.rows, self.row_prior, 0, len(state.rows.log_theta)).T
         return np.abs(state.position[0]).T

@@ -41,6 +41,7 @@ class CVB0(BaseSampler):
     short_name = "cvb0"
     state_types = (CVB0State,)
     requires = (CollapsedVariationalModel,)
+    averages_passes = False  # the algorithm converges
 
     def init(self, model: CollapsedVariationalModel, key: np.uint64) -> CVB0State:
         """The initial state: random responsibilities.
@@ -79,18 +80,3 @@ class CVB0(BaseSampler):
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
         return CVB0State(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)
-
-    def average_window(self, n_kept_passes: int) -> int:
-        """One, the last pass, because the algorithm converges.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
-        return 1
