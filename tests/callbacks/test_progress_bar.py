@@ -26,10 +26,10 @@ NUMBER = r"-?[\d.]+(e[+-]\d+)?"
 
 @pytest.fixture
 def screen(capsys, monkeypatch):
-    """What stands on a wide terminal in the end."""
+    """The text of the terminal at the end; lines are joined, since rich may know the width of another terminal."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "dumb")
-    return lambda: capsys.readouterr().out
+    return lambda: " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("n_chains", [1, 2])
