@@ -48,8 +48,8 @@ def begin(X, n_components, batch_size, n_draws, workers):
     setup = set_up(settings, as_directions(X), key, batch_size)
     sampler = GSGNHT(**SphericalAdmixture._settings["gsgnht"])
     model = setup.model(workers)
-    state = SphericalMinibatchPasses(sampler, batch_size, n_draws, 1).init(model, key)
-    return sampler, MinibatchSAM(model, state.latents, subkey(key, 1), batch_size, n_draws, True), state
+    begun = SphericalMinibatchPasses(sampler, batch_size, n_draws, 1).init(model, key)
+    return sampler, MinibatchSAM(model, begun.latents, subkey(key, 1), batch_size, n_draws, True), begun.moving
 
 
 def times_of(call, n_calls):
