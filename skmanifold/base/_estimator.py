@@ -152,11 +152,11 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
 
     def _strategy(self, X: Any, run: Run) -> FitStrategy:
         """The strategy of `fit`; it validates X and the parameters that depend on X."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define _strategy(X, run).")
 
     def _stream_strategy(self, X: Any, batch: Minibatch) -> StreamStrategy:
         """The strategy of `partial_fit`; it validates X."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define _stream_strategy(X, batch).")
 
     def _fit(self, X: Any) -> Self:
         """Fit to all rows except those that callbacks hold out; the `fit` of every estimator calls it."""

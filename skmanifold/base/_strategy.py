@@ -87,7 +87,7 @@ class _Strategy:
         model : object
             The posterior that the sampler is checked against.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define model(workers).")
 
     def target(self, model: Any) -> Any:
         """What the sampler itself reads; by default the model.
@@ -224,7 +224,7 @@ class FitStrategy(_Strategy):
             Each name becomes an entry of ``posterior_``, except for names that begin with an underscore. A draw may
             lack names that others have.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define record(chain).")
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model of a chain's next pass, called after each pass of burn-in.
@@ -258,7 +258,7 @@ class FitStrategy(_Strategy):
         fitted : dict of str to object
             Values of the fitted attributes by name.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define estimate(chains).")
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """Compute fitted attributes that are made once, after the last pass; by default none.
@@ -328,7 +328,7 @@ class StreamStrategy(_Strategy):
         fitted : dict of str to object
             Values of the fitted attributes by name, among them what the next minibatch needs.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define advance(model, workers).")
 
 
 class StatisticsStream(StreamStrategy):
