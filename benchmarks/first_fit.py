@@ -1,10 +1,12 @@
-"""What the package costs before it has done anything: its import, and the first fit of each estimator.
+"""What the package costs before it has done anything: its import, and the first calls of each estimator.
 
 Every figure is of a fresh process. The import is what `import skmanifold` adds once scikit-learn and numba are there;
 nothing may be compiled by it: neither a compilation nor a cached file may be seen. A first fit is of toy data with the
 estimator as it comes: first with an empty NUMBA_CACHE_DIR, where everything is compiled, then with what the first left
-there. Seconds of the processor stand beside those of the clock, because a busy machine changes the latter. Functions
-that were compiled are listed with the seconds that each took, those of the functions that it calls left out.
+there. After it the same process calls each method of inference for the first time, in the order of METHODS: a method
+is charged for what it is the first to compile, and all of them together have one limit. Seconds of the processor stand
+beside those of the clock, because a busy machine changes the latter. Functions that were compiled are listed with the
+seconds that each took, those of the functions that it calls left out, and with their signatures where there are more.
 
     python benchmarks/first_fit.py
     python benchmarks/first_fit.py --only StochasticLDA --kernels 20
@@ -19,11 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-MOST_SECONDS = {"import": 0.2, "cold": 10.0, "warm": 1.0}
+MOST_SECONDS = {"import": 0.2, "cold fit": 10.0, "warm fit": 1.0, "cold inference": 3.0, "warm inference": 0.5}
+METHODS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity")
 
 
 class Clock:
@@ -105,8 +109,8 @@ def watch_compiler():
 
 
 def compiled_functions(seen):
-    """Seconds of the compiler for each function, without those that it spent on functions that this one calls."""
-    seconds, stack = {}, []
+    """For each function how often it was compiled, and the seconds without those of the functions that it calls."""
+    compiled, stack = {}, []
     for now, event in seen:
         if event.is_start:
             stack.append([now, 0.0])
@@ -114,10 +118,11 @@ def compiled_functions(seen):
             begun, of_callees = stack.pop()
             function = event.data["dispatcher"].py_func
             name = f"{function.__module__.removeprefix('skmanifold.')}.{function.__qualname__}"
-            seconds[name] = seconds.get(name, 0.0) + now - begun - of_callees
+            n_signatures, seconds = compiled.get(name, (0, 0.0))
+            compiled[name] = n_signatures + 1, seconds + now - begun - of_callees
             if stack:
                 stack[-1][1] += now - begun
-    return seconds
+    return compiled
 
 
 def import_alone():
@@ -139,8 +144,8 @@ def import_alone():
     return found
 
 
-def first_fit(name):
-    """The estimator's own import, the first fit alone, what both compiled, and, where they did, a second fit."""
+def first_calls(name):
+    """The estimator's own import, the first fit, the first inference, what they compiled, and a second fit."""
     import sklearn.base
 
     assert sklearn.base  # there before the clock starts, as numba is
@@ -153,8 +158,15 @@ def first_fit(name):
     estimator, arguments = make_case(name)
     clock = Clock()
     estimator.fit(*arguments)
-    found |= {"fit": clock.read(), "compiled": compiled_functions(seen)}
-    if found["compiled"]:
+    found |= {"fit": clock.read(), "fit compiled": compiled_functions(seen)}
+
+    n_seen, found["methods"], inference = len(seen), {}, Clock()
+    for method in filter(partial(hasattr, estimator), METHODS):
+        clock = Clock()
+        getattr(estimator, method)(*arguments[: 2 if method == "score" else 1])
+        found["methods"][method] = clock.read()["cpu"]
+    found |= {"inference": inference.read(), "inference compiled": compiled_functions(seen[n_seen:])}
+    if found["fit compiled"]:
         clock = Clock()
         estimator.fit(*arguments)
         found["second fit"] = clock.read()
@@ -235,63 +247,75 @@ def measure_modules(n_modules):
     print(flush=True)
 
 
-def measure_fits(names, n_repeats, n_kernels):
-    """Print first fits with a cold and a warm cache, and what took the compiler longest."""
-    columns = "cold: fit, processor", "clock", "functions", "warm: fit, processor", "clock", "its import, processor"
-    columns = "estimator", *columns, "whole process, processor", "clock", "second fit, processor"
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
-    compiled = {}
+def print_table(columns, rows):
+    print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def row_of_fit(name, cold, warm):
+    cpu = cold["fit"]["cpu"]
+    cells = f"{cpu:.1f}{against(cpu, 'cold fit')}", f"{cold['fit']['wall']:.1f}", str(len(cold["fit compiled"]))
+    fit, own_import, process = (
+        {clock: np.median([run[key][clock] for run in warm]) for clock in ("cpu", "wall")}
+        for key in ("fit", "import", "process")
+    )
+    cells += f"{fit['cpu']:.2f}{against(fit['cpu'], 'warm fit')}", f"{fit['wall']:.2f}", f"{own_import['cpu']:.2f}"
+    return name, *cells, f"{process['cpu']:.2f}", f"{process['wall']:.2f}", f"{cold['second fit']['cpu']:.2f}"
+
+
+def row_of_inference(name, cold, warm):
+    cpu, again = cold["inference"]["cpu"], np.median([run["inference"]["cpu"] for run in warm])
+    methods = ", ".join(f"{method} {seconds:.1f}" for method, seconds in cold["methods"].items())
+    cells = f"{cpu:.1f}{against(cpu, 'cold inference')}", methods, str(len(cold["inference compiled"]))
+    return name, *cells, f"{again:.2f}{against(again, 'warm inference')}"
+
+
+def print_compiled(what, compiled, n_kernels):
+    """Print the modules and the functions that took the compiler longest."""
+    of_modules = {}
+    for function, (_, own) in compiled.items():
+        module = function.partition(".<locals>")[0].rpartition(".")[0]
+        of_modules[module] = of_modules.get(module, 0.0) + own
+    most = sorted(of_modules, key=of_modules.get, reverse=True)[:n_kernels]
+    print(f"\n{what}: {sum(of_modules.values()):.1f} s in the compiler for {len(compiled)} functions")
+    print(f"Modules: {', '.join(f'{module} {of_modules[module]:.1f}' for module in most)}")
+    for function in sorted(compiled, key=lambda name: compiled[name][1], reverse=True)[:n_kernels]:
+        n_signatures, seconds = compiled[function]
+        print(f"  {seconds:6.2f} s  {function}{f' ({n_signatures} signatures)' if n_signatures > 1 else ''}")
+
+
+def measure_first_calls(names, n_repeats, n_kernels):
+    """Print first fits and first inference with a cold and a warm cache, and what took the compiler longest."""
+    found = {}
     for name in names:
         with tempfile.TemporaryDirectory() as cache:
-            cold = in_fresh_process(name, cache)
-            warm = [in_fresh_process(name, cache) for _ in range(n_repeats)]
-        compiled[name] = cold["compiled"]
-        again = set().union(*(run["compiled"] for run in warm))
+            cold, *warm = found[name] = [in_fresh_process(name, cache) for _ in range(1 + n_repeats)]
+        again = {function for run in warm for key in ("fit", "inference") for function in run[f"{key} compiled"]}
         if again:
             print(f"{name}: compiled again with a warm cache: {sorted(again)}", flush=True)
-
-        fit, own_import, process = (
-            {clock: np.median([run[key][clock] for run in warm]) for clock in ("cpu", "wall")}
-            for key in ("fit", "import", "process")
-        )
-        cells = (
-            name,
-            f"{cold['fit']['cpu']:.1f}{against(cold['fit']['cpu'], 'cold')}",
-            f"{cold['fit']['wall']:.1f}",
-            str(len(cold["compiled"])),
-            f"{fit['cpu']:.2f}{against(fit['cpu'], 'warm')}",
-            f"{fit['wall']:.2f}",
-            f"{own_import['cpu']:.2f}",
-            f"{process['cpu']:.2f}",
-            f"{process['wall']:.2f}",
-            f"{cold['second fit']['cpu']:.2f}",
-        )
-        print(f"| {' | '.join(cells)} |", flush=True)
-    for name, seconds in compiled.items():
-        of_modules = {}
-        for function, own in seconds.items():
-            module = function.partition(".<locals>")[0].rpartition(".")[0]
-            of_modules[module] = of_modules.get(module, 0.0) + own
-        most = sorted(of_modules, key=of_modules.get, reverse=True)[:n_kernels]
-        print(f"\n{name}: {sum(seconds.values()):.1f} s in the compiler")
-        print(f"Modules: {', '.join(f'{module} {of_modules[module]:.1f}' for module in most)}")
-        print(f"The {n_kernels} functions that took most:")
-        for function in sorted(seconds, key=seconds.get, reverse=True)[:n_kernels]:
-            print(f"  {seconds[function]:6.2f} s  {function}")
+    columns = "cold: fit, processor", "clock", "functions", "warm: fit, processor", "clock", "its import, processor"
+    columns = "estimator", *columns, "whole process, processor", "clock", "second fit, processor"
+    print_table(columns, (row_of_fit(name, cold, warm) for name, (cold, *warm) in found.items()))
+    columns = "cold: first inference, processor", "each method", "functions", "warm: first inference, processor"
+    print_table(("estimator", *columns), (row_of_inference(name, cold, warm) for name, (cold, *warm) in found.items()))
+    for name, (cold, *_) in found.items():
+        for key in ("fit", "inference"):
+            print_compiled(f"{name}, {key}", cold[f"{key} compiled"], n_kernels)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES), metavar="ESTIMATOR")
     parser.add_argument(
-        "--repeats", type=int, default=5, help="processes for the import, and for half as many warm fits"
+        "--repeats", type=int, default=5, help="processes for the import, and half as many for warm calls"
     )
     parser.add_argument("--kernels", type=int, default=8, help="compiled functions to show for each estimator")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(import_alone() if options.child == "import" else first_fit(options.child)))
+        print(json.dumps(import_alone() if options.child == "import" else first_calls(options.child)))
     else:
         measure_import(options.repeats)
         measure_modules(options.kernels)
-        measure_fits(options.only, max(1, options.repeats // 2 + 1), options.kernels)
+        measure_first_calls(options.only, max(1, options.repeats // 2 + 1), options.kernels)

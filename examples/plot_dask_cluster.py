@@ -8,8 +8,8 @@ worker is lost on the way. We fit here, on a cluster of two workers and on one o
 compare.
 
 The cluster is a small one within this process, as the page is to run everywhere; `LocalCluster` without
-``processes=False`` starts processes, and other kinds of clusters take other machines. It needs Dask: ``pip install
-"dask[distributed]"``. Without it the page says so and ends.
+``processes=False`` starts processes, and other kinds of clusters take other machines. It needs Dask, which the extra
+``dask`` installs. Without it the page says so and ends.
 """
 
 # %%

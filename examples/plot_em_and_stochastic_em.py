@@ -21,9 +21,8 @@ import numpy as np
 from matplotlib.patches import Ellipse
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
-from sklearn.callback import ScoringMonitor
 
-from skmanifold import ExponentialFamilyMixture
+from skmanifold import ExponentialFamilyMixture, HeldOutMonitor
 from skmanifold.samplers import EM, ESCA
 
 n_components, n_train, n_test = 30, 100_000, 1000
@@ -68,7 +67,7 @@ print(f"Log density of test rows, nats a row; of the generator {of_generator:.3f
 print("  start          algorithm        10 passes   30   100")
 for start, labels in starts.items():
     for name, sampler in samplers.items():
-        monitor = ScoringMonitor(scoring=lambda mixture, X, y: {"score": mixture.score(X_test)})
+        monitor = HeldOutMonitor(X_test)
         mixture = ExponentialFamilyMixture(
             n_components, sampler=sampler, init=labels, max_iter=100, burn_in=70, random_state=0, n_jobs=-1
         )
@@ -96,7 +95,7 @@ steps = ExponentialFamilyMixture(2, sampler=EM(tol=1e-13), max_iter=2000, **sett
 distance = np.abs(np.diff(steps.posterior_["weights"][0, :, 0]))
 missing = np.median((distance[1:] / distance[:-1])[len(distance) // 4 : len(distance) // 2])
 
-wander = ExponentialFamilyMixture(2, sampler="esca", init=steps.labels_, max_iter=12_000, **settings).fit(groups)
+wander = ExponentialFamilyMixture(2, sampler=ESCA(), init=steps.labels_, max_iter=12_000, **settings).fit(groups)
 weight = wander.posterior_["weights"][0, 200:, 0] - wander.posterior_["weights"][0, 200:, 0].mean()
 lags = np.arange(60)
 correlation = np.array([np.mean(weight[lag:] * weight[: len(weight) - lag]) for lag in lags]) / weight.var()

@@ -20,7 +20,6 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +27,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skmanifold import StochasticLDA
+from skmanifold import HeldOutMonitor, ProgressBar, StochasticLDA
 from skmanifold.datasets import load_docstrings
 from skmanifold.metrics import document_completion
 
@@ -61,16 +60,16 @@ words = vectorizer.get_feature_names_out()
 # %%
 # Finding topics
 # --------------
-# The progress bar and the monitor are scikit-learn's own callbacks. After each pass over the training documents the
-# monitor asks for the perplexity of the held-out ones: the number of equally likely words that would be as hard to
+# The progress bar and the monitor are callbacks of the fit. After each pass over the training documents the
+# monitor computes the perplexity of the held-out ones: the number of equally likely words that would be as hard to
 # guess. Half of a document's words tell its topics, and the other half is guessed.
 
 
 def score_held_out(lda, X, y):
-    return {"perplexity": lda.perplexity(X_test)}
+    return {"perplexity": lda.perplexity(X)}
 
 
-monitor = ScoringMonitor(scoring=score_held_out)
+monitor = HeldOutMonitor(X_test, scoring=score_held_out)
 lda = StochasticLDA(n_components=20, max_iter=100, random_state=0, n_jobs=-1)
 lda.set_callbacks(ProgressBar(), monitor)
 lda.fit(X_train)

@@ -18,9 +18,12 @@ def _hash_of_sources() -> str:
     return digest.hexdigest()[:16]
 
 
+USER = os.getuid() if os.name == "posix" else ""  # other systems have a temporary folder for each user
 os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"skmanifold-numba-{os.getuid()}-{_hash_of_sources()}")
+    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"skmanifold-numba-{USER}-{_hash_of_sources()}")
 )
+# These limit the memory of processes, make pipes, and stop and kill workers.
+collect_ignore = [] if os.name == "posix" else ["fuzz", "inference/test_cluster_faults.py"]
 
 # Files run in this order, and all others after them. The first one compiles nearly all kernels of estimators; the
 # folders after it need other kernels, so that two processes compile few of them twice.
@@ -69,6 +72,12 @@ def _every(cases: list[pytest.Item], n: int) -> list[pytest.Item]:
 
 
 SHORT = {"covering": _covering, "short_cases": _short_cases, "every": _every}
+
+
+@pytest.fixture
+def sklearn_callback():
+    """The callbacks of scikit-learn."""
+    return pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects

@@ -139,8 +139,9 @@ def test_a_function_is_not_charged_for_those_that_it_calls():
         return SimpleNamespace(is_start=is_start, data={"dispatcher": SimpleNamespace(py_func=function)})
 
     seen = [(0.0, "outer", True), (1.0, "inner", True), (4.0, "inner", False), (6.0, "outer", False)]
-    seconds = first_fit.compiled_functions([(now, event(name, is_start)) for now, name, is_start in seen])
-    assert seconds == {"kernels.inner": 3.0, "kernels.outer": 3.0}
+    seen += [(7.0, "inner", True), (8.0, "inner", False)]
+    compiled = first_fit.compiled_functions([(now, event(name, is_start)) for now, name, is_start in seen])
+    assert compiled == {"kernels.inner": (2, 4.0), "kernels.outer": (1, 3.0)}
 
 
 def test_the_import_compiles_nothing(tmp_path):

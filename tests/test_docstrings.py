@@ -17,6 +17,7 @@ PACKAGES = [
     "admixture",
     "base",
     "callbacks",
+    "compile_kernels",
     "datasets",
     "distributions",
     "emissions",

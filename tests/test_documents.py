@@ -32,6 +32,7 @@ LONG = {
 SECTIONS_OF_CI = ("See it work", "Test it")
 # What is installed by extras that the README's test command does not ask for
 OPTIONAL = {"matplotlib", "pyLDAvis", "tomotopy", "gensim", "stepmix", "dask", "arviz_base", "arviz_stats", "pandas"}
+OPTIONAL |= {"polars"}
 
 
 def by_name(pages):

@@ -39,7 +39,8 @@ print(sum(record.is_start for _, record in recorder.buffer))
 
 IMPORT = """
 import sys
-import sklearn.decomposition, sklearn.callback, numba, scipy.sparse
+import asyncio, concurrent.futures.thread, multiprocessing.connection
+import sklearn.decomposition, sklearn.pipeline, numba, scipy.sparse
 before = set(sys.modules)
 from skmanifold import *
 print(*sorted({name.split(".")[0] for name in set(sys.modules) - before}))

@@ -29,8 +29,9 @@ PROGRAM = """
 import numpy as np
 from typing import Any, assert_type
 
-from skmanifold import Draws, StochasticLDA, SubspaceMixture, sample
-from skmanifold.datasets import make_lda_corpus
+from skmanifold import Draws, HeldOutMonitor, ProgressBar, StochasticLDA, SubspaceClassifier, SubspaceMixture
+from skmanifold import VonMisesFisherMixture, sample
+from skmanifold.datasets import load_docstrings, make_lda_corpus, make_subspaces
 from skmanifold.distributions import MatrixVonMisesFisher, VonMisesFisher, bessel_ratio
 from skmanifold.emissions import Gaussian
 from skmanifold.inspection import TraceDisplay
@@ -76,9 +77,25 @@ assert_type(TraceDisplay.from_estimator(lda).plot(linewidth=2), TraceDisplay)
 SubspaceMixture(2).fit(np.eye(3)).predict([[1.0, 0.0, 0.0]])
 Gaussian("diag", mean_prior=[0.0, 1.0])
 assert_type(subkey(root_key(0), 1, 2), np.uint64)
+
+# What is inherited from scikit-learn, which has no types
+assert_type(lda.fit_transform(X), np.ndarray)
+assert_type(lda.set_output(transform="pandas").get_feature_names_out(), np.ndarray)
+assert_type(lda.set_params(n_components=4).set_callbacks(HeldOutMonitor(), ProgressBar()), StochasticLDA)
+assert_type(lda.get_params(), dict[str, Any])
+assert_type(SubspaceClassifier().fit(np.eye(4), [0, 0, 1, 1]).score(np.eye(4), [0, 0, 1, 1]), float)
+assert_type(VonMisesFisherMixture(2).fit(np.eye(3)).fit_predict(np.eye(3)), np.ndarray)
+assert_type(Gaussian().set_params(covariance_type="diag"), Gaussian)
+assert_type(Sphere(3).get_params(), dict[str, Any])
+assert_type(SGRLD().set_params(step_size=0.1), SGRLD)
+assert_type(make_lda_corpus().components, np.ndarray)
+assert_type(load_docstrings().data, list[str])
+assert_type(load_docstrings(return_X_y=True)[1], np.ndarray)
+assert_type(make_subspaces().bases, list[np.ndarray])
 """
 MISTAKES = """
-from skmanifold import sample
+from skmanifold import StochasticLDA, sample
+from skmanifold.datasets import make_lda_corpus
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.emissions import Gaussian
 from skmanifold.manifolds import Sphere
@@ -97,6 +114,8 @@ Density("sphere", lambda x: x)
 VonMisesFisher([0.0, 1.0], [2.0])
 match_subspaces([], [], metric="euclidean")
 sample(Density(Sphere(3), lambda x: x), "sgld", random_state="seed").men()
+StochasticLDA(3).set_output(transform="numpy")
+make_lda_corpus(10).topics
 """
 
 
@@ -242,7 +261,7 @@ def check(tmp_path_factory) -> Callable[..., list[tuple[int, str]]]:
     pytest.importorskip("mypy", reason="mypy is not installed")
     folder = tmp_path_factory.mktemp("user")
     # of its own, as options differ, and kept: the first run reads the types of the whole package
-    cache = Path(tempfile.gettempdir()) / f"skmanifold-mypy-{os.getuid()}"
+    cache = Path(tempfile.gettempdir()) / f"skmanifold-mypy-{os.getuid() if os.name == 'posix' else ''}"
 
     def run(program: str, installed: Path | None = PACKAGE.parent, *options: str) -> list[tuple[int, str]]:
         source = folder / "program.py"

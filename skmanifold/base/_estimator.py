@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, clone
-from sklearn.callback import CallbackSupportMixin
-from threadpoolctl import threadpool_limits
+from sklearn.base import clone
 
-from ..callbacks._hooks import PassReport, rows_to_fit, wants_estimator
+from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
+from ..callbacks._support import CallbackSupportMixin, torn_down
 from ..inference._chains import Chain, best_chain, run_chains
 from ..inference._distributed_fits.checkpoints import Checkpoints
 from ..inference._distributed_fits.open_shards import checkpoints_of
@@ -29,7 +28,8 @@ from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._sklearn import HasMethods, Interval, StrOptions
-from ..utils._threads import Workers
+from ..utils._threads import Workers, limit_threads
+from ..utils._typing import BaseEstimator
 from ._posterior_arrays import posterior_arrays
 from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
@@ -72,7 +72,8 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
     _read_by: ClassVar[dict[str, Callable[[Any], bool]]] = {}  # parameters that only some samplers use, and which do
     _single_threaded: ClassVar[str | None] = None  # libraries that must run in one thread: "blas" or "all"
     _of_some_fits: ClassVar[tuple[str, ...]] = ()  # attributes that only some fits set
-    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_")  # only fit sets them
+    # Attributes that only fit sets
+    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_", "_n_burn_in")
     _pass_report: PassReport  # during a fit
     _parameter_constraints: dict
     sampler_: BaseSampler
@@ -160,7 +161,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
 
     def _fit(self, X: Any) -> Self:
         """Fit to all rows except those that callbacks hold out; the `fit` of every estimator calls it."""
-        with all_or_nothing(self), self._limited_threads():
+        with torn_down(self), all_or_nothing(self), self._limited_threads():
             (X,) = rows_to_fit(self, X)
             sampler = self._resolve_sampler()
             schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
@@ -217,7 +218,7 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
     def _limited_threads(self) -> Any:
         if self._single_threaded is None:
             return nullcontext()
-        return threadpool_limits(1, user_api=None if self._single_threaded == "all" else self._single_threaded)
+        return limit_threads(None if self._single_threaded == "all" else self._single_threaded)
 
     @contextmanager
     def _open_workers(self, n_chains: int) -> Iterator[tuple[Workers, Workers]]:
@@ -255,8 +256,8 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
         fitted : dict of str to object
             Fitted attributes by name.
         """
-        schedule, passes = run.schedule, strategy.passes
-        context = self._init_callback_context(max_subtasks=schedule.max_iter)
+        passes, watched = strategy.passes, is_watched(self)
+        context = self._init_callback_context(max_subtasks=run.schedule.max_iter)
         # Score monitors need a y; this one is made only if a callback reads it.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}
 
@@ -265,9 +266,16 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             return {**estimate, **posterior_arrays(passes, chains, strategy.record)}
 
         def after_pass(iteration: int, chains: list[Chain]) -> bool:
+            converged = all(passes.has_converged(chain.state) for chain in chains)
+            reported = bool(self.verbose) and iteration % self.verbose == 0
+            if not (watched or reported):
+                return converged
+            schedule = chains[0].schedule
             log_density = chains[best_chain(chains)].log_density[-1]
-            if self.verbose and iteration % self.verbose == 0:
+            if reported:
                 print(f"pass {iteration} of {schedule.max_iter}: log density {log_density:.6g}")
+            if not watched:
+                return converged
             may_stop = iteration > schedule.burn_in and (bool(chains[0].draws) or not schedule.n_draws)
             amount, unit = strategy.amount(model)
             objective = passes.log_density_name.replace("_", " ")
@@ -275,10 +283,10 @@ class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, Base
             step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
             attributes = (lambda: fitted(chains)) if wants_estimator(self, step) else None
             stop = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
-            return stop or all(passes.has_converged(chain.state) for chain in chains)
+            return stop or converged
 
         context.call_on_fit_task_begin(**task)
-        chains = run_chains(strategy, model, run.key, self.n_chains, schedule, after_pass, workers, checkpoints)
+        chains = run_chains(strategy, model, run.key, self.n_chains, run.schedule, after_pass, workers, checkpoints)
         attributes = fitted(chains)
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
         self.__dict__.pop("_pass_report", None)

@@ -14,7 +14,7 @@ Record = Callable[[Chain], dict[str, Any]]
 
 
 def posterior_arrays(sampler: BaseSampler, chains: list[Chain], record: Record) -> dict[str, Any]:
-    """The fitted attributes that every run has: ``_posterior``, ``log_density_trace_`` and ``n_iter_``.
+    """The fitted attributes that every run has: ``_posterior``, ``log_density_trace_``, ``n_iter_`` and others.
 
     Entries of a draw whose names begin with an underscore are not part of ``_posterior``: only the strategy uses them.
     """
@@ -32,6 +32,7 @@ def posterior_arrays(sampler: BaseSampler, chains: list[Chain], record: Record) 
         "_posterior": posterior,
         "_component_draws": np.array([i for i, draw in enumerate(chains[0].draws) if "components" in draw], np.int64),
         "log_density_trace_": trace,
+        "_n_burn_in": min(chains[0].schedule.burn_in, n_iter),
         "n_iter_": n_iter,
     }
 

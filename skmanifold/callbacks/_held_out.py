@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
+from ..utils._inputs.sparse_structure import check_structure
+from ..utils._inputs.tables import labels, readable
 from ..utils._sklearn import n_rows, take_rows
-from ..utils._sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ._support import ScoringMonitor
 
 _FRACTION = 0.1
 
@@ -41,7 +42,7 @@ class HeldOutMonitor(ScoringMonitor):
         class). The fit does not use them: attributes such as ``labels_`` only have the other rows, but ``fit_predict``
         predicts all rows. None is 0.1 if `X_val` is None.
     scoring : str, callable, list, tuple, dict or None, default=None
-        As in `sklearn.callback.ScoringMonitor`; None is the ``score`` method of the estimator.
+        As in `sklearn.model_selection.GridSearchCV`; None is the ``score`` method of the estimator.
     every : int, default=1
         Number of passes between scores. The last pass is always scored.
     patience : int, default=None
@@ -56,7 +57,7 @@ class HeldOutMonitor(ScoringMonitor):
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : Scores on the rows of the fit.
+    sklearn.callback.ScoringMonitor : Scores on the rows of the fit; needs scikit-learn 1.9.
     skmanifold.inspection.TraceDisplay : Plots the scores.
 
     Notes
@@ -144,6 +145,7 @@ class HeldOutMonitor(ScoringMonitor):
                 f"HeldOutMonitor cannot hold out rows of a {type(X).__name__}, which is not in memory: pass X_val."
             )
         check_structure(X)
+        X = readable(X)
         assert self.fraction is not None  # because there is no X_val
         n_all = n_rows(X)
         if n_all < 2:
@@ -151,6 +153,7 @@ class HeldOutMonitor(ScoringMonitor):
         n_held = min(max(1, round(self.fraction * n_all)), n_all - 1)
         y = others[0] if others else None
         by_class = y is not None and is_classifier(estimator)
+        y = labels(y) if by_class else y
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
             1, test_size=n_held, random_state=self.random_state
         )
@@ -190,7 +193,7 @@ class HeldOutMonitor(ScoringMonitor):
         """
         return self._runs[estimator].scores if estimator in self._runs else []
 
-    # Hooks of scikit-learn
+    # Called by the tasks of the fit
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Create the scorer at the start of a fit.
@@ -230,7 +233,7 @@ class HeldOutMonitor(ScoringMonitor):
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
 
-    def on_fit_task_end(
+    def on_fit_task_end(  # type: ignore[override]  # X and y are the held-out rows
         self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
     ) -> bool:
         """Score the current state of the fit, and decide whether to stop.
@@ -310,6 +313,5 @@ def _n_since_best(scores: list[float], min_improvement: float) -> int:
 
 
 def _is_in_memory(X) -> bool:
-    return (
-        sp.issparse(X) or isinstance(X, (list, tuple)) or (hasattr(X, "__array__") and not hasattr(X, "__dask_graph__"))
-    )
+    holds_cells = any(hasattr(X, protocol) for protocol in ("__array__", "__arrow_c_stream__", "__dlpack__"))
+    return sp.issparse(X) or isinstance(X, (list, tuple)) or (holds_cells and not hasattr(X, "__dask_graph__"))

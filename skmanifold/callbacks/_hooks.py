@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..utils._inputs.tables import readable
 from ..utils._sklearn import n_rows
 
 
@@ -46,6 +47,11 @@ def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
     return arrays
 
 
+def is_watched(estimator: BaseEstimator) -> bool:
+    """Whether the fit has callbacks."""
+    return bool(_callbacks(estimator))
+
+
 def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
     """Whether a callback needs the fitted estimator after this task; its construction may be as slow as the task."""
     return any(callback.is_due(context) if hasattr(callback, "is_due") else True for callback in _callbacks(estimator))
@@ -53,7 +59,7 @@ def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
 
 def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
     """``labels_`` of a fit to X, or predicted labels of all rows if callbacks have held out rows."""
-    return estimator.labels_ if len(estimator.labels_) == n_rows(X) else estimator.predict(X)
+    return estimator.labels_ if len(estimator.labels_) == n_rows(readable(X)) else estimator.predict(X)
 
 
 def _callbacks(estimator: BaseEstimator) -> list:

@@ -74,14 +74,13 @@ class GrowingArray:
         """Keep items of a wider type from now on; nothing happens if `dtype` is not wider."""
         if np.dtype(dtype).itemsize <= self.dtype.itemsize:
             return
-        self._file.flush()
+        self._file.close()  # some systems do not rename open files
         narrow = self.path.with_suffix(".narrow")
         os.replace(self.path, narrow)
         with GrowingArray(self.path, dtype) as wide, open(narrow, "rb") as file:
             file.seek(HEADER_BYTES)
             while len(values := np.fromfile(file, self.dtype, _COPIED)):
                 wide.append(values)
-        self._file.close()
         narrow.unlink()
         self.dtype, self.checksums = wide.dtype, wide.checksums
         self._file = open(self.path, "ab")  # noqa: SIM115

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import os
 import re
 import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
 from types import BuiltinFunctionType
+from typing import Literal, overload
 
 import numpy as np
-from sklearn.utils import Bunch
+
+from ..utils._collector import no_collection
+from ..utils._typing import Bunch
 
 _STDLIB = "stdlib"
 _DESCR = """\
@@ -46,6 +47,37 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _DOCTEST = re.compile(r"^[ \t]*>>>.*\n?(?:[ \t]*\S.*\n?)*", re.MULTILINE)
 
 
+class _Docstrings(Bunch):
+    data: list[str]
+    target: np.ndarray
+    target_names: list[str]
+    module: list[str]
+    names: list[str]
+    DESCR: str
+
+
+@overload
+def load_docstrings(
+    *,
+    packages: Sequence[str] = ...,
+    min_words: int = ...,
+    max_documents: int | None = ...,
+    remove_code: bool = ...,
+    return_X_y: Literal[False] = ...,
+) -> _Docstrings: ...
+
+
+@overload
+def load_docstrings(
+    *,
+    packages: Sequence[str] = ...,
+    min_words: int = ...,
+    max_documents: int | None = ...,
+    remove_code: bool = ...,
+    return_X_y: Literal[True],
+) -> tuple[list[str], np.ndarray]: ...
+
+
 def load_docstrings(
     *,
     packages: Sequence[str] = ("numpy", "scipy", "sklearn", "stdlib"),
@@ -53,7 +85,7 @@ def load_docstrings(
     max_documents: int | None = None,
     remove_code: bool = True,
     return_X_y: bool = False,
-) -> Bunch | tuple[list[str], np.ndarray]:
+) -> _Docstrings | tuple[list[str], np.ndarray]:
     """Load the docstrings of installed packages, a labelled corpus of thousands of short texts.
 
     The packages are not imported. Their source files are parsed for the docstrings of modules and of public functions,
@@ -121,7 +153,7 @@ def load_docstrings(
     seen: set[str] = set()
     for code, package in enumerate(packages):
         found = len(documents)
-        with _no_collection():
+        with no_collection():  # syntax trees have no cycles
             entries = sorted((*_parsed(package), *_compiled(package)))
         for module, name, raw in entries:
             text = inspect.cleandoc(raw)
@@ -139,7 +171,7 @@ def load_docstrings(
     target = np.array(codes, dtype=np.int64)
     if return_X_y:
         return texts, target
-    return Bunch(
+    return _Docstrings(
         data=texts,
         target=target,
         target_names=list(packages),
@@ -147,18 +179,6 @@ def load_docstrings(
         names=names,
         DESCR=_DESCR.format(packages=", ".join(packages), n_documents=len(texts), min_words=min_words),
     )
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable the garbage collector: syntax trees have no cycles, and the search for them doubles the parsing time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _has_words(text: str, n_words: int) -> bool:

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import Bunch
 
-from ..utils._typing import MatrixLike
+from ..utils._typing import Bunch, MatrixLike
 from ..utils._validation import check_array
 from ._text_files import File, PathLike, line_blocks, opened, replacing
 from ._vocabulary import words_for
@@ -29,7 +28,14 @@ _PER_ENTRY = 16  # documents
 _SPACES = np.isin(np.arange(256), list(b" \t\r\n"))
 
 
-def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None, max_documents: int | None = None) -> Bunch:
+class _BagOfWords(Bunch):
+    data: sp.csr_array
+    vocabulary: list[str] | None
+
+
+def load_uci_docword(
+    path: PathLike, *, vocabulary: PathLike | None = None, max_documents: int | None = None
+) -> _BagOfWords:
     """Read a bag of words in the UCI format (``docword.*.txt``).
 
     The file has three lines with the number of documents D, of words W and of entries NNZ, then NNZ lines
@@ -84,7 +90,7 @@ def load_uci_docword(path: PathLike, *, vocabulary: PathLike | None = None, max_
     entries = np.concatenate(tables)
     words = None if vocabulary is None else words_for(vocabulary, n_features, path)
     data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], (n_samples, n_features), base=1)
-    return Bunch(data=data, vocabulary=words)
+    return _BagOfWords(data=data, vocabulary=words)
 
 
 def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
@@ -114,7 +120,7 @@ def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
             file.write(b"%d %d %d\n" * len(table) % tuple(table.ravel().tolist()))
 
 
-def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: PathLike | None = None) -> Bunch:
+def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: PathLike | None = None) -> _BagOfWords:
     """Read a bag of words in the LDA-C format of D. M. Blei.
 
     Each line is a document: ``N id:count id:count ...`` with N different words, whose ids start at 0. The format does
@@ -183,7 +189,7 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
         n_features = int(columns.max(initial=-1)) + 1
     rows = np.repeat(np.arange(len(size), dtype=np.int32), size)
     data = _assemble(path, rows, columns, np.concatenate(counts), (len(size), n_features), base=0)
-    return Bunch(data=data, vocabulary=words)
+    return _BagOfWords(data=data, vocabulary=words)
 
 
 def dump_ldac(X: MatrixLike, path: PathLike) -> None:

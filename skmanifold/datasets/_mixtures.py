@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
-from ..utils._typing import ArrayLike, RandomStateLike
+from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 from ._synthetic import _check_number, _check_size, _draw_dirichlet
+
+
+class _CategoricalTable(Bunch):
+    data: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    components: np.ndarray
 
 
 def make_categorical_mixture(
@@ -19,7 +26,7 @@ def make_categorical_mixture(
     category_prior: float = 0.3,
     missing: float = 0.0,
     random_state: RandomStateLike = None,
-) -> Bunch:
+) -> _CategoricalTable:
     r"""Draw a table of category codes from a mixture in which the columns are independent given the component.
 
     This is the latent class model [1]_ with a symmetric prior of the categories: for component k, column j and row i,
@@ -111,7 +118,7 @@ def make_categorical_mixture(
         if missing:
             codes[rng_of_missing.random(n_samples) < missing] = np.nan
         data[:, column] = codes
-    return Bunch(data=data, labels=labels, weights=weights, components=components)
+    return _CategoricalTable(data=data, labels=labels, weights=weights, components=components)
 
 
 def _check_weights(weights, n_components: int) -> np.ndarray:

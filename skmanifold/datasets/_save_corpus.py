@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils._disk import sync
-from ..utils._sparse_structure import check_structure
+from ..utils._inputs.sparse_structure import check_structure
 from ..utils._typing import MatrixLike
 from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus

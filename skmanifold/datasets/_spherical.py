@@ -6,17 +6,26 @@ from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import Bunch
-from threadpoolctl import threadpool_limits
 
 from ..distributions import VonMisesFisher
 from ..distributions._von_mises_fisher import sample_cosine_complement
 from ..random._keys import Purpose, root_key, subkey
-from ..utils._threads import split_range
-from ..utils._typing import ArrayLike, RandomStateLike
+from ..utils._threads import limit_threads, split_range
+from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 from ._synthetic import _check_doc_topic_prior, _check_number, _check_size, _draw_dirichlet
 
 _CELLS_PER_BLOCK = 2**17  # entries of documents drawn at a time; another value would give another corpus
+
+
+class _SphericalCorpus(Bunch):
+    data: np.ndarray | sp.csr_array
+    components: np.ndarray
+    proportions: np.ndarray
+    topic_mean: np.ndarray
+    mean_direction: np.ndarray
+    document_concentration: float
+    topic_concentration: float
+    mean_concentration: float
 
 
 def make_spherical_admixture(
@@ -30,7 +39,7 @@ def make_spherical_admixture(
     mean_concentration: float | None = None,
     n_words: int | None = None,
     random_state: RandomStateLike = None,
-) -> Bunch:
+) -> _SphericalCorpus:
     r"""Draw documents that are directions from the spherical admixture model.
 
     Topics and documents are unit vectors with entries of both signs [1]_:
@@ -133,7 +142,7 @@ def make_spherical_admixture(
     values = np.empty((n_samples, n_kept))
     columns = None if n_words is None else np.empty((n_samples, n_kept), np.int32)
     size = max(1, _CELLS_PER_BLOCK // max(n_features, n_components))
-    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+    with limit_threads("blas"):  # rounding depends on the number of threads
         for block, (first, stop) in enumerate(split_range(n_samples, size)):
             rng = _generator(key, Purpose.DRAW, block)
             theta = _draw_dirichlet(rng, alpha, size)  # the last block is complete too, so that prefixes agree
@@ -149,7 +158,7 @@ def make_spherical_admixture(
         kind = np.int32 if columns.size < 2**31 else np.int64
         starts = n_kept * np.arange(n_samples + 1, dtype=kind)
         data = sp.csr_array((values.ravel(), columns.ravel().astype(kind, copy=False), starts), (n_samples, n_features))
-    return Bunch(
+    return _SphericalCorpus(
         data=data,
         components=components,
         proportions=proportions,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import Bunch
-from threadpoolctl import threadpool_limits
 
 from ..distributions import sample_truncated_gamma
 from ..manifolds import Stiefel
 from ..random._keys import Purpose, root_key
-from ..utils._typing import ArrayLike, RandomStateLike
+from ..utils._threads import limit_threads
+from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 from ..utils._validation import check_array
 from ._mixtures import _check_weights
 from ._spherical import _generator
@@ -29,6 +28,15 @@ class SubspaceData(Bunch):
     **kwargs
         The entries.
     """
+
+    data: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    bases: list[np.ndarray]
+    offsets: np.ndarray
+    centres: np.ndarray
+    precisions: list[np.ndarray]
+    noise_variance: float
 
     def log_densities(self, X: ArrayLike) -> np.ndarray:
         """Log of the weight of each component times its density, with the true parameters.
@@ -66,7 +74,7 @@ class SubspaceData(Bunch):
         with np.errstate(divide="ignore"):
             out = np.tile(np.log(self.weights), (len(rows), 1))
         out -= n_features / 2 * np.log(2 * np.pi)
-        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+        with limit_threads("blas"):  # rounding depends on the number of threads
             for k, (basis, precisions) in enumerate(zip(self.bases, self.precisions, strict=True)):
                 residuals = rows - self.centres[k]
                 scores = residuals @ basis.T
@@ -185,7 +193,7 @@ def make_subspaces(
     offsets, centres = np.empty((n_components, n_features)), np.empty((n_components, n_features))
     data = np.empty((len(labels), n_features))
     ends = np.searchsorted(labels, np.arange(n_components + 1))
-    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+    with limit_threads("blas"):  # rounding depends on the number of threads
         for k, d in enumerate(dimensions):
             rng = _generator(key, Purpose.COMPONENTS, k)
             basis = Stiefel(n_features, d).random_point(rng).T if d else np.empty((0, n_features))

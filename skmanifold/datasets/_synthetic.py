@@ -8,12 +8,19 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
-from ..utils._typing import ArrayLike, RandomStateLike
+from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 
 _CELLS_PER_BLOCK = 1_000_000  # entries of proportions drawn at a time; another value would give another corpus
 _LEAST_SHAPE = 1e-100  # minimum shape of a gamma draw; 1 / shape must not overflow
+
+
+class _WordCounts(Bunch):
+    data: sp.csr_array
+    components: np.ndarray
+    proportions: np.ndarray
+    base_distribution: np.ndarray
 
 
 def make_lda_corpus(
@@ -28,7 +35,7 @@ def make_lda_corpus(
     zipf_exponent: float = 1.0,
     dtype: DTypeLike = np.float64,
     random_state: RandomStateLike = None,
-) -> Bunch:
+) -> _WordCounts:
     r"""Draw a corpus from latent Dirichlet allocation over a Zipf vocabulary.
 
     Word frequencies follow Zipf's law, :math:`b_v \propto \mathrm{rank}(v)^{-s}`, with random ranks of the columns.
@@ -125,7 +132,7 @@ def make_lda_corpus(
     ones = np.ones(len(rows), dtype=np.int32)
     data = sp.coo_array((ones, (rows, words)), shape=(n_samples, n_features)).tocsr()
     data.sort_indices()
-    return Bunch(data=data, components=components, proportions=proportions, base_distribution=base)
+    return _WordCounts(data=data, components=components, proportions=proportions, base_distribution=base)
 
 
 def _draw_documents(rng, lengths, alpha, dtype):

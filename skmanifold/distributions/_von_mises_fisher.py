@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from ..sparse.counts import canonical_csr
-from ..utils._sparse_structure import check_structure
+from ..utils._inputs.sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
 from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode

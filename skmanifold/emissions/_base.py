@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import Array
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
-from ..utils._typing import MatrixLike
+from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts
 
 _CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
@@ -185,7 +185,7 @@ class Family:
         n_cells : int
             The sum of the sizes of all arrays.
         """
-        return sum(int(np.prod(shape)) for shape in self.shapes())
+        return sum(map(math.prod, self.shapes()))
 
     def sum_blocks(self, n_rows: int, first_block: int, add: Callable[..., None]) -> BlockSums:
         """Sums by blocks of rows, a few blocks at a time.

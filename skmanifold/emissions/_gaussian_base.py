@@ -345,15 +345,18 @@ class GaussianFamily(Family):
 
     def _centres(self, sizes: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Precisions of the components' means in rows, their means, and the prior mean, relative to the origin."""
-        precision = self.prior.mean_precision + sizes
-        if not np.all(precision > 0.0):
+        precisions, prior_mean = self._precisions(sizes), self.prior.mean - self.origin
+        return precisions, (self.prior.mean_precision * prior_mean + sums) / precisions[:, None], prior_mean
+
+    def _precisions(self, sizes: np.ndarray) -> np.ndarray:
+        """Precisions of the components' means in rows; a NoModeError if one is zero."""
+        precisions = self.prior.mean_precision + sizes
+        if not precisions.min() > 0.0:
             raise NoModeError(
-                f"Component {int(np.argmin(precision))} has no rows, and mean_precision_prior=0 gives its mean no "
+                f"Component {int(np.argmin(precisions))} has no rows, and mean_precision_prior=0 gives its mean no "
                 "prior: use fewer components, or a positive mean_precision_prior."
             )
-        prior_mean = self.prior.mean - self.origin
-        means = (self.prior.mean_precision * prior_mean + sums) / precision[:, None]
-        return precision, means, prior_mean
+        return precisions
 
     def _check_proper(self, least_degrees: float, definite: bool) -> None:
         prior = self.prior

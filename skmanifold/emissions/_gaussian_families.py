@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import numpy as np
 
 from ..random._keys import fold_in_each
@@ -13,12 +15,16 @@ from ._gaussian_base import LOG_2PI, GaussianFamily, GaussianParameters, NormalP
 from ._gaussian_kernels import (
     add_diagonal_densities,
     add_full_densities,
+    draw_full_components,
+    factor_covariances,
+    fill_full_posteriors,
     fill_gammas_and_normals,
-    fill_wishart_roots,
 )
 from ._protocols import Arrays
 
 _LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
+
+_PROPER: WeakSet[GaussianFamily] = WeakSet()  # families whose prior was found to be proper
 
 
 def _family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
@@ -100,16 +106,16 @@ class FullFamily(GaussianFamily):
             If the prior is not proper.
         """
         K, d = self.n_components, self.n_features
-        self._check_proper(d - 1, np.linalg.eigvalsh(self.prior.covariance).min() > 0.0)
-        precision, means, scatters = self._posterior(statistics)
-        roots, normals = np.empty((K, d, d)), np.empty((K, d))
-        fill_wishart_roots(key, self.prior.degrees + statistics[0], roots, normals)
-        # Sigma = C (TT')^-1 C' with the Cholesky factor C of the scatter, as H'H with H = T^-1 C'
-        halves = np.linalg.solve(roots, _cholesky(scatters).mT)
-        covariances = halves.mT @ halves
-        parameters = self._parameters(means, (covariances + covariances.mT) / 2.0)
-        noise = (halves.mT @ normals[:, :, None])[:, :, 0] / np.sqrt(precision)[:, None]
-        return parameters._replace(means=parameters.means + noise)
+        if self not in _PROPER:
+            self._check_proper(d - 1, np.linalg.eigvalsh(self.prior.covariance).min() > 0.0)
+            _PROPER.add(self)
+        precisions, means, scatters = self._posterior(statistics)
+        covariances, factors, log_roots = np.empty((K, d, d)), np.empty((K, d, d)), np.empty(K)
+        posterior = self.prior.degrees + statistics[0], precisions, scatters
+        singular = draw_full_components(key, *posterior, _LEAST_SHARE, means, covariances, factors, log_roots)
+        if singular >= 0:
+            _refuse_singular(singular)
+        return GaussianParameters(means + self.origin, covariances, factors, log_roots - 0.5 * d * LOG_2PI)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-Wishart density of the natural parameters, up to a constant.
@@ -195,17 +201,19 @@ class FullFamily(GaussianFamily):
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Precisions of the components' means in rows, their means relative to the origin, and the scatters."""
         sizes, sums, products = statistics
-        precision, means, prior_mean = self._centres(sizes, sums)
-        lower = np.tril(products) + np.tril(products, -1).mT
-        fixed = self.prior.covariance + self.prior.mean_precision * np.outer(prior_mean, prior_mean)
-        return precision, means, fixed + lower - precision[:, None, None] * means[:, :, None] * means[:, None, :]
+        prior, precisions = self.prior, self._precisions(sizes)
+        means, scatters = np.empty(sums.shape), np.empty(products.shape)
+        of_prior = prior.mean - self.origin, prior.mean_precision, prior.covariance
+        fill_full_posteriors(precisions, sums, products, *of_prior, means, scatters)
+        return precisions, means, scatters
 
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters:
-        roots = _cholesky(covariances)
-        factors = np.tril(np.linalg.solve(roots, np.broadcast_to(np.eye(self.n_features), roots.shape)))
-        log_roots = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+        factors, log_roots = np.empty(covariances.shape), np.empty(len(means))
+        singular = factor_covariances(np.ascontiguousarray(covariances), _LEAST_SHARE, factors, log_roots)
+        if singular >= 0:
+            _refuse_singular(singular)
         offsets = log_roots - 0.5 * self.n_features * LOG_2PI
-        return GaussianParameters(means + self.origin, covariances, np.ascontiguousarray(factors), offsets)
+        return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
 
 @holds(_family_agrees, **_OF_GAUSSIANS, spherical=FLAG)
@@ -374,23 +382,6 @@ class DiagonalFamily(GaussianFamily):
         variances = np.array(np.broadcast_to(variances, means.shape))
         offsets = -0.5 * (np.log(variances) + LOG_2PI).sum(axis=1)
         return GaussianParameters(means + self.origin, variances, 1.0 / variances, offsets)
-
-
-def _cholesky(covariances: np.ndarray) -> np.ndarray:
-    """Cholesky factors; a NoModeError that names the component if a covariance is singular."""
-    try:
-        roots = np.linalg.cholesky(covariances)
-    except np.linalg.LinAlgError:
-        for k, covariance in enumerate(covariances):
-            try:
-                np.linalg.cholesky(covariance)
-            except np.linalg.LinAlgError:
-                _refuse_singular(k)
-        raise
-    left = np.diagonal(roots, axis1=1, axis2=2) ** 2 / np.diagonal(covariances, axis1=1, axis2=2)
-    if not np.all(left > _LEAST_SHARE):
-        _refuse_singular(int(np.argmax(~(left > _LEAST_SHARE).all(axis=1))))
-    return roots
 
 
 def _refuse_singular(component: int) -> None:

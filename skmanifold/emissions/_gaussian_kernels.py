@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..numerics.row_batches import ROW_LANES, load_rows
+from ..numerics.row_squares import ENTRIES, LANES, add_squares
+from ..numerics.triangular import divide_by_lower, fill_cholesky, fill_square
 from ..random._keys import fold_in
 from ..random._variates import gamma_variate, normal
 from ..utils._njit import njit
@@ -23,37 +25,27 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
     out : (stop - first, K)
     """
     K, d = means.shape
-    rows, shifted = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES))
-    y0, y1, total = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
+    n_padded = d + -d % ENTRIES
+    padded = np.zeros((K, n_padded, n_padded))  # with zeros above the diagonal too, which add nothing
+    for k in range(K):
+        for j in range(d):
+            for a in range(j + 1):
+                padded[k, j, a] = factors[k, j, a]
+    rows, shifted = np.empty((d, ROW_LANES)), np.zeros((n_padded, ROW_LANES))
+    total = np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
         load_rows(X, start, stop, rows)
         n = min(ROW_LANES, stop - start)
         for k in range(K):
+            f = padded[k]
             for a in range(d):
                 mean = means[k, a]
                 for lane in range(ROW_LANES):
                     shifted[a, lane] = rows[a, lane] - mean
             total[:] = 0.0
-            for j in range(0, d - 1, 2):  # two rows of A at a time: each number is loaded once for both
-                y0[:] = 0.0
-                y1[:] = 0.0
-                for a in range(j + 1):
-                    f0, f1 = factors[k, j, a], factors[k, j + 1, a]
-                    for lane in range(ROW_LANES):
-                        y0[lane] += f0 * shifted[a, lane]
-                        y1[lane] += f1 * shifted[a, lane]
-                f1 = factors[k, j + 1, j + 1]
-                for lane in range(ROW_LANES):
-                    last = y1[lane] + f1 * shifted[j + 1, lane]
-                    total[lane] += y0[lane] * y0[lane] + last * last
-            if d % 2:
-                y0[:] = 0.0
-                for a in range(d):
-                    f0 = factors[k, d - 1, a]
-                    for lane in range(ROW_LANES):
-                        y0[lane] += f0 * shifted[a, lane]
-                for lane in range(ROW_LANES):
-                    total[lane] += y0[lane] * y0[lane]
+            for lane in range(0, n, LANES):
+                for j in range(0, n_padded, ENTRIES):
+                    add_squares(f, shifted, j, j + ENTRIES, lane, total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
 
@@ -94,22 +86,55 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     products : (n_blocks, K, d, d)
         Lower triangles; or squares alone, (n_blocks, K, d, 1).
     """
-    d, full = X.shape[1], products.shape[3] > 1
-    shifted = np.empty(d)
-    for row in range(first, stop):
-        block, k = (row - first) // block_rows, labels[row - first]
-        sizes[block, k] += 1.0
-        for a in range(d):
-            shifted[a] = X[row, a] - origin[a]
-            sums[block, k, a] += shifted[a]
-        if full:
-            for a in range(d):
-                entry = shifted[a]
-                for b in range(a + 1):
-                    products[block, k, a, b] += entry * shifted[b]
-        else:
-            for a in range(d):
-                products[block, k, a, 0] += shifted[a] * shifted[a]
+    d, K, full = X.shape[1], sizes.shape[1], products.shape[3] > 1
+    ends, order, four = np.empty(K + 1, np.int64), np.empty(min(block_rows, stop - first), np.int64), np.zeros((4, d))
+    for begin in range(first, stop, block_rows):
+        end, block = min(begin + block_rows, stop), (begin - first) // block_rows
+        _order_by_label(labels[begin - first : end - first], ends, order)
+        for k in range(K):
+            total, product = sums[block, k], products[block, k]
+            sizes[block, k] += ends[k + 1] - ends[k]
+            for i in range(ends[k], ends[k + 1], 4):  # sums are read and written once for four rows, added in turn
+                n = min(4, ends[k + 1] - i)
+                for r in range(n):
+                    for a in range(d):
+                        four[r, a] = X[begin + order[i + r], a] - origin[a]
+                if n < 4:
+                    for r in range(n):
+                        for a in range(d):
+                            entry = four[r, a]
+                            total[a] += entry
+                            if full:
+                                for b in range(a + 1):
+                                    product[a, b] += entry * four[r, b]
+                            else:
+                                product[a, 0] += entry * entry
+                    continue
+                for a in range(d):
+                    x0, x1, x2, x3 = four[0, a], four[1, a], four[2, a], four[3, a]
+                    total[a] = total[a] + x0 + x1 + x2 + x3
+                    if full:
+                        for b in range(a + 1):
+                            with_two = product[a, b] + x0 * four[0, b] + x1 * four[1, b]
+                            product[a, b] = with_two + x2 * four[2, b] + x3 * four[3, b]
+                    else:
+                        product[a, 0] = product[a, 0] + x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
+
+
+@njit(cache=True, nogil=True)
+def _order_by_label(labels, ends, order):
+    """Write the indices of `labels`, stably sorted by label, to `order`; label k has entries ends[k] to ends[k + 1]."""
+    ends[:] = 0
+    for label in labels:
+        ends[label + 1] += 1
+    for k in range(1, len(ends)):
+        ends[k] += ends[k - 1]
+    for i in range(len(labels)):  # ends[k] is where the next row of label k goes, and afterwards that of label k + 1
+        order[ends[labels[i]]] = i
+        ends[labels[i]] += 1
+    for k in range(len(ends) - 1, 0, -1):
+        ends[k] = ends[k - 1]
+    ends[0] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -165,32 +190,138 @@ def add_counted_products(X, indptr, components, counts, origin, sums, products):
 
 
 @njit(cache=True, nogil=True)
-def fill_wishart_roots(key, degrees, roots, normals):
-    """Draw roots T of standard Wishart matrices TT' (Bartlett's decomposition), and normals for the means.
+def fill_full_posteriors(precisions, sums, products, prior_mean, prior_precision, prior_covariance, means, scatters):
+    """Fill means and scatter matrices of the posteriors of Gaussian components, relative to the origin.
+
+    Parameters
+    ----------
+    precisions : (K,)
+        Of the means, in rows; not zero.
+    sums, products : (K, d), (K, d, d)
+        Statistics; only the lower triangles of the products are read.
+    prior_mean, prior_precision, prior_covariance : (d,), float, (d, d)
+    means, scatters : (K, d), (K, d, d)
+        Filled.
+    """
+    K, d = means.shape
+    for k in range(K):
+        for a in range(d):
+            means[k, a] = (prior_precision * prior_mean[a] + sums[k, a]) / precisions[k]
+        for a in range(d):
+            for b in range(d):
+                fixed = prior_covariance[a, b] + prior_precision * (prior_mean[a] * prior_mean[b])
+                product = products[k, a, b] if b <= a else products[k, b, a]
+                scatters[k, a, b] = (fixed + product) - (precisions[k] * means[k, a]) * means[k, b]
+
+
+@njit(cache=True, nogil=True)
+def factor_covariances(covariances, least_share, factors, log_roots):
+    """Invert the Cholesky factors of covariances.
+
+    Parameters
+    ----------
+    covariances : (K, d, d)
+        Only the lower triangles are read.
+    least_share : float
+        The least share of a diagonal entry that a pivot may have.
+    factors : (K, d, d)
+        Filled with the inverses, which are lower triangular.
+    log_roots : (K,)
+        Filled with the logarithms of the determinants of the inverses.
+
+    Returns
+    -------
+    int
+        The first component whose covariance is singular; -1 if none is.
+    """
+    K, d = covariances.shape[:2]
+    root = np.empty((d, d))
+    for k in range(K):
+        if not fill_cholesky(covariances[k], least_share, root):
+            return k
+        factor = factors[k]
+        factor[:] = 0.0
+        log_roots[k] = 0.0
+        for a in range(d):
+            factor[a, a] = 1.0
+        divide_by_lower(factor, root)
+        for a in range(d):
+            log_roots[k] += np.log(factor[a, a])
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def draw_full_components(key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots):
+    """Draw means and covariances given the posterior of Gaussian components.
+
+    With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
+    the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
+    of the covariance. Both are lower triangular.
 
     Parameters
     ----------
     key
-    degrees : (K,)
-        Degrees of freedom, above d - 1.
-    roots : (K, d, d)
-        Lower triangular.
-    normals : (K, d)
+    degrees, precisions : (K,)
+        Degrees of freedom, above d - 1, and precisions of the means, in rows.
+    scatters : (K, d, d)
+    least_share : float
+        The least share of a diagonal entry that a pivot may have.
+    means : (K, d)
+        Posterior means; replaced by the draws.
+    covariances, factors : (K, d, d)
+        Filled with F^-1 F^-T and F.
+    log_roots : (K,)
+        Filled with the logarithms of the determinants of F.
+
+    Returns
+    -------
+    int
+        The first component whose scatter or covariance is singular; -1 if none is.
     """
-    K, d = normals.shape
+    K, d = means.shape
+    of_scatter, inverse, normals = np.empty((d, d)), np.empty((d, d)), np.empty(d)
     for k in range(K):
+        if not fill_cholesky(scatters[k], least_share, of_scatter):
+            return k
         of_component = fold_in(key, k)
-        of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
-        counter = 0
+        of_normals = fold_in(of_component, 0)
+        factor = factors[k]
+        fill_wishart_root(of_normals, fold_in(of_component, 1), degrees[k], factor)
         for a in range(d):
-            normals[k, a] = normal(of_normals, counter)
-            counter += 1
-            for b in range(a):
-                roots[k, a, b] = normal(of_normals, counter)
-                counter += 1
-            roots[k, a, a] = np.sqrt(2.0 * gamma_variate(fold_in(of_gammas, a), 0.5 * (degrees[k] - a)))
-            for b in range(a + 1, d):
-                roots[k, a, b] = 0.0
+            if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
+                return k
+            for b in range(d):
+                inverse[a, b] = of_scatter[a, b]
+        divide_by_lower(inverse, factor)
+        divide_by_lower(factor, of_scatter)
+        fill_square(inverse, covariances[k])
+        log_roots[k] = 0.0
+        scale = 1.0 / np.sqrt(precisions[k])
+        for a in range(d):
+            normals[a] = scale * normal(of_normals, d * d + a)
+        for a in range(d):
+            if not inverse[a, a] * inverse[a, a] > least_share * covariances[k, a, a]:
+                return k
+            log_roots[k] += np.log(factor[a, a])
+            for b in range(a + 1):
+                means[k, a] += inverse[a, b] * normals[b]
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def fill_wishart_root(of_normals, of_gammas, degrees, out):
+    """Draw a lower triangular T such that T'T has a standard Wishart distribution with these degrees of freedom.
+
+    It is Bartlett's decomposition with rows and columns in reverse order: the squares on the diagonal are chi-squared
+    with one degree more in each row, up to `degrees` in the last.
+    """
+    d = len(out)
+    for a in range(d):
+        for b in range(a):
+            out[a, b] = normal(of_normals, a * d + b)
+        out[a, a] = np.sqrt(2.0 * gamma_variate(fold_in(of_gammas, a), 0.5 * (degrees - (d - 1 - a))))
+        for b in range(a + 1, d):
+            out[a, b] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 
 from ..random._keys import subkey, uniform
-from ._gaussian_kernels import add_diagonal_densities
+from ._gaussian_kernels import add_diagonal_densities, add_labelled_products
 
 _N_ROUNDS = 10
 _N_ROUNDS_OF_ROWS = 20
@@ -80,16 +81,20 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
 
     scales = np.ptp(X, axis=0)
     scaled = X / np.where(scales > 0.0, scales, 1.0)
-    centres, _ = kmeans_plusplus(scaled, n_clusters, random_state=int(key >> np.uint64(32)))
-    labels = np.full(len(X), -1, np.int32)
+    with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables
+        centres, _ = kmeans_plusplus(scaled, n_clusters, random_state=int(key >> np.uint64(32)))
+    labels, n, d = np.full(len(X), -1, np.int32), *X.shape
+    precisions, offsets, origin = np.ones((n_clusters, d)), np.zeros(n_clusters), np.zeros(d)
     for _ in range(_N_ROUNDS_OF_ROWS):
-        nearness = np.zeros((len(X), n_clusters))
-        add_diagonal_densities(scaled, 0, len(X), centres, np.ones(centres.shape), np.zeros(n_clusters), nearness)
+        nearness = np.zeros((n, n_clusters))
+        add_diagonal_densities(scaled, 0, n, centres, precisions, offsets, nearness)
         before, labels = labels, nearness.argmax(axis=1).astype(np.int32)
         if np.array_equal(labels, before):
             break
-        for k in np.unique(labels):
-            centres[k] = scaled[labels == k].mean(axis=0)
+        sizes, sums, squares = np.zeros((1, n_clusters)), np.zeros((1, n_clusters, d)), np.zeros((1, n_clusters, d, 1))
+        add_labelled_products(scaled, 0, n, n, labels, origin, sizes, sums, squares)
+        present = sizes[0] > 0.0
+        centres[present] = sums[0, present] / sizes[0, present, np.newaxis]
     return labels
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._install import install_command
+
 SAMPLE_STATS = ("log_joint", "log_likelihood", "temperature")  # draws of estimators that are statistics of the run
 _NAMES = {"log_joint": "lp", "log_density": "lp"}  # names of ArviZ
 
@@ -54,7 +56,7 @@ def to_tree(
     try:
         from arviz_base import from_dict
     except ImportError as error:
-        raise ImportError('to_arviz needs arviz-base: pip install "skmanifold[arviz]".') from error
+        raise ImportError(f"to_arviz needs arviz-base: {install_command('arviz')}") from error
     n_draws = max(np.shape(values)[1] for values in draws.values())
     if n_draws == 0:
         raise ValueError("No draws were kept: increase max_draws_bytes, or decrease burn_in or thin.")

@@ -13,7 +13,7 @@ from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints
 from ._distributed_fits.shards import LostShardError
-from ._distributed_fits.stored_chains import check_chain, check_draws, window_of
+from ._distributed_fits.stored_chains import check_chain, check_draws, check_trace, window_of
 from ._schedule import Schedule
 from ._window_average import WindowAverage
 
@@ -24,6 +24,7 @@ class Plan(Protocol):
     """What a run needs besides the model: a `FitStrategy` has it."""
 
     passes: BaseSampler  # what makes the passes
+    n_rows: int  # of the whole data
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the statistics of two passes."""
@@ -51,6 +52,8 @@ class Chain:
         The model of the next pass; during burn-in `adapt` may replace it after each pass.
     state : NamedTuple
         The state after the last pass, of one of the sampler's ``state_types``.
+    schedule : Schedule
+        Which passes are burn-in; burn-in ends early when all chains have settled.
     log_density : list of float
         One value per pass.
     draws : list of dict of ndarray
@@ -63,14 +66,18 @@ class Chain:
         self.plan = plan
         self.sampler = plan.passes
         self.model = model
-        self.schedule = schedule
-        self.average = WindowAverage(*window_of(self.sampler, schedule), plan.add)
+        self.follow(schedule)
         self.state: Any = self.sampler.init(model, key) if stored is None else stored["state"]
         self.log_density: list[float] = []
         self.draws: list[dict[str, np.ndarray]] = []
         if stored is not None:
             self.average.sums, self.draws = stored["sums"], stored["draws"]
             self.log_density = stored["log_density"].tolist()
+
+    def follow(self, schedule: Schedule) -> None:
+        """Follow this schedule, during burn-in."""
+        self.schedule = schedule
+        self.average = WindowAverage(*window_of(self.sampler, schedule), self.plan.add)
 
     def advance(self, iteration: int) -> None:
         """One pass over the data."""
@@ -115,6 +122,8 @@ def best_chain(chains: list[Chain]) -> int:
     index : int
         Position in the list. During burn-in the mean is over all passes, afterwards over those after burn-in.
     """
+    if len(chains) == 1:
+        return 0
     return max(range(len(chains)), key=lambda chain: chains[chain].quality())
 
 
@@ -157,7 +166,7 @@ def run_chains(
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
     try:
-        while found is None or found[0] < schedule.max_iter:
+        while found is None or found[0] < found[1][0].schedule.max_iter:
             try:
                 if found is None:
                     found = checkpoints.load(model, partial(_resume, beginnings)) if checkpoints else None
@@ -175,6 +184,11 @@ def run_chains(
                 found = None
                 continue
             found = iteration + 1, chains
+            schedule = chains[0].schedule
+            settled = settled_schedule(plan, schedule, [chain.log_density for chain in chains])
+            if settled is not schedule:
+                for chain in chains:
+                    chain.follow(settled)
             if iteration + 1 > last_seen:
                 last_seen = iteration + 1
                 if after_pass(iteration + 1, chains):
@@ -185,6 +199,28 @@ def run_chains(
     return found[1]
 
 
+def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) -> Schedule:
+    """The schedule after the last of the passes with these log densities: another one if all chains have settled.
+
+    Parameters
+    ----------
+    plan : Plan
+    schedule : Schedule
+        The schedule that the chains follow.
+    traces : list of list of float
+        The log densities of the passes of each chain.
+
+    Returns
+    -------
+    schedule : Schedule
+        The same object unless burn-in ends early with this pass.
+    """
+    iteration, sampler = len(traces[0]), plan.passes
+    if iteration >= schedule.burn_in or not all(sampler.has_settled(trace, plan.n_rows) for trace in traces):
+        return schedule
+    return schedule.settled(iteration, sampler.average_window(schedule.n_kept_passes))
+
+
 def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
     """The chains of a checkpoint after this pass; a ValueError if it is not valid for this run."""
     plan, model, _, schedule = beginnings[0]
@@ -192,6 +228,14 @@ def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]
         raise ValueError(f"no checkpoint is written after pass {iteration!r} of {schedule.max_iter}")
     if not isinstance(stored, list) or len(stored) != len(beginnings):
         raise ValueError(f"it does not have {len(beginnings)} chains")
+    traces = [check_trace(chain, iteration) for chain in stored]
+    for n in range(1, min(iteration, schedule.burn_in) + 1):
+        settled = settled_schedule(plan, schedule, [trace[:n] for trace in traces])
+        if settled is not schedule:
+            schedule = settled
+            break
+    if iteration >= schedule.max_iter:
+        raise ValueError(f"no checkpoint is written after pass {iteration} of {schedule.max_iter}")
     for chain in stored:
         check_chain(chain, plan.passes, model, schedule, iteration)
     check_draws(stored)

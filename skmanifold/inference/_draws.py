@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._install import install_command
 from ._arviz import to_tree
 
 LEAST_FOR_ESS = 50  # minimum number of draws per chain; with fewer the autocorrelations are mostly noise
@@ -162,7 +163,7 @@ class Draws:
         Raises
         ------
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         """
         draws = {"position": self.position, **self.stats}
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)
@@ -171,7 +172,7 @@ class Draws:
         try:
             from arviz_stats.base import array_stats
         except ImportError as error:
-            raise ImportError(f'{name} needs arviz-stats: pip install "skmanifold[arviz]".') from error
+            raise ImportError(f"{name} needs arviz-stats: {install_command('arviz')}") from error
         return np.asarray(getattr(array_stats, name)(self.position, chain_axis=0, draw_axis=1, **options))
 
     def __repr__(self) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
@@ -17,7 +16,7 @@ from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
-from ..utils._threads import Workers, split_range
+from ..utils._threads import Workers, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
 from ._temperature import n_independent_coordinates, warn_temperature
@@ -126,7 +125,7 @@ def sample(
     n_workers = effective_n_jobs(n_jobs)
     block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
     run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
-    with plain_interrupts(), Workers(n_jobs) as workers, threadpool_limits(1, user_api="blas"):
+    with plain_interrupts(), Workers(n_jobs) as workers, limit_threads("blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
         try:
             workers.run(run.advance, tasks)

@@ -60,6 +60,23 @@ class Schedule(NamedTuple):
         """Draws kept in each chain."""
         return self.n_kept_passes // self.thin
 
+    def settled(self, iteration: int, window: int) -> Schedule:
+        """The schedule whose burn-in ends with this pass.
+
+        Parameters
+        ----------
+        iteration : int
+            A pass of burn-in.
+        window : int
+            Number of passes that the estimate averages, at most those that are kept.
+
+        Returns
+        -------
+        schedule : Schedule
+            It keeps `window` passes, or as many more as one draw needs.
+        """
+        return Schedule(iteration + max(window, min(self.thin, self.n_kept_passes)), iteration, self.thin)
+
     def is_draw(self, iteration: int) -> bool:
         """Whether a pass is kept as a draw.
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._install import install_command
+
 # The palette of Okabe and Ito without black, and without yellow, which has little contrast on white.
 _GROUPS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MAIN, AGAINST = _GROUPS[0], _GROUPS[5]
@@ -18,7 +20,7 @@ def pyplot(caller: str) -> Any:
     try:
         import matplotlib.pyplot
     except ImportError as error:
-        raise ImportError(f'{caller} needs matplotlib: pip install "skmanifold[demo]".') from error
+        raise ImportError(f"{caller} needs matplotlib: {install_command('demo')}") from error
     return matplotlib.pyplot
 
 

@@ -176,7 +176,7 @@ class TraceDisplay:
         matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1  # else the last pass is all
         return cls(
             trace=trace,
-            burn_in=min(schedule.burn_in, trace.shape[1]) if matters else 0,
+            burn_in=getattr(estimator, "_n_burn_in", min(schedule.burn_in, trace.shape[1])) if matters else 0,
             trace_name=sampler.log_density_name.replace("_", " "),
             **draws.summary,
             **held_out,

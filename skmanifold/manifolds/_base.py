@@ -6,9 +6,9 @@ import math
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..utils._plain_numbers import PlainNumbers
+from ..utils._typing import BaseEstimator
 
 
 class Manifold(PlainNumbers, BaseEstimator):

@@ -11,14 +11,14 @@ import math
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import log_gamma_variate
 from ..topics.spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
-from ..utils._njit import njit
+from ..utils._njit import njit_part
 from ._spherical_importance import LEAST_SQUARE, add_draw, reset
 
 N_RUNGS = 64
 _N_STEPS = 5  # leapfrog steps of a transition
 _GAIN = 0.3  # change of the logarithm of a step size per unit of acceptance probability
 _TARGET = 0.8  # target acceptance probability
-_FIRST_LOG_STEP = -1.2
+FIRST_LOG_STEP = -1.2  # of all temperatures, before adaptation
 _STEP = Purpose.STEP
 _START = Purpose.START
 _LOG_SUM = Purpose.LOG_SUM
@@ -28,27 +28,7 @@ _LEAST_ROOT = 1e-150
 _ACCEPTANCE = Purpose.ACCEPTANCE
 
 
-@njit(cache=True, nogil=True)
-def start_steps(log_steps):
-    """Initial step sizes of all temperatures, before adaptation."""
-    log_steps[:] = _FIRST_LOG_STEP
-
-
-@njit(cache=True, nogil=True)
-def _adapt_step(log_steps, rung, particle, rate):
-    """Adapt the step size of a temperature; the first particle also copies it to the next temperature."""
-    log_steps[rung] += _GAIN * (rate - _TARGET)
-    if particle == 0 and rung + 1 < len(log_steps):
-        log_steps[rung + 1] = log_steps[rung]
-
-
-@njit(cache=True, nogil=True)
-def _draw_step(log_step, key):
-    """A random step size about the adapted one, because a fixed one may resonate with the trajectory."""
-    return math.exp(log_step) * (0.8 + 0.4 * uniform(key, _STEP_SIZE))
-
-
-@njit(cache=True, nogil=True)
+@njit_part
 def _combine(y, b, B, u, spread):
     """Fill `u` with exp(y - max y) and `spread` with B u; return max y, b'u and u'B u."""
     n = len(y)
@@ -59,7 +39,8 @@ def _combine(y, b, B, u, spread):
         u[i] = math.exp(y[i] - top)
     along = 0.0
     squared = 0.0
-    spread[:] = 0.0
+    for i in range(n):
+        spread[i] = 0.0
     for j in range(n):
         weight, row = u[j], B[j]
         along += weight * b[j]
@@ -70,7 +51,7 @@ def _combine(y, b, B, u, spread):
     return top, along, squared
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _jump(alpha, kappa, b, B, key, y, work):
     """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
@@ -115,17 +96,20 @@ def _jump(alpha, kappa, b, B, key, y, work):
                 spread[k] += change * B[i, k] + other_change * B[j, k]
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work):
     """Add particles, started from the prior, to the tally; the concentration increases to kappa, on a log(1 + x) grid.
 
-    `work` is scratch memory of shape (7, K).
+    `work` is scratch memory of shape (8, K).
     """
     n = len(alpha)
-    on_sphere = alpha.min() >= 0.5
-    exponents = 2.0 * alpha - 1.0
-    mass = alpha.sum()
-    theta, x, y = work[0], work[5], work[6]
+    theta, x, y, exponents = work[0], work[5], work[6], work[7]
+    mass = 0.0
+    on_sphere = True
+    for i in range(n):
+        exponents[i] = 2.0 * alpha[i] - 1.0
+        mass += alpha[i]
+        on_sphere = on_sphere and alpha[i] >= 0.5
     n_rungs = len(log_steps)
     reset(tally)
     for particle in range(n_particles):
@@ -145,7 +129,8 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work)
             # The last transition changes theta but not its weight, because it leaves the final distribution invariant.
             rung_key = fold_in(move_key, rung)
             _jump(alpha, current, b, B, fold_in(rung_key, _JUMP), y, work)
-            step = _draw_step(log_steps[rung], rung_key)
+            # A random step size, because a fixed one may resonate with the trajectory.
+            step = math.exp(log_steps[rung]) * (0.8 + 0.4 * uniform(rung_key, _STEP_SIZE))
             if on_sphere:
                 fill_softmax(y, theta)
                 for i in range(n):
@@ -158,5 +143,7 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work)
             else:
                 rate = move_in_logs(y, alpha, current, b, B, step, _N_STEPS, rung_key, work)
             if adapts:
-                _adapt_step(log_steps, rung, particle, rate)
+                log_steps[rung] += _GAIN * (rate - _TARGET)
+                if particle == 0 and rung + 1 < n_rungs:
+                    log_steps[rung + 1] = log_steps[rung]
         add_draw(log_weight, theta, tally)

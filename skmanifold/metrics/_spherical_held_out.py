@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,15 +11,25 @@ from ..distributions._bessel import log_density_at_mode
 from ..random._keys import Purpose, root_key, subkey
 from ..sparse.directions import Directions, as_directions
 from ..topics.proportions import check_doc_topic_prior
-from ..topics.spherical_kernels import multiply_columns, whole_gram
+from ..topics.spherical_kernels import gather_products, multiply_columns, whole_gram
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
-from ._spherical_kernels import LEAST_ESS, average_over_prior, integrate_proportions
+from ._spherical_annealing import N_RUNGS
+from ._spherical_importance import prior_scratch_shape
+from ._spherical_kernels import (
+    LEAST_ESS,
+    average_over_particles,
+    average_over_prior,
+    average_over_proposal,
+    count_particles,
+    fill_row_keys,
+)
 from ._spherical_power_normal import tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 8
+_MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
 
 
 class IntegratedDocuments(NamedTuple):
@@ -205,28 +215,40 @@ def integrate_documents(
         Minimum effective sample size of a pilot, as a fraction. A row for which both pilots have less is annealed.
     """
     n_rows, n_components = directions.n_rows, len(topics)
-    result = IntegratedDocuments(
-        np.empty(n_rows),
-        np.empty(n_rows),
-        np.empty((n_rows, n_components)),
-        np.full(n_rows, n_draws),
-        np.zeros(n_rows, np.bool_),
-    )
+    alpha = np.array(alpha)  # never read-only, which would be another type to compile for
+    log_density, ess = np.full(n_rows, np.nan), np.full(n_rows, np.nan)
+    proportions = np.tile(alpha / alpha.cumsum()[-1], (n_rows, 1))
+    used, annealed = np.full(n_rows, n_draws), np.zeros(n_rows, np.bool_)
+
     word_topic = np.ascontiguousarray(topics.T)
     gram = np.empty((1, n_components, n_components))
     multiply_columns(0, len(word_topic), word_topic, gram[0])
-    gram = whole_gram(gram)
-    alpha = np.array(alpha)  # never read-only, which would be another type to compile for
-    documents = (*directions[:3], directions.data.view(np.uint64), word_topic, gram, alpha)
-    rest = (kappa, key, n_draws)
-    blocks = split_range(n_rows, _BLOCK_ROWS)
-    if from_prior:
-        workers.run(average_over_prior, [(*block, *documents, *rest, *result[:3]) for block in blocks])
-    else:
-        tables = tabulate(alpha)
-        workers.run(
-            integrate_proportions, [(*block, *documents, tables, *rest, least_ess, *result) for block in blocks]
-        )
+    gram, bits = whole_gram(gram), directions.data.view(np.uint64)
+
+    def run_block(rows: np.ndarray, kernel: Any, given: tuple, scratch: tuple) -> np.ndarray:
+        products, keys = np.empty((len(rows), n_components)), np.empty(len(rows), np.uint64)
+        gather_products(*directions[:3], rows, 0, len(rows), word_topic, products)
+        fill_row_keys(key, *directions[:2], bits, rows, keys)
+        out = np.empty((len(rows), 3 + n_components))
+        kernel(products, keys, gram, alpha, kappa, *given, *map(np.zeros, scratch), out)
+        is_good = ~np.isnan(out[:, 1])
+        good, out = rows[is_good], out[is_good]
+        log_density[good], ess[good], proportions[good] = out[:, 0], out[:, 1], out[:, 3:]
+        return rows[~is_good]
+
+    def rows_left(rows: np.ndarray, kernel: Any, given: tuple, *scratch: tuple[int, ...]) -> np.ndarray:
+        blocks = [(rows[start:stop], kernel, given, scratch) for start, stop in split_range(len(rows), _BLOCK_ROWS)]
+        return np.concatenate([rows[:0], *workers.run(run_block, blocks)])
+
+    rows, K = directions.directed, n_components
+    if not from_prior and kappa > _MAX_PRIOR_KAPPA and K > 1:
+        rows = rows_left(rows, average_over_proposal, (n_draws, least_ess, tabulate(alpha)), (5, K), (4, K, K))
+    of_prior = n_draws, 0.0 if from_prior else least_ess
+    rows = rows_left(rows, average_over_prior, of_prior, prior_scratch_shape(K))
+    if len(rows):
+        annealed[rows] = True
+        used[rows] = count_particles(n_draws)
+        rows_left(rows, average_over_particles, (count_particles(n_draws),), (N_RUNGS,), (8, K))
     # The kernels omit the factor c_V(kappa) exp(kappa).
-    result.log_density[:] += log_density_at_mode(directions.n_features, kappa)
-    return result
+    log_density += log_density_at_mode(directions.n_features, kappa)
+    return IntegratedDocuments(log_density, ess, proportions, used, annealed)

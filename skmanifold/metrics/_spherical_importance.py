@@ -13,13 +13,13 @@ import numpy as np
 
 from ..random._keys import fold_in
 from ..random._variates import log_gamma_variate
-from ..utils._njit import njit
+from ..utils._njit import njit_part
 
-BATCH = 64  # columns of scratch memory, which has K + 3 rows
+_BATCH = 64
 LEAST_SQUARE = 1e-16  # minimum of theta'B theta, which is 0, or negative by rounding, if topics cancel each other
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def log_dirichlet_constant(alpha):
     """Log of Gamma(sum alpha) / prod Gamma(alpha)."""
     total = 0.0
@@ -30,14 +30,15 @@ def log_dirichlet_constant(alpha):
     return constant + math.lgamma(total)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def reset(tally):
     """Initialise the tally: the largest log weight, and relative to it the sums of w, of w^2 and of w theta."""
     tally[0] = -np.inf
-    tally[1:] = 0.0
+    for i in range(1, len(tally)):
+        tally[i] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def add_draw(log_weight, theta, tally):
     """Add a draw to the tally; a weight of NaN counts as 0."""
     if log_weight > tally[0]:
@@ -51,11 +52,11 @@ def add_draw(log_weight, theta, tally):
     weight = math.exp(log_weight - tally[0])
     tally[1] += weight
     tally[2] += weight * weight
-    for i in range(len(theta)):
+    for i in range(len(tally) - 3):
         tally[3 + i] += weight * theta[i]
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def effective_fraction(tally, n_draws):
     """Effective sample size as a fraction of the number of draws; 0 if all weights are 0."""
     if not tally[2] > 0.0:
@@ -63,7 +64,7 @@ def effective_fraction(tally, n_draws):
     return tally[1] * tally[1] / tally[2] / n_draws
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _normalise_batch(alpha, n_draws, y, log_prior, row):
     """Replace columns y by theta = softmax(y); fill `log_prior` with sum_k alpha_k log theta_k; `row` is scratch."""
     for s in range(n_draws):
@@ -92,7 +93,7 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
             y[i, s] *= row[s]
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _fill_cosines(b, B, n_draws, theta, out, row, squared):
     """Fill `out` with the cosines between the document and beta theta, for columns theta; two rows are scratch."""
     for s in range(n_draws):
@@ -112,20 +113,26 @@ def _fill_cosines(b, B, n_draws, theta, out, row, squared):
         out[s] = min(1.0, max(-1.0, out[s] / math.sqrt(max(squared[s], LEAST_SQUARE))))
 
 
-@njit(cache=True, nogil=True)
+def prior_scratch_shape(n_components: int) -> tuple[int, int]:
+    """Shape of scratch memory of `draw_from_prior`: columns of weights, three rows of a batch, and one theta."""
+    return n_components + 4, max(n_components, _BATCH)
+
+
+@njit_part
 def draw_from_prior(alpha, kappa, b, B, key, n_draws, tally, scratch):
-    """Add draws of the Dirichlet prior to the tally."""
+    """Add draws of the Dirichlet prior to the tally; `scratch` has the shape `prior_scratch_shape`."""
     n = len(alpha)
-    y = scratch[:n]
-    cosines, squared, row = scratch[n], scratch[n + 1], scratch[n + 2]
+    cosines, squared, row, theta = scratch[n], scratch[n + 1], scratch[n + 2], scratch[n + 3]
     reset(tally)
-    for first in range(0, n_draws, BATCH):
-        width = min(BATCH, n_draws - first)
+    for first in range(0, n_draws, _BATCH):
+        width = min(_BATCH, n_draws - first)
         for s in range(width):
             draw_key = fold_in(key, first + s)
             for i in range(n):
-                y[i, s] = log_gamma_variate(fold_in(draw_key, i), alpha[i])
-        _normalise_batch(alpha, width, y, squared, row)
-        _fill_cosines(b, B, width, y, cosines, row, squared)
+                scratch[i, s] = log_gamma_variate(fold_in(draw_key, i), alpha[i])
+        _normalise_batch(alpha, width, scratch, squared, row)
+        _fill_cosines(b, B, width, scratch, cosines, row, squared)
         for s in range(width):
-            add_draw(kappa * (cosines[s] - 1.0), y[:, s], tally)
+            for i in range(n):
+                theta[i] = scratch[i, s]
+            add_draw(kappa * (cosines[s] - 1.0), theta, tally)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..random._keys import fold_in, uniform
 from ..random._variates import gamma_variate, normal, open_uniform
-from ..utils._njit import njit
+from ..utils._njit import njit_part
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0
@@ -26,7 +26,7 @@ _LARGE = 20.0  # shapes above it need no table: a distribution with the same mod
 _MAX_TERMS = 400
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _approximate_moments(a, mu):
     """Mean and variance outside of the grid: of the limiting gamma distribution, or from the curvature at the mode."""
     if mu < 0.0 and a < _LARGE:
@@ -37,14 +37,14 @@ def _approximate_moments(a, mu):
     return 0.5 * (mu + math.sqrt(mu * mu + 4.0 * (a - variance))), variance
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _find_mode(a, mu):
     """The mode, which exists for a >= 1 or mu^2 > 4 (1 - a)."""
     root = math.sqrt(mu * mu + 4.0 * (a - 1.0))
     return 0.5 * (mu + root) if mu >= 0.0 else 2.0 * (a - 1.0) / (root - mu)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _tabulate(a, table):
     """Fill rows (log normaliser, mean) of the grid: the mean R solves R' = a + mu R - R^2, and log Z has the slope R.
 
@@ -75,19 +75,18 @@ def _tabulate(a, table):
         table[node, 0] += shift
 
 
-@njit(cache=True, nogil=True)
-def tabulate(shapes):
+def tabulate(shapes: np.ndarray) -> np.ndarray:
     """Tables of the distribution for each shape, (n, N_NODES, 2); successive equal shapes are computed once."""
     tables = np.zeros((len(shapes), N_NODES, 2))
-    for i in range(len(shapes)):
-        if i > 0 and shapes[i] == shapes[i - 1]:
+    for i, shape in enumerate(shapes):
+        if i > 0 and shape == shapes[i - 1]:
             tables[i] = tables[i - 1]
-        elif shapes[i] < _LARGE:
-            _tabulate(shapes[i], tables[i])
+        elif shape < _LARGE:
+            _tabulate(shape, tables[i])
     return tables
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _look_up(a, mu, table):
     """Log normaliser and mean at a `mu` within the grid, by cubic Hermite interpolation."""
     place = (mu + _REACH) / _STEP
@@ -105,7 +104,7 @@ def _look_up(a, mu, table):
     return log_z, of_0 * mean_0 + of_1 * mean_1 + of_slope_0 * slope_0 + of_slope_1 * slope_1
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def moments(a, mu, table):
     """Mean and variance, approximate off the grid."""
     if abs(mu) >= _REACH or a >= _LARGE:
@@ -114,7 +113,7 @@ def moments(a, mu, table):
     return mean, max(a + (mu - mean) * mean, 1e-6 * mean * mean)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def draw(a, mu, table, key):
     """A draw, and the log of its proposal density divided by x^(a - 1); infinity for a draw outside of the support."""
     if mu > _MOST_MIXED or (mu > 0.0 and a >= _LARGE):
@@ -126,7 +125,7 @@ def draw(a, mu, table, key):
     return x, (mu - 0.5 * x) * x - log_z
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _draw_normal(a, mu, key):
     """Draw from the normal distribution with the same mode and curvature; the target has no density below 0."""
     mode = _find_mode(a, mu)
@@ -138,7 +137,7 @@ def _draw_normal(a, mu, key):
     return x, 0.5 * (math.log(precision / (2.0 * math.pi)) - z * z) - (a - 1.0) * math.log(x)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _draw_gamma(a, mu, key):
     """Draw from a gamma distribution.
 
@@ -159,7 +158,7 @@ def _draw_gamma(a, mu, key):
     return x, log_density
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _draw_by_rejection(a, mu, key):
     """For mu <= 0: rejection from the gamma distribution tangent at its mean m, accepted with exp(-(x - m)^2 / 2)."""
     rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
@@ -173,7 +172,7 @@ def _draw_by_rejection(a, mu, key):
         attempt += 1
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _draw_mixture(a, mu, log_z, table, key):
     """For mu > 0: the series of exp(mu x) makes it a mixture, over j >= 0, of x^2 / 2 ~ Ga((a + j) / 2, 1)."""
     left = uniform(key, 0) * math.exp(log_z - table[_ORIGIN, 0])  # weights are relative to the first

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from ..random._keys import fold_in
-from ..utils._njit import njit
+from ..utils._njit import njit_part
 from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
 from ._spherical_power_normal import draw, moments
 
@@ -35,11 +35,12 @@ _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the f
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _fill_cone_point(b, B, out):
     """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
     n = len(b)
-    out[:] = 0.0
+    for i in range(n):
+        out[i] = 0.0
     for _ in range(_MAX_SWEEPS):
         change = 0.0
         for i in range(n):
@@ -53,7 +54,7 @@ def _fill_cone_point(b, B, out):
             break
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _combine(w, b, B, spread):
     """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
@@ -71,7 +72,7 @@ def _combine(w, b, B, spread):
     return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
     n = len(alpha)
@@ -98,7 +99,7 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
     return cosine
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift):
     """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
@@ -122,7 +123,7 @@ def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, preci
             precision[i, j] = -2.0 * first * B[i, j] - 4.0 * second * spread[i] * spread[j] - mass / (total * total)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _factor(matrix, diagonal, out):
     """Lower Cholesky factor of `matrix` + diag(`diagonal`); returns False if the matrix is not positive definite."""
     n = len(matrix)
@@ -142,7 +143,7 @@ def _factor(matrix, diagonal, out):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _invert(lower, inverse, out):
     """Fill `out` with (lower lower')^-1; `inverse` is scratch memory of the same shape."""
     n = len(lower)
@@ -162,7 +163,7 @@ def _invert(lower, inverse, out):
             out[j, i] = entry
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _match_moments(alpha, tables, covariance, means, precisions, shifts):
     """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
@@ -181,16 +182,17 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
     return change
 
 
-@njit(cache=True, nogil=True)
-def fit_proposal(alpha, kappa, b, B, tables, means, precisions, shifts, lower, work, matrices):
-    """Fit the normal factors of the topics; fill `means` and `lower`, the Cholesky factor of the precision. Return k.
+@njit_part
+def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
+    """Fit the normal factors of the topics. Return k, or 0 if the fit fails.
 
-    It returns 0 if the fit fails. `tables` are `tabulate(alpha)`, `work` is scratch memory of shape (2, K) and
-    `matrices` of shape (3, K, K).
+    The first rows of `vectors`, (5, K), are the means, and the precisions and shifts of the factors. The first matrix
+    of `matrices`, (4, K, K), is the Cholesky factor of the precision. The others are scratch memory. `tables` are
+    `tabulate(alpha)`.
     """
     n = len(alpha)
-    spread, shift = work[0], work[1]
-    precision, inverse, covariance = matrices[0], matrices[1], matrices[2]
+    means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
     mass = 0.0
     for i in range(n):
         mass += alpha[i]
@@ -227,13 +229,12 @@ def fit_proposal(alpha, kappa, b, B, tables, means, precisions, shifts, lower, w
     return 0.0
 
 
-@njit(cache=True, nogil=True)
-def draw_from_proposal(
-    alpha, kappa, k, b, B, tables, means, precisions, shifts, lower, key, n_draws, tally, work
-):  # fmt: skip
-    """Add draws of the fitted proposal to the tally; `work` is scratch memory of shape (2, K)."""
+@njit_part
+def draw_from_proposal(alpha, kappa, k, b, B, tables, vectors, matrices, key, n_draws, tally):
+    """Add draws of the proposal to the tally; `vectors` and `matrices` are those that `fit_proposal` has filled."""
     n = len(alpha)
-    w, spread = work[0], work[1]
+    means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    lower = matrices[0]
     mass = 0.0
     constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + log_dirichlet_constant(alpha)
     for i in range(n):

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..utils._typing import MatrixLike
+from ..utils._typing import ClassNamePrefixFeaturesOutMixin, MatrixLike, TransformerMixin
 
 
 class MembershipTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from ._minibatch import MinibatchTarget
 
 def _has(name: str) -> Callable[[Any], bool]:
     return lambda self: getattr(self, name) is not None
+
+
+_OfPoint: TypeAlias = Callable[[np.ndarray], ArrayLike]
+_OfRows: TypeAlias = Callable[[np.ndarray, np.ndarray], ArrayLike]
 
 
 class Density(MinibatchTarget):
@@ -69,14 +73,14 @@ class Density(MinibatchTarget):
     def __init__(
         self,
         manifold: Manifold,
-        grad_log_density: Callable[..., ArrayLike] | None = None,
-        log_density: Callable[..., ArrayLike] | None = None,
+        grad_log_density: _OfPoint | _OfRows | None = None,
+        log_density: _OfPoint | _OfRows | None = None,
         noise_covariance: ArrayLike | None = None,
         n_samples: int | None = None,
         *,
-        grad_log_prior: Callable[..., ArrayLike] | None = None,
-        log_prior: Callable[..., ArrayLike] | None = None,
-        expected_counts: Callable[..., ArrayLike] | None = None,
+        grad_log_prior: _OfPoint | None = None,
+        log_prior: _OfPoint | None = None,
+        expected_counts: _OfPoint | _OfRows | None = None,
         vectorized: bool = False,
     ) -> None:
         if not isinstance(manifold, Manifold):

@@ -40,6 +40,8 @@ class BlockSums(NamedTuple):
     @classmethod
     def of_blocks(cls, first_block: int, arrays: Arrays) -> BlockSums:
         """From sums by blocks: arrays with a leading axis, whose entry i belongs to block ``first_block + i``."""
+        if len(arrays[0]) == 1:
+            return cls(((0, first_block, tuple(array[0] for array in arrays)),))
         before: list[Node] = []
         after: list[Node] = []
         level, index = 0, first_block
@@ -65,6 +67,10 @@ class BlockSums(NamedTuple):
         for _, _, arrays in self.nodes[1:]:
             total = _add(total, arrays)
         return total
+
+    def plus(self, other: BlockSums) -> BlockSums:
+        """The total of both."""
+        return BlockSums.whole(_add(self.total(), other.total()))
 
     def map(self, function) -> BlockSums:
         """The total, with a function applied to each of its arrays."""

@@ -19,6 +19,7 @@ from ._keys import fold_in, random_bits, uniform
 # The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.
 _TAIL_START = 3.6541528853610088
 _LAYER_MASK = np.uint64(255)
+_FIRST = np.int64(0)  # a counter of the type of others, because numba compiles a kernel again for a literal integer
 
 
 def _ziggurat_edges() -> np.ndarray:
@@ -78,7 +79,7 @@ def exponential(key, counter):
     float
         The variate, positive.
     """
-    return -math.log(open_uniform(key, np.uint64(counter)))
+    return -math.log(open_uniform(key, counter))
 
 
 # Normals
@@ -96,8 +97,8 @@ def _layer_and_place(bits):
 @njit(cache=True, nogil=True)
 def _normal_by_rejection(bits):
     """The rest of `normal` for the one draw in 80 that is not inside the layer above, on bits that come of its own."""
-    child = fold_in(bits, 0)
-    counter = 0
+    child = fold_in(bits, _FIRST)
+    counter = _FIRST
     while True:
         layer, x = _layer_and_place(bits)
         if abs(x) < _EDGES[layer + np.uint64(1)]:
@@ -198,7 +199,7 @@ def _gamma_from_one(key, child, shape):
     """A Ga(shape, 1) variate, shape >= 1: Marsaglia and Tsang (2000), d (1 + t)^3 with t normal but for rejection."""
     d = shape - 1 / 3
     scale = 1.0 / math.sqrt(9.0 * d)
-    counter = 0
+    counter = _FIRST
     while True:
         x = normal(key, counter)
         counter += 1
@@ -233,10 +234,10 @@ def log_gamma_variate(key, shape):
     float
         The logarithm, finite.
     """
-    child = fold_in(key, 0)
+    child = fold_in(key, _FIRST)
     if shape >= 1.0:
         return math.log(_gamma_from_one(key, child, shape))
-    return math.log(_gamma_from_one(key, child, shape + 1.0)) - exponential(child, 0) / shape
+    return math.log(_gamma_from_one(key, child, shape + 1.0)) - exponential(child, _FIRST) / shape
 
 
 @njit(cache=True, nogil=True)
@@ -255,10 +256,10 @@ def gamma_variate(key, shape):
     float
         The variate; `log_gamma_variate` is its logarithm.
     """
-    child = fold_in(key, 0)
+    child = fold_in(key, _FIRST)
     if shape >= 1.0:
         return _gamma_from_one(key, child, shape)
-    return _gamma_from_one(key, child, shape + 1.0) * math.exp(-exponential(child, 0) / shape)
+    return _gamma_from_one(key, child, shape + 1.0) * math.exp(-exponential(child, _FIRST) / shape)
 
 
 # Angles
@@ -266,13 +267,19 @@ def gamma_variate(key, shape):
 
 @njit(cache=True, nogil=True)
 def von_mises(key, concentration):
-    """An angle about 0 of density in proportion to exp(concentration cos(angle)): Best and Fisher (1979).
+    """An angle about 0 of density in proportion to exp(concentration cos(angle))."""
+    if concentration < 1e-16:  # the density is constant to the last bit
+        return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
+    return 2.0 * math.asin(half_angle_sine(key, concentration))
+
+
+@njit(cache=True, nogil=True)
+def half_angle_sine(key, concentration):
+    """The sine of half the angle of `von_mises`, at a concentration of at least 1e-16: Best and Fisher (1979).
 
     Their r and f are near 1 at large concentrations, where r - 1 and 1 - f stand for them without loss of digits. Their
     r is (1 + root) / (2 concentration).
     """
-    if concentration < 1e-16:  # the density is constant to the last bit
-        return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
     root = math.hypot(1.0, 2.0 * concentration)
     beyond = (1.0 + 1.0 / (root + 2.0 * concentration)) / (2.0 * concentration)  # r - 1
     counter = 0
@@ -284,8 +291,8 @@ def von_mises(key, concentration):
         u = open_uniform(key, counter + 1)
         counter += 3
         if c * (2.0 - c) > u or math.log(c / u) + 1.0 - c >= 0.0:
-            angle = 2.0 * math.asin(math.sqrt(min(0.5 * short, 1.0)))
-            return angle if uniform(key, counter - 1) < 0.5 else -angle
+            size = math.sqrt(min(0.5 * short, 1.0))
+            return size if uniform(key, counter - 1) < 0.5 else -size
 
 
 # Subsets
@@ -296,7 +303,7 @@ def _below(bits, bound):
     """A uniform integer in [0, bound) made of 64 random bits, and of their child where these cannot be shared out."""
     remainder = bits % bound
     while bits - remainder > ~bound + np.uint64(1):  # in the last, incomplete run of `bound` integers
-        bits = fold_in(bits, 0)
+        bits = fold_in(bits, _FIRST)
         remainder = bits % bound
     return remainder
 

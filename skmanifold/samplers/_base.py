@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..utils._plain_numbers import PlainNumbers
+from ..utils._typing import BaseEstimator
 from ._capabilities import FullPasses, MinibatchStreams
 from ._states import ChainState, State
 
@@ -102,6 +103,26 @@ class BaseSampler(PlainNumbers, BaseEstimator):
         -------
         bool
             Whether the chain has converged.
+        """
+        return False
+
+    def has_settled(self, log_density: Sequence[float], n_rows: int) -> bool:
+        """Whether burn-in can end early, because the log density has ceased to rise; False for samplers that draw.
+
+        When all chains have settled, burn-in ends, and the fit ends after as many passes as the estimate averages. The
+        decision depends on log densities alone, so that it is the same for every `n_jobs` and in distributed fits.
+
+        Parameters
+        ----------
+        log_density : sequence of float
+            The log density of each pass so far.
+        n_rows : int
+            Number of rows of the data.
+
+        Returns
+        -------
+        bool
+            Whether the chain has settled.
         """
         return False
 

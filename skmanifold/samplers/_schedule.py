@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from sklearn.base import BaseEstimator
-
 from ..utils._plain_numbers import PlainNumbers
+from ..utils._typing import BaseEstimator
 
 StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is called with the number of each step
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..random._keys import fold_in, uniform
+from ..utils._inputs.tables import is_column, is_table, readable
 from ..utils._njit import njit
 from ..utils._validation import validate_data
 
@@ -130,8 +131,8 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
     """Raise an error if the first row of X has strings, which must be vectorised first."""
     if isinstance(X, str):
         X = [X]
-    if hasattr(X, "iloc"):
-        first = X.iloc[:1]
+    if is_table(X) or is_column(X):
+        first = readable(getattr(X, "iloc", X)[:1])
     else:
         holds_objects = isinstance(X, np.ndarray) and X.ndim and X.dtype.kind in "OU"
         first = X[:1] if holds_objects or isinstance(X, list | tuple) else []

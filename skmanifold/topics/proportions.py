@@ -122,7 +122,9 @@ def _infer_rows(
     start_point = np.empty(n_components)
     once = np.empty(n_components)
     twice = np.empty(n_components)
-    prior_sum = prior.sum()
+    prior_sum = 0.0
+    for k in range(n_components):
+        prior_sum += prior[k]
     for row in range(first, last):
         document = (indices[indptr[row] : indptr[row + 1]], counts[indptr[row] : indptr[row + 1]])
         n_tokens = 0.0
@@ -155,12 +157,12 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
         if extrapolated and not residual < _PROGRESS * least:
             if n_steps >= max_iter:
                 return
-            point[:] = twice
+            _copy(twice, point)
             extrapolated = False
             continue
         least = min(least, residual)
         if change < tol or n_steps >= max_iter:
-            twice[:] = once
+            _copy(once, twice)
             return
         _step_em(document, words, prior, once, twice)
         n_steps += 1
@@ -172,7 +174,7 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
             curvature += ((twice[k] - once[k]) - (once[k] - point[k])) ** 2
         extrapolated = curvature > 0.0 and residual > curvature
         if not extrapolated:  # a step of one or less is no more than EM
-            point[:] = twice
+            _copy(twice, point)
             continue
         step = np.sqrt(residual / curvature)
         new_sum = 0.0
@@ -184,6 +186,13 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
         scale = total / new_sum
         for k in range(len(point)):
             point[k] *= scale
+
+
+@njit(cache=True, nogil=True)
+def _copy(old, out):
+    """An assignment to a slice would compile numba's errors of shapes, in two seconds."""
+    for k in range(len(old)):
+        out[k] = old[k]
 
 
 @njit(cache=True, nogil=True)

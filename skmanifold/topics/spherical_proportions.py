@@ -18,14 +18,14 @@ import numpy as np
 from ..manifolds._sphere import flow_point, project_point
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import normal
-from ..utils._njit import njit
+from ..utils._njit import njit_part
 
 _NOISE = Purpose.NOISE
 _ACCEPTANCE = Purpose.ACCEPTANCE
 _LEAST = 1e-150  # of |x_k|: its square and inverse are finite
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def cosine_terms(theta, b, B, out):
     """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it, and the root."""
     n = len(theta)
@@ -45,7 +45,7 @@ def cosine_terms(theta, b, B, out):
     return along / root, root
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _gradient_on_sphere(x, exponents, kappa, b, B, theta, out):
     """Log density at x and its Euclidean gradient; `exponents` are 2 alpha - 1, `theta` is overwritten by x^2."""
     log_prior = 0.0
@@ -61,7 +61,7 @@ def _gradient_on_sphere(x, exponents, kappa, b, B, theta, out):
     return log_prior + kappa * cosine
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _gradient_in_logs(y, shapes, kappa, b, B, theta, out):
     """Log density at y and its gradient; `theta` is overwritten by exp(y), scaled to a largest entry of 1."""
     top = y[0]
@@ -78,7 +78,7 @@ def _gradient_in_logs(y, shapes, kappa, b, B, theta, out):
     return log_prior + kappa * cosine
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
     """One geodesic Monte Carlo transition of x in place; returns the acceptance probability.
 
@@ -120,13 +120,13 @@ def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
     return math.exp(min(0.0, after - before)) if after - before > -np.inf else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _finish(log_ratio, key):
     """Whether a move is accepted; never where the ratio is not a number."""
     return log_ratio > math.log1p(-uniform(key, _ACCEPTANCE))
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def move_in_logs(y, shapes, kappa, b, B, step, n_steps, key, work):
     """One Hamiltonian Monte Carlo transition of y in place; as `move_on_sphere`, and theta sums to 1."""
     n = len(y)
@@ -154,7 +154,7 @@ def move_in_logs(y, shapes, kappa, b, B, step, n_steps, key, work):
     return math.exp(min(0.0, after - before)) if after - before > -np.inf else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def fill_softmax(y, out):
     """Fill `out` with exp(y) / sum(exp(y))."""
     top = y[0]

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+_controllers: dict[int, ThreadpoolController] = {}  # at most one, by the number of modules that were loaded
+
+
+def limit_threads(user_api: str | None) -> Any:
+    """Context manager in which the libraries of one API ("blas" or "openmp"), or all with None, run in one thread.
+
+    `threadpool_limits` searches for libraries at each call, which takes more than a millisecond. Here they are searched
+    for only if modules were imported since the last call.
+    """
+    n_modules = len(sys.modules)
+    controller = _controllers.get(n_modules)
+    if controller is None:
+        controller = ThreadpoolController()
+        _controllers.clear()
+        _controllers[n_modules] = controller
+    return controller.limit(limits=1, user_api=user_api)
 
 
 class Workers:

@@ -1,15 +1,28 @@
-"""Types of the public interface, and typed versions of decorators of scikit-learn."""
+"""Types of the public interface, and typed versions of base classes and decorators of scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-__all__ = ["ArrayLike", "DaskLike", "Ignored", "MatrixLike", "RandomStateLike", "available_if", "fit_context"]
+__all__ = [
+    "ArrayLike",
+    "BaseEstimator",
+    "Bunch",
+    "ClassNamePrefixFeaturesOutMixin",
+    "ClassifierMixin",
+    "DaskLike",
+    "Ignored",
+    "MatrixLike",
+    "RandomStateLike",
+    "TransformerMixin",
+    "available_if",
+    "fit_context",
+]
 
 MatrixLike: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix  # rows of data: dense, sparse or a data frame
 RandomStateLike: TypeAlias = int | np.random.RandomState | None  # a random state as in scikit-learn
@@ -26,7 +39,9 @@ class DaskLike(Protocol):
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # the decorators of scikit-learn have no types, and decorated methods would lose theirs
+if TYPE_CHECKING:  # scikit-learn has no types: what is inherited from it, or decorated by it, would lose them
+    import sklearn.base
+    import sklearn.utils
 
     def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
         """See scikit-learn."""
@@ -36,7 +51,52 @@ if TYPE_CHECKING:  # the decorators of scikit-learn have no types, and decorated
         """See scikit-learn."""
         ...
 
+    class BaseEstimator(sklearn.base.BaseEstimator):
+        """See scikit-learn."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """See scikit-learn."""
+            ...
+
+        def set_params(self, **params: Any) -> Self:
+            """See scikit-learn."""
+            ...
+
+        def get_metadata_routing(self) -> object:
+            """See scikit-learn."""
+            ...
+
+    class TransformerMixin(sklearn.base.TransformerMixin):
+        """See scikit-learn."""
+
+        def fit_transform(self, X: MatrixLike, y: Ignored = None, **fit_params: Any) -> np.ndarray:
+            """See scikit-learn."""
+            ...
+
+        def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+            """See scikit-learn."""
+            ...
+
+    class ClassNamePrefixFeaturesOutMixin(sklearn.base.ClassNamePrefixFeaturesOutMixin):
+        """See scikit-learn."""
+
+        def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+            """See scikit-learn."""
+            ...
+
+    class ClassifierMixin(sklearn.base.ClassifierMixin):
+        """See scikit-learn."""
+
+        def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+            """See scikit-learn."""
+            ...
+
+    class Bunch(dict[str, Any]):
+        """See scikit-learn."""
+
 else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils import Bunch
     from sklearn.utils.metaestimators import available_if
 
     from ._sklearn import fit_context

@@ -1,6 +1,7 @@
-"""Array validation of scikit-learn, preceded by a check of the structure of sparse matrices, which it does not check.
+"""Array validation of scikit-learn, preceded by what it does not check or convert itself.
 
-All functions that accept X from users call these, so that invalid indices raise an error before a kernel uses them.
+All functions that accept X from users call these, so that invalid indices raise an error before a kernel uses them, and
+so that tables and arrays of all libraries give the same result as a plain array of the same numbers.
 """
 
 from __future__ import annotations
@@ -11,14 +12,26 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
-from ._sparse_structure import check_structure
+from ._inputs.sparse_structure import check_structure
+from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
 from ._typing import MatrixLike
 
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
-    """`sklearn.utils.validation.validate_data` of X (and y), after a check of the sparse structure."""
+    """`sklearn.utils.validation.validate_data` of X (and y) from any container, after a check of sparse structure."""
     check_structure(X)
-    return validation.validate_data(estimator, X, *y, **options)
+    X, y = readable(X), tuple(map(labels, y))
+    if options.get("dtype", "numeric") is not None:
+        refuse_dates(X)
+    with named_columns(X, estimator):
+        named = as_named(X, accept_sparse=options.get("accept_sparse"))
+        if named is None:
+            return validation.validate_data(estimator, X, *y, **options)
+        validation.validate_data(estimator, named.names, reset=options.pop("reset", True), skip_check_array=True)
+        options["estimator"] = estimator
+        if y:
+            return validation.check_X_y(named.values, *y, **options)
+        return validation.check_array(named.values, input_name="X", **options)
 
 
 def column_name(estimator: BaseEstimator, column: int) -> str:
@@ -28,9 +41,14 @@ def column_name(estimator: BaseEstimator, column: int) -> str:
 
 
 def check_array(X: Any, **options: Any) -> Any:
-    """`sklearn.utils.check_array`, after a check of the sparse structure."""
-    check_structure(X, options.get("input_name") or "X")
-    return validation.check_array(X, **options)
+    """`sklearn.utils.check_array` of an X from any container, after a check of the sparse structure."""
+    name = options.get("input_name") or "X"
+    check_structure(X, name)
+    X = readable(X, name)
+    refuse_dates(X, name)
+    with named_columns(X):
+        named = as_named(X, accept_sparse=options.get("accept_sparse"), name=name)
+        return validation.check_array(X if named is None else named.values, **options)
 
 
 def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:

@@ -276,6 +276,6 @@ def test_a_single_row_and_rows_on_disk_cannot_be_held_out(tmp_path):
     assert curve(monitor)[1][-1] == lda.score(COUNTS[:9])
 
 
-def test_an_estimator_that_does_not_tell_its_rows_is_refused():
+def test_an_estimator_that_does_not_tell_its_rows_is_refused(sklearn_callback):
     with pytest.raises(ValueError, match="does not support LogisticRegression: set it on an estimator of sk"):
         LogisticRegression().set_callbacks(HeldOutMonitor()).fit(POINTS, CLASSES)

@@ -60,11 +60,11 @@ def test_starts_and_classes_have_bars_of_their_own(screen):
     SubspaceClassifier(random_state=0).set_callbacks(ProgressBar()).fit(ROWS, ROWS[:, 0] > 0)
     out = screen()
     assert "SubspaceClassifier - class | SubspaceMixture - fit #1" in out
-    assert "SubspaceMixture: 200 of 200" in out
+    assert "SubspaceMixture: 100 of 100" in out
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_it_is_set_on_a_search_and_shows_the_estimators_within(screen, n_jobs):
+def test_it_is_set_on_a_search_and_shows_the_estimators_within(screen, n_jobs, sklearn_callback):
     lda = StochasticLDA(max_iter=5, random_state=0)
     search = GridSearchCV(lda, {"n_components": [2, 3]}, cv=2, n_jobs=n_jobs)
     search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(COUNTS)

@@ -174,6 +174,7 @@ def test_files_that_change_in_use_are_noticed(path, name):
             corpus.counts(0, 3)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links, pipes and sockets are of POSIX")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", [*ARRAYS, "vocabulary.txt", "header.json"])
 def test_what_is_no_file_is_refused_and_not_waited_for(path, name, version):

@@ -2,7 +2,6 @@ import errno
 import gzip
 import os
 import re
-import resource
 
 import numpy as np
 import pytest
@@ -176,6 +175,7 @@ def test_full_disk_is_told_in_one_sentence_and_nothing_is_left(path, call, old, 
 
 
 def test_files_that_truly_cannot_grow_leave_nothing(path):
+    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:

@@ -76,6 +76,20 @@ def test_fit_that_a_callback_stops_is_stopped_there_again(checkpoint, monkeypatc
     assert passes == [5, 6, 7, 8, 9]
 
 
+@pytest.mark.parametrize("dies_in", [14, 18])  # before and after burn-in ends
+def test_fit_whose_burn_in_ended_early_ends_at_the_same_pass(dies_in, tmp_path, monkeypatch):
+    settings = {"sampler": ESCA(n_average=5, tol=1e3), "max_iter": 60, "n_chains": 2}
+    whole = learned(lda(**settings).fit(X))
+    with monkeypatch.context() as patch, distributed(None, checkpoint_dir=tmp_path, checkpoint_every=2):
+        passes_of(patch, dies_in=dies_in)
+        with pytest.raises(KeyboardInterrupt):
+            lda(**settings).fit(X)
+    passes = passes_of(monkeypatch)
+    with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=2):
+        assert learned(lda(**settings).fit(X)) == whole
+    assert sorted(set(passes)) == list(range(dies_in - 1, 20))
+
+
 def test_only_the_last_checkpoint_is_kept(checkpoint, monkeypatch):
     (checkpoint / ".pass-00000003-abcd").mkdir()  # of a process that was killed while it wrote
     assert sorted(path.name for path in checkpoint.glob("pass-*")) == ["pass-00000006"]

@@ -42,6 +42,8 @@ def record(chain):
 class Plan:
     """What a run needs besides a model; `options` replace methods."""
 
+    n_rows = 2
+
     def __init__(self, passes, **options):
         self.passes = passes
         self.__dict__.update(options)

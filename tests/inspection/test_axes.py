@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 
+from skmanifold._install import install_command
 from skmanifold.inspection import (
     CoClusteringDisplay,
     DimensionPosteriorDisplay,
@@ -37,7 +38,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(name, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError) as caught:
         _PLOTS[name]()
-    assert str(caught.value) == f'{name} needs matplotlib: pip install "skmanifold[demo]".'
+    assert str(caught.value) == f"{name} needs matplotlib: {install_command('demo')}"
 
 
 @pytest.mark.parametrize("name", [name for name in _PLOTS if name.endswith(".plot")])

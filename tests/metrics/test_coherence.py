@@ -96,7 +96,7 @@ def test_sparse_topics_have_the_same_top_words(n_top_words):
 def test_nothing_large_becomes_dense():
     n_components, n_features, n_rows = 500, 100_000, 5_000
     generator = np.random.default_rng(3)
-    X = sp.random_array((n_rows, n_features), density=1e-4, rng=generator, format="csr")
+    X = sp.random_array((n_rows, n_features), density=1e-4, random_state=generator, format="csr")
     indptr = np.arange(n_features + 1)
     topics = generator.integers(0, n_components, n_features).astype(np.uint16)
     sparse = TopicWord(

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
 from skmanifold.distributions import log_vmf_normalizer
-from skmanifold.metrics._spherical_annealing import anneal, start_steps
+from skmanifold.metrics._spherical_annealing import FIRST_LOG_STEP, anneal
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
 from skmanifold.metrics._spherical_importance import effective_fraction
 from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
@@ -88,9 +88,19 @@ ALPHAS = [(2.0, 2.0, 2.0), (0.5, 0.5, 0.5), (0.1, 0.1, 0.1), (0.2, 1.5, 0.7), (0
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_annealing_by_few_rungs_is_exact(alpha):
     def count(key, tally):
-        log_steps = np.empty(5)  # most of the work is left to the weights
-        start_steps(log_steps)
-        anneal(np.array(alpha), KAPPA, TOPICS @ DOCUMENT, TOPICS @ TOPICS.T, key, 8, log_steps, False, tally, _work(3))
+        log_steps = np.full(5, FIRST_LOG_STEP)  # most of the work is left to the weights
+        anneal(
+            np.array(alpha),
+            KAPPA,
+            TOPICS @ DOCUMENT,
+            TOPICS @ TOPICS.T,
+            key,
+            8,
+            log_steps,
+            False,
+            tally,
+            np.empty((8, 3)),
+        )
 
     _assert_exact(alpha, count)
 
@@ -102,12 +112,11 @@ def test_draws_of_the_proposal_are_weighted_by_its_density(alpha, blur):
     """Also of one that fits less well: with less precise factors for the topics."""
     shapes = np.array(alpha)
     b, B = TOPICS @ DOCUMENT, TOPICS @ TOPICS.T
-    k, *fitted = _fit(shapes, KAPPA, b, B)
-    fitted[2] *= blur
-    fitted[3] *= blur
+    k, tables, vectors, matrices = _fit(shapes, KAPPA, b, B)
+    vectors[1:3] *= blur
 
     def count(key, tally):
-        draw_from_proposal(shapes, KAPPA, k, b, B, *fitted, key, 8, tally, _work(3))
+        draw_from_proposal(shapes, KAPPA, k, b, B, tables, vectors, matrices, key, 8, tally)
 
     _assert_exact(alpha, count)
 
@@ -126,17 +135,12 @@ def _assert_exact(alpha, count):
     assert_agrees(summarize(proportions), 0.0)
 
 
-def _work(n):
-    return np.empty((7, n))
-
-
 def _fit(alpha, kappa, b, B):
-    """k, tables, means, precisions, shifts and factor of the proposal."""
+    """k and the arrays of the proposal."""
     n = len(alpha)
-    tables, lower = tabulate(alpha), np.zeros((n, n))
-    vectors = [np.empty(n) for _ in range(3)]
-    k = fit_proposal(alpha, kappa, b, B, tables, *vectors, lower, _work(n), np.empty((3, n, n)))
-    return k, tables, *vectors, lower
+    tables, vectors, matrices = tabulate(alpha), np.empty((5, n)), np.zeros((4, n, n))
+    k = fit_proposal(alpha, kappa, b, B, tables, vectors, matrices)
+    return k, tables, vectors, matrices
 
 
 @njit(cache=True)
@@ -284,7 +288,7 @@ def test_errors_are_those_of_the_estimates():
 
 def _corpus():
     generator = np.random.default_rng(4)
-    X = sp.random_array((40, 30), density=0.3, format="csr", rng=generator).toarray()
+    X = sp.random_array((40, 30), density=0.3, format="csr", random_state=generator).toarray()
     X[3] = 0
     X = sp.csr_array(X)
     topics = generator.standard_normal((4, 30)) + 1

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import pickle
-import resource
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -396,6 +395,7 @@ def test_process_that_ends_while_it_writes_leaves_the_file_before(path, monkeypa
 
 def test_file_that_truly_cannot_grow_leaves_the_one_before(path):
     save(holding("before"), path)
+    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
@@ -414,6 +414,7 @@ def test_place_that_cannot_be_written_is_named(place, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege on other systems")
 def test_link_goes_on_leading_to_the_file(path, tmp_path):
     save(holding("before"), path)
     (tmp_path / "link").symlink_to(path)

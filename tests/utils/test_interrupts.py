@@ -44,8 +44,41 @@ def test_a_fit_that_is_interrupted_anywhere_raises_a_keyboard_interrupt_and_leav
                 mixture.fit(X)
             except KeyboardInterrupt:
                 n_interrupts += 1
-                assert not [name for name in vars(mixture) if name.endswith("_")]
+                if [name for name in vars(mixture) if name.endswith("_")]:  # interrupted after the end of the fit
+                    mixture.predict(X)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert n_interrupts > 100
+
+
+class _Interrupted(SubspaceMixture):
+    """Is interrupted when an attribute is set or deleted for the n-th time."""
+
+    def _count(self):
+        attributes = vars(self)
+        attributes["left"] = attributes.get("left", 0) - 1
+        if attributes["left"] == 0:
+            raise KeyboardInterrupt
+
+    def __setattr__(self, name, value):
+        self._count()
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name):
+        self._count()
+        super().__delattr__(name)
+
+
+def test_an_interrupt_between_two_attributes_is_a_keyboard_interrupt():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    n_changes = -vars(_Interrupted(2, max_iter=4, random_state=0).fit(X))["left"]
+    mixture = _Interrupted(2, max_iter=4, random_state=0)
+    n_parameters = -vars(mixture)["left"]
+    for n in range(1, n_changes - n_parameters + 1):
+        vars(mixture)["left"] = n
+        with pytest.raises(KeyboardInterrupt):
+            mixture.fit(X)
+        assert not [name for name in vars(mixture) if "callback" in name]
+    vars(mixture)["left"] = 0
+    mixture.fit(X).predict(X)

@@ -29,13 +29,15 @@ def sum_of_squares(x):
 READ_ONLY = """
 import errno, os, sys
 
+WRITABLE = os.devnull, os.environ.get("WRITABLE_FOLDER", os.devnull)
+
 def refuse(event, arguments):
     if event == "open":
         path, mode, flags = arguments
         writes = flags is not None and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) or set(mode or "") & set("wax+")
-        if writes and path != os.devnull:
+        if writes and not str(path).startswith(WRITABLE):
             raise OSError(errno.EROFS, "Read-only file system", path)
-    elif event in ("os.mkdir", "os.rename", "os.remove"):
+    elif event in ("os.mkdir", "os.rename", "os.remove") and not str(arguments[0]).startswith(WRITABLE):
         raise OSError(errno.EROFS, "Read-only file system", arguments[0])
 
 sys.addaudithook(refuse)
@@ -84,6 +86,16 @@ def test_without_a_folder_kernels_are_compiled_in_memory_and_one_warning_says_ho
     assert found.startswith("14.0 2 1 Compiled kernels of skmanifold cannot be cached")
     assert "NUMBA_CACHE_DIR" in found
     assert not any(tmp_path.rglob("*.nb?"))
+
+
+def test_kernels_are_kept_in_a_temporary_folder_and_one_warning_says_where(run, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    nothing_else = {"HOME": "/dev/null", "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": ""}
+    nothing_else |= {"TMPDIR": str(tmp_path / "temporary"), "WRITABLE_FOLDER": str(tmp_path / "temporary")}
+    found = run(READ_ONLY + USE, **nothing_else)
+    assert found.startswith("14.0 2 1 Compiled kernels of skmanifold are kept in the temporary folder")
+    assert str(tmp_path / "temporary" / "skmanifold-kernels") in found
+    assert run(READ_ONLY + USE, **nothing_else) == "14.0 0 0"
 
 
 @pytest.mark.long

@@ -15,8 +15,8 @@ from skmanifold.distributions import VonMisesFisher
 from skmanifold.inference._distributed_fits.sources import _side_by_side
 from skmanifold.metrics import document_completion, left_to_right
 from skmanifold.sparse.counts import MAX_TOKENS, canonical_csr, check_token_start, validate_counts
+from skmanifold.utils._inputs.sparse_structure import check_structure
 from skmanifold.utils._sklearn import take_rows
-from skmanifold.utils._sparse_structure import check_structure
 
 
 def matrix(kind="csr", **changes):

@@ -1,10 +1,35 @@
+import sys
 import threading
 import time
+from types import ModuleType
 
 import joblib
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skmanifold.utils._threads import Workers, split_range
+from skmanifold.utils import _threads
+from skmanifold.utils._threads import Workers, limit_threads, split_range
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_libraries_have_one_thread_within_the_context_and_are_searched_for_after_imports(monkeypatch):
+    searches, controller = [], _threads.ThreadpoolController
+    monkeypatch.setattr(_threads, "ThreadpoolController", lambda: searches.append(1) or controller())
+    monkeypatch.setattr(_threads, "_controllers", {})
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        for user_api in ("blas", None):
+            with limit_threads(user_api):
+                assert set(blas_threads()) == {1}
+            assert blas_threads() == before
+    assert len(searches) == 1
+    monkeypatch.setitem(sys.modules, "a_library_that_was_imported", ModuleType("a_library_that_was_imported"))
+    with limit_threads("blas"):
+        assert set(blas_threads()) == {1}
+    assert len(searches) == 2
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import TokenEmission
@@ -19,8 +17,15 @@ from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import infer_proportions
-from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, available_if
+from ...utils._threads import Workers, limit_threads
+from ...utils._typing import (
+    ArrayLike,
+    ClassNamePrefixFeaturesOutMixin,
+    Ignored,
+    MatrixLike,
+    TransformerMixin,
+    available_if,
+)
 from ...utils._validation import validate_proportions
 from .._posterior.topic_draws import mean_proportions
 from .._posterior.topic_page import TopicPage
@@ -324,7 +329,7 @@ class FamilyAdmixtureInference(
     def _predictive(self) -> list[ScaledTokens]:
         """Distributions of tokens for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
         posterior = self.__dict__.get("_posterior", {})
-        with threadpool_limits(1, user_api="blas"):
+        with limit_threads("blas"):
             if not self._draws_topics or "components" not in posterior:
                 return [self._tokens.of_estimate(self._estimate)]
             kept = {name: posterior[name][self.best_chain_] for name in self._tokens.draw_names(self._estimate)}

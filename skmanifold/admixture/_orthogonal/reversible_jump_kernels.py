@@ -60,7 +60,7 @@ def _insert(z, n, given, starts):
     """Insert z and its log density among `n` ascending nodes."""
     j = n
     while j > 0 and starts[0, j - 1] > z:
-        starts[:, j] = starts[:, j - 1]
+        starts[0, j], starts[1, j] = starts[0, j - 1], starts[1, j - 1]
         j -= 1
     starts[0, j] = z
     starts[1, j] = _log_target(z, *given)

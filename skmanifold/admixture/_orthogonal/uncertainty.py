@@ -60,7 +60,7 @@ class FrameUncertainty(TopicUncertainty):
         NotFittedError
             If the estimator is not fitted.
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         """
         check_is_fitted(self)
         if not self._has_sizes:

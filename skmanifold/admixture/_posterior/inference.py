@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...inference._corpus_blocks import Stored, count_blocks, read_corpora
@@ -27,7 +26,7 @@ from ...sparse.counts import (
 from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, Ignored
+from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin
 from ...utils._validation import validate_proportions
 from .._tokens.topic_counts import TopicCounts
 from .topic_draws import mean_proportions

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_scalar
-from threadpoolctl import threadpool_limits
 
+from ..._install import install_command
 from ...sparse.counts import validate_counts
+from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike, MatrixLike
 
 MAX_FEATURES = 10_000  # pyLDAvis takes seconds with this many words
@@ -58,7 +59,7 @@ def to_pyldavis(
     try:
         import pyLDAvis
     except ImportError as error:
-        raise ImportError('to_pyldavis needs pyLDAvis: pip install "skmanifold[pyldavis]".') from error
+        raise ImportError(f"to_pyldavis needs pyLDAvis: {install_command('pyldavis')}") from error
     if max_features is not None:
         check_scalar(max_features, "max_features", Integral, min_val=1)
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)
@@ -101,7 +102,7 @@ def principal_coordinates(topics: np.ndarray) -> np.ndarray:
     centred = squares - squares.mean(axis=0)
     gram = -0.5 * (centred - centred.mean(axis=1, keepdims=True))
     n = min(2, len(topics))
-    with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+    with limit_threads("blas"):  # rounding depends on the number of threads
         values, vectors = eigh(gram, subset_by_index=(len(topics) - n, len(topics) - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(n)])

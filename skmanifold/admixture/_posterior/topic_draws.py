@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._install import install_command
 from ...inference._arviz import to_tree
 from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ...metrics import match_topics
@@ -292,7 +293,7 @@ def _diagnose(name, values):
     try:
         from arviz_stats.base import array_stats
     except ImportError as error:
-        raise ImportError(f'The {name} of topics needs arviz-stats: pip install "skmanifold[arviz]".') from error
+        raise ImportError(f"The {name} of topics needs arviz-stats: {install_command('arviz')}") from error
     if values.shape[1] < (LEAST_FOR_ESS if name == "ess" else LEAST_FOR_RHAT) or (name == "rhat" and len(values) < 2):
         return np.full(values.shape[2:], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # constant quantities divide by zero

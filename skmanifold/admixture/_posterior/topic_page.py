@@ -98,7 +98,7 @@ class TopicPage:
         NotFittedError
             If the estimator is not fitted.
         ImportError
-            If pyLDAvis is not installed (``pip install "skmanifold[pyldavis]"``).
+            If pyLDAvis is not installed.
         ValueError
             If X has no tokens, or the number of names differs from the number of columns.
         """

@@ -155,7 +155,7 @@ class TopicUncertainty:
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
         ImportError
-            If arviz-stats is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-stats is not installed.
         """
         draws = self._draws_of_topics()
         match = match_chains(draws, self.best_chain_)
@@ -181,7 +181,7 @@ class TopicUncertainty:
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
         kept = self._component_draws if hasattr(self, "_posterior") else None  # all draws of a stream have topics

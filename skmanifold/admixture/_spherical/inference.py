@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...distributions import log_vmf_normalizer
@@ -17,7 +16,7 @@ from ...samplers import BaseSampler
 from ...sparse.directions import Directions, validate_directions
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, Ignored, MatrixLike
+from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, MatrixLike, TransformerMixin
 from ...utils._validation import validate_proportions
 
 

@@ -170,7 +170,8 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
             length *= 0.5
         if not accepted:  # the maximum up to rounding
             break
-        out_shapes[:] = trial
+        for k in range(n_components):  # the assignment of a slice would compile numba's errors of shapes
+            out_shapes[k] = trial[k]
         value, total, along, square = new_value, new_total, new_along, new_square
         gradient, new_gradient = new_gradient, gradient
         slope, new_slope = new_slope, slope
@@ -312,7 +313,8 @@ def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweep
             for i in range(len(new)):
                 out[k, i] -= new[i]
             change = _square(products, out[k])
-            out[k] = new
+            for i in range(len(new)):
+                out[k, i] = new[i]
             gains[k] = _gain(dim, math.sqrt(max(square, 0.0)))
             if square > 0.0:
                 largest = max(largest, change / square)

@@ -203,7 +203,7 @@ class DaskShards:
         """Call a method of some shards in parallel; the first entry of each call is the number of the shard."""
         try:
             futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
-        except RuntimeError as error:  # a proxy that knows of its loss
+        except (RuntimeError, ValueError) as error:  # a proxy that knows of its loss; ValueError in older Dask
             self._raise_if_lost(error)
             raise
         return self._results(futures)
@@ -242,7 +242,7 @@ class DaskShards:
 
 def _is_of_cluster(error: Exception) -> bool:
     """Whether an error of Dask is about a lost worker or future."""
-    of_actor = isinstance(error, (OSError, RuntimeError)) and "Actor" in str(error)
+    of_actor = isinstance(error, (OSError, RuntimeError, ValueError)) and "Actor" in str(error)
     return of_actor or isinstance(error, CancelledError) or type(error).__module__.startswith("distributed.")
 
 

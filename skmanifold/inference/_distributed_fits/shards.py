@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from joblib import parallel_config
-from threadpoolctl import threadpool_limits
 
-from ...utils._threads import Workers
+from ...utils._threads import Workers, limit_threads
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
@@ -104,7 +103,7 @@ class Shard:
     def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
         """Call a method of the model, and store its latents and statistics; returns the log likelihood, if any."""
         ask, position = getattr(self.model, method), unpacked(self.builder, self.held.pop(chain, None))
-        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+        with limit_threads("blas"):  # rounding depends on the number of threads
             if method.startswith("init"):
                 latents, statistics = ask(key)
                 log_likelihood = np.nan

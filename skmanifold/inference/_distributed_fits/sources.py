@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ...datasets import Corpus
 from ...sparse.counts import Counts
-from ...utils._sparse_structure import check_structure
+from ...utils._inputs.sparse_structure import check_structure
 from ...utils._threads import split_range
 
 

@@ -49,19 +49,25 @@ def read_chains(path: Path) -> Any:
         return Decoder(arrays).decode(document[_KIND])
 
 
+def check_trace(stored: Any, iteration: int) -> list[float]:
+    """The log densities of the passes of such a chain; a ValueError unless there are so many."""
+    if not isinstance(stored, dict) or set(stored) != _PARTS:
+        raise ValueError("a chain does not have the parts of one")
+    _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
+    return stored["log_density"].tolist()
+
+
 def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedule, iteration: int) -> None:
     """Raise a ValueError unless this can be what is left of a chain of this run after so many passes.
 
     Its state is put into the sampler's own class.
     """
-    if not isinstance(stored, dict) or set(stored) != _PARTS:
-        raise ValueError("a chain does not have the parts of one")
+    check_trace(stored, iteration)
     drawn = sampler.draws_parameters
     stored["state"] = _state_of(sampler, stored["state"])
     _check_state(stored["state"], model.latent_type(drawn) is not None)
     model.check_position(stored["state"].position, drawn)
     model.check_statistics(getattr(stored["state"], "statistics", None))
-    _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
     counted = WindowAverage(*window_of(sampler, schedule), operator.add)
     for i in range(1, iteration + 1):
         counted.update(i, 1)

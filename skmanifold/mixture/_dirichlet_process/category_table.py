@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ...emissions._base import BaseEmission
 from ...sparse.counts import as_counts, counts_to_fit, validate_counts
+from ...utils._inputs.tables import is_sparse
 from ...utils._njit import njit
 from ...utils._threads import split_range
 from ...utils._validation import column_name, validate_data
@@ -77,7 +78,7 @@ def count_table(estimator, emission, X, rounding_key: np.uint64 | None, *, reset
         counts = as_counts(csr)
     else:
         counts = counts_to_fit(csr, rounding_key, _FRACTION_ADVICE, stacklevel=8)
-        if reset and not sp.issparse(X) and _look_like_codes(csr):
+        if reset and not is_sparse(X) and _look_like_codes(csr):
             warnings.warn(_CODES_WARNING, stacklevel=8)
     return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
 
@@ -90,7 +91,7 @@ def _look_like_codes(csr: sp.csr_array) -> bool:
     frequent.
     """
     n_rows, n_columns = csr.shape
-    highest = csr.max(axis=0).toarray()
+    highest = csr.max(axis=0).toarray().ravel()  # with two axes before SciPy 1.15
     several = highest >= 2
     if not several.any() or highest.max() > _HIGHEST_CODE or (csr.data % 1).any():
         return False
@@ -116,7 +117,7 @@ def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
             "Sparse X was passed for emission='categorical', where zero is a category: pass a dense array "
             "(X.toarray()), or counts with emission='multinomial'."
         )
-    codes = validate_data(estimator, _without_categoricals(X), reset=reset, dtype=None, ensure_all_finite=False)
+    codes = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
     return codes if codes.dtype.kind in "biuf" else _as_numbers(estimator, codes)
 
 
@@ -165,21 +166,6 @@ def category_table(estimator, codes: np.ndarray, column_start: np.ndarray, *, ha
             )
     n_tokens = int(indptr[-1])
     return Table(indptr, indices[:n_tokens], np.ones(n_tokens, np.int32), column_start)
-
-
-def _without_categoricals(X):
-    """A pandas DataFrame with its categorical columns converted to plain types; other inputs unchanged.
-
-    Without this, pandas converts missing values of integer categories to -2**63.
-    """
-    if not hasattr(getattr(X, "dtypes", None), "items"):
-        return X
-    plain = {
-        column: np.float64 if dtype.categories.dtype.kind in "biuf" else object
-        for column, dtype in X.dtypes.items()
-        if getattr(dtype, "name", None) == "category"
-    }
-    return X.astype(plain) if plain else X
 
 
 def _as_numbers(estimator, codes):

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...inference._chains import Chain
@@ -17,6 +16,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
 from ...samplers._resolve import resolve_sampler
 from ...sparse.counts import Counts
+from ...utils._inputs.tables import is_sparse
 from ...utils._threads import Workers
 from .category_table import Table, category_table, count_table, fit_categories, validate_codes
 from .model import DPModel, build_model, initial_labels
@@ -218,7 +218,7 @@ def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:
         fitted["emission_"] = mixture._resolve_emission()
     if mixture._emission_name == "multinomial":
         tokens = Counts(*table[:3], table.n_categories).token_start()
-        return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": sp.issparse(X)}
+        return {**fitted, "_row_totals": np.diff(tokens), "_fitted_on_sparse": is_sparse(X)}
     return {**fitted, "n_categories_": np.diff(table.column_start)}
 
 

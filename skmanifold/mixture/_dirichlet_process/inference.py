@@ -254,7 +254,7 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
         Raises
         ------
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         ValueError
             If there are no draws.
         """

@@ -50,7 +50,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
         - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM. Each pass draws all labels and sets
           the parameters to their mode. The noise helps to leave plateaus, and the average of the last passes is near a
-          mode. It supports `partial_fit`.
+          mode. It supports `partial_fit`. The name stands for ``ESCA(n_average=10, tol=1e-3)``, which ends burn-in when
+          the log likelihood has ceased to rise; an instance of ESCA has no tolerance by default.
         - ``"em"`` (:class:`~skmanifold.samplers.EM`): EM until convergence to a mode.
         - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws parameters and labels from the posterior.
     weight_prior : float, default=None
@@ -58,11 +59,13 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         Initial labels. For Gaussian rows, "k-means++" uses k-means with features scaled to equal ranges ([3]_). For
         other emissions, it chooses seeds among the rows as k-means++ does, by likelihood. "random" draws random labels,
-        which need more passes. An array gives the labels, whole numbers from 0 to K - 1.
+        which need more passes: without a tolerance, ``sampler=ESCA()``, the fit may be better. An array gives the
+        labels, whole numbers from 0 to K - 1.
     max_iter : int, default=200
-        Number of passes over the data, including burn-in; the maximum for "em".
+        Number of passes over the data, including burn-in; the maximum for "em" and for "esca" with a tolerance.
     burn_in : int, default=None
-        Number of discarded initial passes; None discards half of them.
+        Number of discarded initial passes; None discards half of them. "esca" with a tolerance discards fewer if all
+        chains have settled before, and then makes only the passes that are averaged.
     thin : int, default=2
         After burn-in, every `thin`-th pass is kept in ``posterior_``.
     n_init : int, default=5
@@ -164,6 +167,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
+    _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "all"
     _of_some_fits = ("converged_", "covariances_")

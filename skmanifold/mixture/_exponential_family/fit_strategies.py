@@ -21,7 +21,7 @@ from ...numerics.block_sums import BlockSums
 from ...utils._threads import Workers
 from .inference import shares_and_log_density
 from .initial_labels import checked_labels, start_labels
-from .model import FamilyModel, Position, add_statistics
+from .model import FamilyModel, Position
 from .shards import shard_mixture
 
 
@@ -35,8 +35,7 @@ class RowsFit(FitStrategy):
         self.n_rows = self.rows.n_rows
         self.family = bind(mixture, emission, self.rows)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
-        store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
-        self.stride = store.stride(run.schedule.n_draws)
+        self.store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
         self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
 
     @property
@@ -55,13 +54,13 @@ class RowsFit(FitStrategy):
 
     def add(self, left: BlockSums, right: BlockSums) -> BlockSums:
         """Sum of two passes' statistics."""
-        return add_statistics(left, right)
+        return left.plus(right)
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """The weights and, in some draws, the components."""
         position = chain.sampler.parameters(chain.model, chain.state)
         draw = {"weights": position.weights}
-        if chain.is_whole_draw(self.stride):
+        if chain.is_whole_draw(self.store.stride(chain.schedule.n_draws)):
             draw["components"] = chain.model.family.attributes(position.parameters)["components_"]
             draw["_position"] = position
         return draw

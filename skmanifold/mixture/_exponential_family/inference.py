@@ -13,7 +13,6 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ...emissions._abilities import HasNewRows, HasParameterCount
 from ...emissions._estimator import WithEmission
@@ -22,7 +21,7 @@ from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import BaseSampler
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
@@ -84,7 +83,7 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         AttributeError
             If the sampler does not draw the parameters.
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         ValueError
             If no draws of the components were kept.
         """
@@ -225,7 +224,7 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         places = fold_in_each(subkey(key, Purpose.LABELS), np.arange(n_samples)) * _TO_UNIT * levels[-1]
         labels = np.searchsorted(levels[:-1], places, side="right")
         of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
-        with threadpool_limits(1, user_api="blas"):  # other numbers of threads round otherwise
+        with limit_threads("blas"):  # other numbers of threads round otherwise
             return self._family.sample(*of_rows), labels
 
     def _rows_of(self, X) -> Any:
@@ -279,4 +278,4 @@ def shares_and_log_density(
 
 def _fill(first: int, stop: int, family: RowFamily, rows: Any, position: Position, shares, log_density) -> None:
     fill_log_terms(family, rows, first, stop, position, shares[first:stop])
-    fill_shares(shares[first:stop], np.empty((stop - first) * family.n_components), log_density[first:stop])
+    fill_shares(shares[first:stop], np.empty(2 * (stop - first) * family.n_components), log_density[first:stop])

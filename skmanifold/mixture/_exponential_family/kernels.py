@@ -1,4 +1,4 @@
-"""Kernels over rows given the logs of weights times densities: labels and responsibilities."""
+"""Kernels of mixtures: labels and responsibilities of rows given the logs of weights times densities, and weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
+from ...random._variates import log_gamma_variate
 from ...utils._njit import njit
 
 
@@ -15,18 +16,19 @@ from ...utils._njit import njit
 def _exponentiate(terms, scratch, log_density):
     """Subtract the maximum of each row of `terms`, written to `log_density`, and exponentiate.
 
-    A row whose terms are all -inf, because it is far from all components, gets equal terms.
+    A row whose terms are all -inf, because it is far from all components, gets equal terms. `fill_exp` is several times
+    faster if its output is not its input, whose place is in `scratch`.
     """
     n, n_components = terms.shape
+    below, powers = scratch[: n * n_components], scratch[n * n_components : 2 * n * n_components]
     for i in range(n):
         largest = -np.inf
         for k in range(n_components):
             largest = max(largest, terms[i, k])
         log_density[i] = largest
         for k in range(n_components):
-            terms[i, k] = terms[i, k] - largest if largest > -np.inf else 0.0
-    all_terms = terms.reshape(n * n_components)
-    fill_exp(n * n_components, all_terms, scratch, all_terms)
+            below[i * n_components + k] = terms[i, k] - largest if largest > -np.inf else 0.0
+    fill_exp(n * n_components, below, powers, terms.reshape(n * n_components))
 
 
 @njit(cache=True, nogil=True)
@@ -41,7 +43,7 @@ def draw_labels_of_terms(terms, key, first_row, scratch, labels, log_density):
         The draw of a row depends only on the key and on `first_row` plus the index of the row.
     first_row : int
         Index of the first row in the whole data.
-    scratch : (at least n K,)
+    scratch : (at least 2 n K,)
     labels : (n,) int32
         Filled.
     log_density : (n,)
@@ -64,7 +66,10 @@ def draw_labels_of_terms(terms, key, first_row, scratch, labels, log_density):
 
 @njit(cache=True, nogil=True)
 def fill_shares(terms, scratch, log_density):
-    """Replace the terms of rows, (n, K), by responsibilities; fills `log_density` with the logs of the sums."""
+    """Replace the terms of rows, (n, K), by responsibilities; fills `log_density` with the logs of the sums.
+
+    `scratch` has at least 2 n K entries.
+    """
     _exponentiate(terms, scratch, log_density)
     n_components = terms.shape[1]
     for i in range(len(log_density)):
@@ -74,3 +79,10 @@ def fill_shares(terms, scratch, log_density):
         for k in range(n_components):
             terms[i, k] /= total
         log_density[i] += math.log(total)
+
+
+@njit(cache=True, nogil=True)
+def fill_log_gammas(key, shapes, out):
+    """Draw the logarithms of gamma variates of rate one with these shapes, (K,)."""
+    for k in range(len(shapes)):
+        out[k] = log_gamma_variate(fold_in(key, k), shapes[k])

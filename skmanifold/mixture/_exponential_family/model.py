@@ -22,14 +22,13 @@ from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
-from ...random._keys import Purpose, fold_in_each, subkey
-from ...random._variates import log_gamma_variate
+from ...random._keys import Purpose, subkey
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
-from .kernels import draw_labels_of_terms, fill_shares
+from .kernels import draw_labels_of_terms, fill_log_gammas, fill_shares
 from .pilot_runs import best_labels
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
@@ -46,7 +45,7 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
 
 
 def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
-    return lambda model: all(offers(model.family, protocol) for protocol in FAMILY_NEEDS[method])
+    return lambda model: model.family_offers(method)
 
 
 @holds(
@@ -104,6 +103,7 @@ class FamilyModel:
         self.start = start
         self.workers = workers
         self.n_init = n_init
+        self._offered: dict[str, bool] = {}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
         n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
@@ -123,6 +123,12 @@ class FamilyModel:
     def missing_in_family(self, protocols: Iterable[type]) -> str:
         """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
         return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
+
+    def family_offers(self, method: str) -> bool:
+        """Whether the family has what this method of the model needs."""
+        if method not in self._offered:  # each call of the method asks
+            self._offered[method] = all(offers(self.family, protocol) for protocol in FAMILY_NEEDS[method])
+        return self._offered[method]
 
     # Latents
 
@@ -147,7 +153,7 @@ class FamilyModel:
     ) -> tuple[np.ndarray, BlockSums, float]:
         """Draw the labels of all rows given `position`; returns labels, statistics and log likelihood."""
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
-        shared = position, key, labels, log_density
+        shared = position, _log_weights(position), key, labels, log_density
         sums = self.workers.run(self._draw_and_count, [(*task, *shared) for task in self._tasks])
         return labels, self._merged(sums), self._log_likelihood(log_density)
 
@@ -161,7 +167,8 @@ class FamilyModel:
     def expect_latents(self, position: Position) -> tuple[BlockSums, float]:
         """Expected statistics given `position`, and the log likelihood."""
         log_density = np.empty(self.n_rows)
-        sums = self.workers.run(self._share_and_sum, [(*task, position, log_density) for task in self._tasks])
+        shared = position, _log_weights(position), log_density
+        sums = self.workers.run(self._share_and_sum, [(*task, *shared) for task in self._tasks])
         return self._merged(sums), self._log_likelihood(log_density)
 
     # Checkpoints
@@ -201,8 +208,8 @@ class FamilyModel:
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
         """Draw the parameters from their posterior given the statistics."""
         total = statistics.total()
-        keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.arange(self.n_components))
-        logs = np.array([log_gamma_variate(*cell) for cell in zip(keys, total[0] + self.weight_prior, strict=True)])
+        logs = np.empty(self.n_components)
+        fill_log_gammas(subkey(key, Purpose.WEIGHTS), total[0] + self.weight_prior, logs)
         weights = np.exp(logs - logs.max())
         return Position(weights / weights.sum(), self.family.draw(total, subkey(key, Purpose.COMPONENTS)))
 
@@ -235,25 +242,26 @@ class FamilyModel:
     def _count(self, first: int, stop: int, labels: np.ndarray) -> BlockSums:
         return self.family.sum_labels(self.rows, first, stop, self._block(first), labels[first:stop])
 
-    def _draw_and_count(self, first, stop, position, key, labels, log_density) -> BlockSums:
-        for a, b, terms, scratch in self._terms(first, stop, position):
+    def _draw_and_count(self, first, stop, position, log_weights, key, labels, log_density) -> BlockSums:
+        for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             draw_labels_of_terms(terms, key, self.first_row + a, scratch, labels[a:b], log_density[a:b])
         return self._count(first, stop, labels)
 
-    def _share_and_sum(self, first, stop, position, log_density) -> BlockSums:
+    def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
         sums = BlockSums(())
-        for a, b, terms, scratch in self._terms(first, stop, position):
+        for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])
             sums = merge(sums, self.family.sum_shares(self.rows, a, b, self._block(a), terms))
         return sums
 
-    def _terms(self, first: int, stop: int, position: Position):
+    def _terms(self, first: int, stop: int, position: Position, log_weights: np.ndarray):
         """Iterate over ranges of rows, with the logs of weights times densities and scratch memory of this size."""
         size = min(_BLOCKS_AT_ONCE * BLOCK_ROWS, stop - first)
-        terms, scratch = np.empty((size, self.n_components)), np.empty(size * self.n_components)
+        terms, scratch = np.empty((size, self.n_components)), np.empty(2 * size * self.n_components)
         for a, b in split_range(stop - first, size):
             of_piece = terms[: b - a]
-            fill_log_terms(self.family, self.rows, first + a, first + b, position, of_piece)
+            of_piece[:] = log_weights
+            self.family.add_log_densities(self.rows, first + a, first + b, position.parameters, of_piece)
             yield first + a, first + b, of_piece, scratch
 
     def _log_likelihood(self, log_density: np.ndarray) -> float:
@@ -262,13 +270,12 @@ class FamilyModel:
         return exact_sum(log_density)
 
 
+def _log_weights(position: Position) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(position.weights)
+
+
 def fill_log_terms(family: RowFamily, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
     """Logs of weights times densities of rows first to stop, but for their ``log_base``, (stop - first, K)."""
-    with np.errstate(divide="ignore"):
-        out[:] = np.log(position.weights)
+    out[:] = _log_weights(position)
     family.add_log_densities(rows, first, stop, position.parameters, out)
-
-
-def add_statistics(left: BlockSums, right: BlockSums) -> BlockSums:
-    """Add the sums of two passes."""
-    return merge(BlockSums.whole(left.total()), BlockSums.whole(right.total()))

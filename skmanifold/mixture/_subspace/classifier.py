@@ -6,20 +6,20 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.callback import CallbackSupportMixin
+from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import all_or_nothing, stack_draws
 from ...callbacks._hooks import rows_to_fit
+from ...callbacks._support import CallbackSupportMixin, torn_down
 from ...inference._arviz import to_tree
 from ...persistence import SavesItself
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
 from ...utils._plain_numbers import PlainNumbers
-from ...utils._typing import ArrayLike, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, BaseEstimator, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
 from .posterior_draws import DRAW_AXES, export_draws
@@ -44,6 +44,11 @@ def _mixture(value: Any, where: str, sizes: Sizes) -> None:
         refuse(where, "has other features")
 
 
+def _default_mixture() -> SubspaceMixture:
+    """The mixture of each class if none is given."""
+    return SubspaceMixture(1, max_iter=100, thin=1)
+
+
 @holds(
     n_features_in_=Counted("n_features"),
     feature_names_in_=Lacking(Names("n_features")),
@@ -62,8 +67,9 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
     Parameters
     ----------
     mixture : SubspaceMixture or None, default=None
-        A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1)``. Its parameters can be set as
-        ``mixture__max_dimension`` and so on, even if it is None.
+        A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1, max_iter=100, thin=1)``: as many
+        draws as by default, of fewer sweeps, because a single subspace starts near its posterior. Its parameters can be
+        set as ``mixture__max_dimension`` and so on, even if it is None.
     class_prior : array-like of shape (n_classes,), default=None
         Prior probabilities :math:`\pi`; None uses the class frequencies.
     random_state : int, RandomState instance or None, default=None
@@ -143,7 +149,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
             If there is no parameter of this name.
         """
         if any(name.startswith("mixture__") for name in params) and params.get("mixture", self.mixture) is None:
-            params = {**params, "mixture": SubspaceMixture(1)}
+            params = {**params, "mixture": _default_mixture()}
         return super().set_params(**params)
 
     @fit_context(prefer_skip_nested_validation=False)  # of the mixture's parameters
@@ -167,7 +173,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
             If X has values that are not finite, a class has fewer rows than the mixture has components, or
             `class_prior` is not an array of one probability for each class.
         """
-        with all_or_nothing(self):
+        with torn_down(self), all_or_nothing(self):
             return self._fit(*rows_to_fit(self, X, y))
 
     def _fit(self, X, y):
@@ -176,7 +182,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         self.classes_, of_row = np.unique(y, return_inverse=True)
         counts = np.bincount(of_row)
         self.class_prior_ = self._checked_prior(counts)
-        mixture = SubspaceMixture(1) if self.mixture is None else self.mixture
+        mixture = _default_mixture() if self.mixture is None else self.mixture
         needed = mixture.n_components
         if counts.min() < needed:
             few = self.classes_[counts.argmin()]
@@ -224,7 +230,7 @@ class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSup
         Raises
         ------
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         ValueError
             If the fit of a class was stopped before the first draw.
         """

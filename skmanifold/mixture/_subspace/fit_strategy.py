@@ -12,6 +12,7 @@ from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from ...utils._validation import validate_data
+from ._single.model import SingleSubspaceModel
 from .inference import average_log_terms, evenly_spaced, for_kernels
 from .initial_partitions import start_partitions
 from .model import SubspaceModel
@@ -59,8 +60,11 @@ class SubspacesFit(FitStrategy):
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's draws, in one order of components, and the most probable component of each row."""
         found = estimate_subspaces(chains)
+        if self.mixture.n_components == 1:
+            return {**found, "labels_": np.zeros(self.n_rows, np.int64)}
         draws = evenly_spaced(found["_draws"], self.mixture.n_predictive_draws)
         return {**found, "labels_": average_log_terms(self.rows, draws, self.workers).argmax(axis=1)}
 
     def _model(self, starts: list) -> SubspaceModel:
-        return SubspaceModel(self.centred, self.priors, starts, self.workers, self.run.schedule.burn_in)
+        of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
+        return of_rows(self.centred, self.priors, starts, self.workers, self.run.schedule.burn_in)

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ...inference._arviz import to_tree
-from ...utils._threads import Workers, split_range
-from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._threads import Workers, limit_threads, split_range
+from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, RandomStateLike, TransformerMixin
 from ...utils._validation import check_array, validate_data
 from .._labels import read_labels
 from .._scores import DensityScores
@@ -243,7 +241,7 @@ class SubspaceInference(DensityScores, ClassNamePrefixFeaturesOutMixin, Transfor
         draws = self._predictive_draws()
         of_draw = rng.randint(len(draws), size=n_samples)
         X, y = np.empty((n_samples, self.means_.shape[1])), np.empty(n_samples, np.int64)
-        with threadpool_limits(1, user_api="blas"):  # rounding depends on the number of threads
+        with limit_threads("blas"):  # rounding depends on the number of threads
             for i, draw in enumerate(draws):
                 rows = np.flatnonzero(of_draw == i)
                 y[rows] = rng.choice(draw.n_components, size=len(rows), p=draw.weights)
@@ -274,7 +272,7 @@ class SubspaceInference(DensityScores, ClassNamePrefixFeaturesOutMixin, Transfor
         Raises
         ------
         ImportError
-            If arviz-base is not installed (``pip install "skmanifold[arviz]"``).
+            If arviz-base is not installed.
         ValueError
             If the fit was stopped before the first draw.
         """

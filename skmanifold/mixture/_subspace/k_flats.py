@@ -6,15 +6,17 @@ import math
 
 import numpy as np
 
+from ...numerics.symmetric_eigen import gram_of_columns, gram_of_rows, symmetric_eigen
 from ...random._keys import Purpose, subkey, uniform
 from .k_flats_kernels import (
     assign_nearer_rows,
     assign_rows,
+    centre_rows,
     choose_dimensions_and_noise,
-    fit_axes,
     nearest_rows,
     pooled_noise,
     spectra_loss,
+    write_axes,
 )
 
 N_ITERATIONS = 50  # most runs converge within ten iterations
@@ -107,7 +109,7 @@ class KFlats:
                 if len(members) == 0:
                     spectra[k] = 0.0
                     continue
-                means[k], axes[k], spectra[k] = fit_axes(self.rows, members, self.max_dimension)
+                _fit_axes(self.rows, members, means[k], axes[k], spectra[k])
                 loss -= sizes[k] * math.log(sizes[k] / n)
             noise, spectral_loss = self._fit_spectra(sizes, spectra, dimensions)
             loss += spectral_loss
@@ -138,14 +140,23 @@ def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
     """Partition by subspaces through single rows and their neighbours; each row is chosen far from the earlier ones."""
     n = len(rows)
     labels, gaps = np.zeros(n, np.int64), np.full(n, np.inf)
+    mean, spectrum = np.empty(rows.shape[1]), np.empty(rows.shape[1])
     for k, dimension in enumerate(dimensions):
         place, cumulative = uniform(key, k), np.cumsum(gaps)
         chosen = int(place * n)
         if k > 0 and cumulative[-1] > 0.0:
             chosen = min(int(np.searchsorted(cumulative, place * cumulative[-1], side="right")), n - 1)
-        mean, axes, _ = fit_axes(rows, nearest_rows(rows, chosen, min(2 * dimension + 1, n)), dimension)
+        axes = np.empty((dimension, rows.shape[1]))
+        _fit_axes(rows, nearest_rows(rows, chosen, min(2 * dimension + 1, n)), mean, axes, spectrum)
         assign_nearer_rows(rows, mean, axes, k, labels, gaps)
     return labels
+
+
+def _fit_axes(rows, members, mean, axes, spectrum) -> None:
+    """Write the mean of some rows, and the leading axes and decreasing spectrum of their scatter, padded with zeros."""
+    centred = centre_rows(rows, members, mean)
+    product = gram_of_rows(centred) if len(members) < rows.shape[1] else gram_of_columns(centred)
+    write_axes(centred, *symmetric_eigen(product), axes, spectrum)
 
 
 def _reseed_empty(rows, dimensions, labels, costs) -> bool:

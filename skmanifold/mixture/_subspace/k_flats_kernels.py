@@ -13,11 +13,12 @@ _LEAST_AXIS = 1e-12  # relative variance; with few rows, smaller ones are roundi
 
 
 @njit(cache=True, nogil=True)
-def fit_axes(rows, members, max_dimension):
-    """Mean, leading axes and decreasing spectrum of the scatter of some rows, padded with zeros."""
+def centre_rows(rows, members, mean):
+    """Some rows about their mean, which is written to `mean`."""
     n, width = len(members), rows.shape[1]
-    mean, axes, spectrum = np.zeros(width), np.zeros((max_dimension, width)), np.zeros(width)
     centred = np.empty((n, width))
+    for f in range(width):
+        mean[f] = 0.0
     for i in members:
         for f in range(width):
             mean[f] += rows[i, f]
@@ -26,16 +27,27 @@ def fit_axes(rows, members, max_dimension):
     for place in range(n):
         for f in range(width):
             centred[place, f] = rows[members[place], f] - mean[f]
-    # The smaller of the two products has all nonzero eigenvalues.
-    wide = n < width
-    values, vectors = np.linalg.eigh(np.dot(centred, centred.T) if wide else np.dot(centred.T, centred))
+    return centred
+
+
+@njit(cache=True, nogil=True)
+def write_axes(centred, values, vectors, axes, spectrum):
+    """Write the leading axes and decreasing spectrum of the scatter of centred rows, padded with zeros.
+
+    `values` and `vectors` are the ascending eigenvalues and the eigenvectors of the smaller of the two products of the
+    rows, which has all nonzero eigenvalues.
+    """
+    n, width = centred.shape
     size = len(values)
-    for j in range(size):
-        spectrum[j] = max(values[size - 1 - j], 0.0) / n
-    for j in range(min(max_dimension, size)):
+    for j in range(len(axes)):
+        for f in range(width):
+            axes[j, f] = 0.0
+    for j in range(width):
+        spectrum[j] = max(values[size - 1 - j], 0.0) / n if j < size else 0.0
+    for j in range(min(len(axes), size)):
         if spectrum[j] <= _LEAST_AXIS * spectrum[0]:
             break
-        if wide:
+        if n < width:
             scale = 1.0 / math.sqrt(n * spectrum[j])
             for place in range(n):
                 share = scale * vectors[place, size - 1 - j]
@@ -44,7 +56,6 @@ def fit_axes(rows, members, max_dimension):
         else:
             for f in range(width):
                 axes[j, f] = vectors[f, size - 1 - j]
-    return mean, axes, spectrum
 
 
 @njit(cache=True, nogil=True)

@@ -55,6 +55,8 @@ def match_draws(model: SubspaceModel, of_chains: list[list[Subspaces]], best: in
     Components are matched by their responsibilities for a subset of the rows. They are in order of decreasing mean
     weight in the best chain.
     """
+    if model.n_components == 1:
+        return np.zeros((len(of_chains), len(of_chains[best]), 1), np.int64)
     rows = model.X[:: -(-len(model.X) // _ROWS)] + model.priors.location
 
     def responsibilities(draw: Subspaces) -> np.ndarray:

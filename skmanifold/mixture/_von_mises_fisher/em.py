@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,18 +149,20 @@ class VonMisesFisherEM:
     def begin(self, directions: np.ndarray) -> Mixture:
         """Initial parameters by rounds of spherical k-means from the directions; also sets the prior."""
         alike = np.ones(directions.shape[1])
-        for _ in range(_FIRST_ROUNDS):
+        for _ in range(_FIRST_ROUNDS - 1):
             self._assign_rows(directions, alike, alike, hard=True)
-            lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
-            self._prior_ratio = min(lengths.sum() / self.total, _MAX_PRIOR_RATIO)
-            mixture = self.maximize(directions)
-            directions = mixture.directions
-        return mixture
+            directions, _ = self._mean_directions(directions)
+        self._assign_rows(directions, alike, alike, hard=True)
+        lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
+        self._prior_ratio = min(lengths.sum() / self.total, _MAX_PRIOR_RATIO)
+        return self.maximize(directions)
 
     def expect(self, mixture: Mixture) -> float:
         """E-step: assign the rows to components; returns the lower bound at these parameters."""
-        total = self._assign_rows(mixture.directions, mixture.concentrations, mixture.log_peaks(), self.hard)
-        return (total - self._penalty(mixture.concentrations)) / self.total
+        peaks = log_peak(self.rows.n_features, mixture.concentrations)
+        log_peaks = np.log(mixture.weights) + peaks
+        total = self._assign_rows(mixture.directions, mixture.concentrations, log_peaks, self.hard)
+        return (total - self._penalty(mixture.concentrations, peaks)) / self.total
 
     def _assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
         self.sums[:] = 0.0
@@ -178,13 +180,18 @@ class VonMisesFisherEM:
 
     def maximize(self, directions: np.ndarray) -> Mixture:
         """M-step: parameters from the sums. Components whose rows sum to zero keep their `directions`."""
-        sums, sizes = self.sums[0], self.sizes[0]
-        self._fill_empty(sums, sizes)
-        lengths = np.sqrt(np.square(sums).sum(axis=0))
-        known = lengths > 0.0
-        directions = np.where(known, sums / np.where(known, lengths, 1.0), directions)
+        directions, lengths = self._mean_directions(directions)
+        sizes = self.sizes[0]
         lengths = np.minimum(lengths, sizes)  # rounding may exceed the bound
         return Mixture(sizes / sizes.sum(), directions, self._concentrations(lengths, sizes))
+
+    def _mean_directions(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Directions and lengths of the sums of rows, after components without rows were filled."""
+        sums = self.sums[0]
+        self._fill_empty(sums, self.sizes[0])
+        lengths = np.sqrt(np.square(sums).sum(axis=0))
+        known = lengths > 0.0
+        return np.where(known, sums / np.where(known, lengths, 1.0), directions), lengths
 
     def _fill_empty(self, sums, sizes) -> None:
         """Give each component without rows one of the rows with the lowest densities."""
@@ -204,18 +211,34 @@ class VonMisesFisherEM:
         ratios = np.minimum((lengths + self._prior_ratio) / (sizes + 1.0), _MAX_RATIO)
         return inverse_bessel_ratio(self.rows.n_features, ratios)
 
-    def _penalty(self, concentrations) -> float:
-        """Sum of KL divergences from a distribution with the concentration of the prior to those of the components."""
+    def _penalty(self, concentrations, peaks) -> float:
+        """Sum of KL divergences from a distribution with the concentration of the prior to those of the components.
+
+        `peaks` are the results of `log_peak` for the concentrations.
+        """
         if self.concentration is not None:
-            concentrations = concentrations[: self.concentration == "shared"]
-        prior = inverse_bessel_ratio(self.rows.n_features, self._prior_ratio)
-        peaks = log_peak(self.rows.n_features, np.append(prior, concentrations))
-        return float(np.sum((concentrations - prior) * (1.0 - self._prior_ratio) + peaks[0] - peaks[1:]))
+            n_fitted = int(self.concentration == "shared")
+            concentrations, peaks = concentrations[:n_fitted], peaks[:n_fitted]
+        prior, prior_peak = _prior_component(self.rows.n_features, self._prior_ratio)
+        return float(np.sum((concentrations - prior) * (1.0 - self._prior_ratio) + prior_peak - peaks))
+
+
+@lru_cache(maxsize=16)
+def _prior_component(n_features: int, prior_ratio: float) -> tuple[float, float]:
+    """Concentration with this mean cosine, and its `log_peak`; the same in all iterations of a fit."""
+    concentration = inverse_bessel_ratio(n_features, prior_ratio)
+    return float(concentration), float(log_peak(n_features, concentration))
 
 
 def log_peak(n_features: int, concentrations) -> np.ndarray:
     """Log density at the mean direction relative to the uniform distribution."""
-    return log_density_at_mode(n_features, concentrations) - log_density_at_mode(n_features, 0.0)
+    return log_density_at_mode(n_features, concentrations) - _uniform_peak(n_features)
+
+
+@lru_cache(maxsize=16)
+def _uniform_peak(n_features: int) -> float:
+    """Log density of the uniform distribution."""
+    return float(log_density_at_mode(n_features, 0.0))
 
 
 def dense_row(rows: Directions, row: int) -> np.ndarray:

@@ -8,18 +8,18 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.callback import CallbackSupportMixin
+from sklearn.base import DensityMixin
 
 from ...base import all_or_nothing
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
+from ...callbacks._support import CallbackSupportMixin, torn_down
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.directions import Directions, as_directions, validate_directions
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array
 from .conditions import fitted_mixture
 from .em import Climb, Mixture, VonMisesFisherEM, dense_row
@@ -223,7 +223,7 @@ class VonMisesFisherMixture(
         ConvergenceWarning
             If EM has not converged after `max_iter` iterations, and `tol` is not 0.
         """
-        with all_or_nothing(self):
+        with torn_down(self), all_or_nothing(self):
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             return self._fit(X, sample_weight)
 

@@ -109,6 +109,23 @@ class EM(BaseSampler):
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
         return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / model.n_rows)
 
+    def parameters(self, model: Any, state: EMState) -> Any:
+        """The mode of the parameters given the expectations of the last pass.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
+        return state.position
+
     def has_converged(self, state: Any) -> bool:
         """Whether the last M step increased the objective by less than `tol`.
 

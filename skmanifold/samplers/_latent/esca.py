@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from ...models import LatentModel, RoundingModel, StreamModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
 from .._base import BaseSampler
+
+_N_COMPARED = 7  # passes in each of the two means that are compared
 
 
 class _ByCounter:
@@ -67,6 +70,11 @@ class ESCA(BaseSampler):
         This option shows the effect of rounding. It does not save memory: exact counts, packed with an escape code for
         the few that need more than a byte, take the same three bytes each. It is not available for streams, whose
         counts are fractions.
+    tol : float, default=None
+        If given, burn-in ends early when all chains have settled, and the fit ends after the passes that are averaged.
+        A chain has settled when the mean log density of its last seven passes is less than that of the seven before
+        plus `tol` nats per row. With None burn-in has its full length. Smaller values
+        than about 1e-4 have the same effect as 0, because the log densities of a settled chain vary more.
 
     References
     ----------
@@ -90,6 +98,7 @@ class ESCA(BaseSampler):
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
         "counter": [StrOptions({"exact", "approximate"})],
+        "tol": [None, Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -98,11 +107,13 @@ class ESCA(BaseSampler):
         n_local_sweeps: int = 10,
         n_first_sweeps: int = 100,
         counter: Literal["exact", "approximate"] = "exact",
+        tol: float | None = None,
     ) -> None:
         self.n_average = n_average
         self.n_local_sweeps = n_local_sweeps
         self.n_first_sweeps = n_first_sweeps
         self.counter = counter
+        self.tol = tol
 
     def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
         """The initial state: random latents, and the mode of the parameters given them.
@@ -142,6 +153,23 @@ class ESCA(BaseSampler):
         latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
         return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
+
+    def parameters(self, model: Any, state: ESCAState) -> Any:
+        """The mode of the parameters given the statistics of the last pass.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+
+        Returns
+        -------
+        parameters : object
+            Parameters, in the form that the model uses.
+        """
+        return state.position if self.counter == "exact" else model.mode(state.statistics)
 
     def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
         """The parameters of the next pass, from the statistics of all rows."""
@@ -216,6 +244,26 @@ class ESCA(BaseSampler):
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
         return ESCAState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
+
+    def has_settled(self, log_density: Sequence[float], n_rows: int) -> bool:
+        """Whether the mean log density of seven passes rises by less than `tol` per row.
+
+        Parameters
+        ----------
+        log_density : sequence of float
+            The log density of each pass so far.
+        n_rows : int
+            Number of rows of the data.
+
+        Returns
+        -------
+        bool
+            Whether the chain has settled; False without a tolerance, and in the first 13 passes.
+        """
+        if self.tol is None or len(log_density) < 2 * _N_COMPARED:
+            return False
+        rise = sum(log_density[-_N_COMPARED:]) - sum(log_density[-2 * _N_COMPARED : -_N_COMPARED])
+        return rise < self.tol * n_rows * _N_COMPARED
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last `n_average` passes, or all after burn-in if they are fewer.

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -214,8 +213,8 @@ def test_a_fit_stopped_late_is_as_good_as_a_shorter_one():
 
 
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "scir"])
-def test_scoring_monitor_logs_a_score_for_each_pass(sampler):
-    monitor = ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
+def test_scoring_monitor_logs_a_score_for_each_pass(sampler, sklearn_callback):
+    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
     lda = make_lda(sampler=sampler).set_callbacks(monitor).fit(small_corpus())
     log = monitor.get_logs().data
     passes = [row["held_in"] for row in log if row["task_name"] == "pass"]
@@ -225,15 +224,17 @@ def test_scoring_monitor_logs_a_score_for_each_pass(sampler):
     assert [row["held_in"] for row in log if row["task_name"] == "fit"] == [lda.score(small_corpus())]
 
 
-def test_scoring_monitor_takes_lists_and_frames_as_they_are_given():
+def test_scoring_monitor_takes_lists_and_frames_as_they_are_given(sklearn_callback):
     for X in (small_corpus().toarray().tolist(), pd.DataFrame(small_corpus().toarray()).add_prefix("w")):
-        monitor = ScoringMonitor(scoring=lambda estimator, X, y: {"topics": len(estimator.transform(X)[0])})
+        monitor = sklearn_callback.ScoringMonitor(
+            scoring=lambda estimator, X, y: {"topics": len(estimator.transform(X)[0])}
+        )
         make_lda().set_callbacks(monitor).fit(X)
         assert [row["topics"] for row in monitor.get_logs().data] == [3] * 7
 
 
-def test_progress_bar_counts_the_passes(capsys):
-    make_lda().set_callbacks(ProgressBar()).fit(small_corpus())
+def test_progress_bar_counts_the_passes(capsys, sklearn_callback):
+    make_lda().set_callbacks(sklearn_callback.ProgressBar()).fit(small_corpus())
     out = capsys.readouterr().out
     assert "StochasticLDA - fit" in out
     assert "100%" in out

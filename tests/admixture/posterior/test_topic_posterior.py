@@ -1,10 +1,12 @@
 """Draws of topics from several chains: matching, intervals, diagnostics, export and means over draws."""
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
+from skmanifold._install import install_command
 from skmanifold.admixture._posterior.topic_draws import (
     ChainMatch,
     diagnose_topics,
@@ -252,9 +254,9 @@ def test_without_arviz_a_sentence_says_what_to_install(monkeypatch):
     _, weights, _, _ = _make_chains(2, 4)
     for module in ("arviz_stats.base", "arviz_base"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r'needs arviz-stats: pip install "skmanifold\[arviz\]"'):
+    with pytest.raises(ImportError, match=re.escape(f"needs arviz-stats: {install_command('arviz')}")):
         diagnose_topics(None, weights, _one_order(2, 5))
-    with pytest.raises(ImportError, match=r'needs arviz-base: pip install "skmanifold\[arviz\]"'):
+    with pytest.raises(ImportError, match=re.escape(f"needs arviz-base: {install_command('arviz')}")):
         to_arviz({"topic_weights": weights})
 
 

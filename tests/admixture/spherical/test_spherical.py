@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
@@ -389,9 +388,9 @@ def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after):
 
 
 @each_sampler
-def test_scoring_monitor_logs_a_score_for_each_pass(sampler):
+def test_scoring_monitor_logs_a_score_for_each_pass(sampler, sklearn_callback):
     X = small()
-    monitor = ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
+    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
     model = make(sampler).set_callbacks(monitor).fit(X)
     log = monitor.get_logs().data
     scores = [row["held_in"] for row in log if row["task_name"] == "pass"]

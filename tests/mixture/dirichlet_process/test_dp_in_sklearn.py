@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -198,8 +197,8 @@ def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after, n_
 
 
 @each_sampler
-def test_scoring_monitor_logs_a_score_for_each_pass(sampler):
-    monitor = ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
+def test_scoring_monitor_logs_a_score_for_each_pass(sampler, sklearn_callback):
+    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
     mixture = make("categorical", sampler).set_callbacks(monitor).fit(small_table())
     log = monitor.get_logs().data
     passes = [row["held_in"] for row in log if row["task_name"] == "pass"]
@@ -208,8 +207,8 @@ def test_scoring_monitor_logs_a_score_for_each_pass(sampler):
     assert [row["held_in"] for row in log if row["task_name"] == "fit"] == [mixture.score(small_table())]
 
 
-def test_progress_bar_counts_the_passes(capsys):
-    make("categorical").set_callbacks(ProgressBar()).fit(small_table())
+def test_progress_bar_counts_the_passes(capsys, sklearn_callback):
+    make("categorical").set_callbacks(sklearn_callback.ProgressBar()).fit(small_table())
     out = capsys.readouterr().out
     assert "DPCategoricalMixture - fit" in out
     assert "100%" in out

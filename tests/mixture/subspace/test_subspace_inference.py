@@ -9,7 +9,6 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
@@ -357,10 +356,10 @@ def test_an_interrupted_fit_leaves_no_trace(sampler):
     assert all(vars(mixture)[name] is attributes[name] for name in attributes)
 
 
-def test_score_monitors_and_progress_bars_work_on_frames(capsys):
+def test_score_monitors_and_progress_bars_work_on_frames(capsys, sklearn_callback):
     frame = pd.DataFrame(small_rows()).add_prefix("w")
-    monitor = ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
-    mixture = make().set_callbacks(monitor, ProgressBar()).fit(frame)
+    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
+    mixture = make().set_callbacks(monitor, sklearn_callback.ProgressBar()).fit(frame)
     passes = [row["held_in"] for row in monitor.get_logs().data if row["task_name"] == "pass"]
     assert len(passes) == 10
     assert np.isfinite(passes).all()

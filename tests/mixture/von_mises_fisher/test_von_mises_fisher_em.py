@@ -301,7 +301,9 @@ def test_lengths_do_not_matter_and_signs_carry_over():
 
 
 def test_sparse_rows_stay_sparse():
-    X = sp.random_array((20_000, 500_000), density=4e-6, rng=np.random.default_rng(0), format="csr")  # dense 75 GiB
+    X = sp.random_array(
+        (20_000, 500_000), density=4e-6, random_state=np.random.default_rng(0), format="csr"
+    )  # dense 75 GiB
     mixture = VonMisesFisherMixture(2, max_iter=2, random_state=0).fit(X)
     assert mixture.predict_proba(X).shape == (20_000, 2)
 

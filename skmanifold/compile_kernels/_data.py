@@ -1,0 +1,59 @@
+"""Small data of each kind.
+
+Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, read-only
+X and missing cells need the same kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+_N_ROWS = 60
+
+
+def counts() -> Any:
+    """Counts of words, sparse."""
+    random = np.random.default_rng(0)
+    rates = random.gamma(0.3, 10.0, (3, 40))[np.arange(_N_ROWS) % 3]
+    return scipy.sparse.csr_array((random.poisson(rates) + (np.arange(40) == 0)).astype(float))
+
+
+def word_vectors() -> np.ndarray:
+    """A vector for each word of `counts`."""
+    return np.random.default_rng(0).normal(size=(40, 3))
+
+
+def directions() -> np.ndarray:
+    """Vectors of length 1 in four clusters."""
+    rows = np.random.default_rng(0).normal(size=(_N_ROWS, 20)) + 3 * np.eye(20)[np.arange(_N_ROWS) % 4]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def codes() -> np.ndarray:
+    """Codes of categories; the first is missing."""
+    rows = np.random.default_rng(0).integers(0, 3, (_N_ROWS, 8)).astype(float)
+    rows[0, 0] = np.nan
+    return rows
+
+
+def events() -> np.ndarray:
+    """Zeros and ones."""
+    return (np.random.default_rng(0).random((_N_ROWS, 10)) < 0.4).astype(float)
+
+
+def points() -> np.ndarray:
+    """Points near a plane."""
+    return np.random.default_rng(0).normal(size=(_N_ROWS, 5)) * [5, 5, 1, 1, 1]
+
+
+OF_EMISSIONS: dict[str, Callable[[], Any]] = {
+    "bernoulli": events,
+    "categorical": codes,
+    "gaussian": points,
+    "multinomial": counts,
+    "poisson": counts,
+}

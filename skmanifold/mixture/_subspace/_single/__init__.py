@@ -1,0 +1,1 @@
+"""The posterior of a single affine subspace, for tables with few features."""

@@ -1,0 +1,19 @@
+"""Work that makes many objects and no cycles, without the garbage collector, whose search would take as long."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collector, unless it is disabled already."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,305 @@
+"""Tables and arrays of other libraries, in a form that scikit-learn's validation reads without loss.
+
+scikit-learn itself converts most of them. What it would refuse or misread is converted here: missing values in columns
+of objects and in dictionaries of Arrow, masked cells, dates, sparse columns with a fill value, arrays of other
+libraries under ``array_api_dispatch``, and tables known only by Arrow's PyCapsule interface.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+
+_NAMES_BY_NARWHALS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+_NOT_NUMBERS = re.compile(r"could not convert|setting an array element|must be a string or a real number|promoted")
+_DATES = re.compile("date|time|duration|period|interval", re.IGNORECASE)
+
+
+class Named(NamedTuple):
+    """A matrix that was made of a table, and what has the names of the table's columns."""
+
+    names: Any  # as scikit-learn reads names and numbers of columns
+    values: Any
+
+
+def readable(X: Any, name: str = "X") -> Any:
+    """An array, a table or a column that scikit-learn's validation reads as it is meant.
+
+    Parameters
+    ----------
+    X : object
+        As the user gave it. Plain arrays, sparse matrices and lists are returned as they are.
+    name : str, default="X"
+        What errors call it.
+
+    Returns
+    -------
+    X : object
+        Another object only if scikit-learn would refuse or misread X.
+
+    Raises
+    ------
+    TypeError
+        If X is not in memory.
+    ValueError
+        If X is a table with dates.
+    """
+    if isinstance(X, np.ndarray):
+        return _plain_array(X)
+    if X is None or sp.issparse(X) or isinstance(X, list | tuple):
+        return X
+    if hasattr(X, "collect") and not hasattr(X, "__array__"):
+        raise TypeError(f"{name} is a {type(X).__name__}, which has no rows before it is collected: pass X.collect().")
+    if hasattr(X, "columns") and hasattr(X, "__dask_graph__"):
+        raise TypeError(f"{name} is a data frame of Dask, which is not in memory: pass X.compute().")
+    if _is(X, "pandas", "DataFrame"):
+        return _without_objects(_without_dates(X, name))
+    if _is(X, "pandas", "Series"):
+        return X
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):
+        X = _by_capsule(X, name)
+    if _is(X, "pyarrow", "RecordBatch"):
+        X = sys.modules["pyarrow"].Table.from_batches([X])
+    if is_arrow(X):
+        return _without_dictionaries(_without_dates(X, name))
+    if _is(X, "polars", "DataFrame"):
+        return _without_dates(X, name)
+    return _in_numpy(X, name) if hasattr(X, "__dlpack__") else X
+
+
+def refuse_dates(X: Any, name: str = "X") -> None:
+    """Raise a ValueError for an array of dates or durations, which numpy would convert to large numbers."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise _refused_dates(name, X.dtype)
+
+
+def labels(y: Any) -> Any:
+    """Class labels that scikit-learn's validation reads as they are meant; missing ones raise a ValueError."""
+    y = readable(y, "y")
+    n_missing = _count_missing(y)
+    if n_missing:
+        plural = "s" if n_missing > 1 else ""
+        raise ValueError(f"y has {n_missing} missing label{plural}: leave these rows out of X and y.")
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # of pandas' nullable columns
+    return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" else y
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix, or a data frame of sparse columns only."""
+    return sp.issparse(X) or (_is(X, "pandas", "DataFrame") and all(_sparse_columns(X)))
+
+
+def as_named(X: Any, *, accept_sparse: Any, name: str = "X") -> Named | None:
+    """The matrix and the names of a table that scikit-learn's validation does not read itself; None for all others.
+
+    Raises
+    ------
+    TypeError
+        If X is a data frame of sparse columns where dense data are needed.
+    """
+    if _is(X, "pandas", "DataFrame"):
+        sparse = _sparse_columns(X)
+        if any(sparse) and accept_sparse:
+            return Named(X, _stacked(X))
+        if sparse and all(sparse):
+            raise TypeError(
+                f"{name} is a data frame of sparse columns, but dense data are needed: pass X.sparse.to_dense()."
+            )
+    elif not _NAMES_BY_NARWHALS and _is(X, "polars", "DataFrame") and not hasattr(X, "__dataframe__"):
+        return Named(_Names(X), np.asarray(X))
+    return None
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether X is a table or a column of pyarrow."""
+    return _is(X, "pyarrow", "Table", "Array", "ChunkedArray")
+
+
+def is_table(X: Any) -> bool:
+    """Whether X has named columns in memory."""
+    return _is(X, "pandas", "DataFrame") or _is(X, "polars", "DataFrame") or _is(X, "pyarrow", "Table")
+
+
+def is_column(X: Any) -> bool:
+    """Whether X is a single column of a table in memory."""
+    return _is(X, "pandas", "Series") or _is(X, "polars", "Series") or _is(X, "pyarrow", "Array", "ChunkedArray")
+
+
+@contextmanager
+def named_columns(X: Any, estimator: Any = None) -> Iterator[None]:
+    """Replace the error of a conversion by a sentence that names the column of a table that has other than numbers."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not is_table(X) or not _NOT_NUMBERS.search(str(error)):
+            raise
+        for column, cells in _columns(_without_dictionaries(X) if is_arrow(X) else X):
+            cell = _not_a_number(cells)
+            if cell is not None:
+                who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} takes numbers"
+                raise ValueError(
+                    f"Column {column!r} of X has {cell}, but {who}: leave the column out, or encode it first, for "
+                    "example by OneHotEncoder in a ColumnTransformer."
+                ) from error
+        raise
+
+
+class _Names:
+    """Names of columns for releases of scikit-learn that ask for them by this protocol."""
+
+    def __init__(self, table: Any):
+        self.columns = list(table.columns)
+        self.shape = table.shape
+
+    def __dataframe__(self) -> _Names:
+        return self
+
+    def column_names(self) -> list[str]:
+        return self.columns
+
+
+def _is(X: Any, module: str, *classes: str) -> bool:
+    """Whether X is of a class of a module, which must have been imported if X is of it."""
+    loaded = sys.modules.get(module)
+    return any(isinstance(X, getattr(loaded, name, ())) for name in classes)
+
+
+def _plain_array(X: np.ndarray) -> np.ndarray:
+    if isinstance(X, np.ma.MaskedArray):
+        masked, cells = np.ma.getmaskarray(X), X.data
+        missing: Any = np.nan if cells.dtype.kind in "biuf" else None
+        return np.where(masked, missing, cells) if masked.any() else cells
+    if X.dtype.kind == "O" and "pandas" in sys.modules:  # where NA comes from
+        missing = sys.modules["pandas"].isna(X)
+        if missing.any():
+            return np.where(missing, np.nan, X)
+    return X
+
+
+def _in_numpy(X: Any, name: str) -> np.ndarray:
+    """An array of another library, which may not be in the memory of the processor."""
+    try:
+        return np.asarray(X)
+    except Exception as error:
+        kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
+        raise TypeError(f"{name} is a {kind} that numpy cannot read: copy it to a numpy array ({error})") from error
+
+
+def _by_capsule(X: Any, name: str) -> Any:
+    """A table that is known by Arrow's PyCapsule interface alone."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise TypeError(
+            f"{name} is a {type(X).__name__}, which is read by pyarrow: install pyarrow, or pass a numpy array."
+        ) from error
+    return pyarrow.table(X)
+
+
+def _columns(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Names and cells of a table's columns."""
+    if hasattr(X, "items"):
+        yield from X.items()
+    elif hasattr(X, "column_names"):
+        yield from zip(X.column_names, X.columns, strict=True)
+    else:
+        yield from zip(X.columns, X.get_columns(), strict=True)
+
+
+def _types(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Names and types of a table's columns, or one type without a name."""
+    if hasattr(X, "dtypes"):
+        yield from zip(X.columns, X.dtypes, strict=True)
+    elif hasattr(X, "schema"):
+        yield from zip(X.schema.names, X.schema.types, strict=True)
+    else:
+        yield None, X.type
+
+
+def _without_dates(X: Any, name: str) -> Any:
+    """The same table; dates and durations, which numpy would convert to large numbers, raise a ValueError."""
+    for column, dtype in _types(X):
+        of_cells = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        if _DATES.match(str(of_cells)):
+            raise _refused_dates(name if column is None else f"Column {column!r} of {name}", of_cells)
+    return X
+
+
+def _refused_dates(what: str, dtype: Any) -> ValueError:
+    return ValueError(
+        f"{what} has the type {dtype}, but numbers are needed: convert it to numbers of a unit first, such as days."
+    )
+
+
+def _without_objects(X: Any) -> Any:
+    """A pandas frame whose numbers in columns of objects and categories are float64, with NaN where one is missing."""
+    plain = {}
+    for place, dtype in enumerate(X.dtypes):
+        if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
+            plain[place] = X.iloc[:, place].astype(np.float64 if dtype.categories.dtype.kind in "biuf" else object)
+        elif dtype.name == "object" and X.iloc[:, place].isna().any():
+            plain[place] = X.iloc[:, place].astype(object).where(X.iloc[:, place].notna(), np.nan)
+    if plain:
+        X = X.copy(deep=False)
+        for place, column in plain.items():
+            X.isetitem(place, column)
+    return X
+
+
+def _without_dictionaries(X: Any) -> Any:
+    """Arrow's data with each dictionary replaced by its values; numpy would read a missing entry as another value."""
+    is_dictionary = sys.modules["pyarrow"].types.is_dictionary
+    if hasattr(X, "type"):
+        return X.cast(X.type.value_type) if is_dictionary(X.type) else X
+    for place, field in enumerate(X.schema):
+        if is_dictionary(field.type):
+            X = X.set_column(place, field.name, X.column(place).cast(field.type.value_type))
+    return X
+
+
+def _sparse_columns(X: Any) -> list[bool]:
+    sparse = sys.modules["pandas"].SparseDtype
+    return [isinstance(dtype, sparse) for dtype in X.dtypes]
+
+
+def _stacked(X: Any) -> sp.csc_array:
+    """The columns of a pandas frame as a sparse matrix; those with a fill value of 0 are never dense."""
+    rows, values = [], []
+    for _, column in X.items():
+        cells = column.array
+        if getattr(cells, "fill_value", None) == 0:
+            rows.append(cells.sp_index.indices)
+            values.append(cells.sp_values)
+        else:
+            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            rows.append(np.flatnonzero(numbers))
+            values.append(numbers[rows[-1]])
+    indptr = np.cumsum([0, *map(len, rows)])
+    return sp.csc_array((np.concatenate(values), np.concatenate(rows), indptr), shape=X.shape)
+
+
+def _count_missing(y: Any) -> int:
+    """How many labels are missing; those of plain numbers are left to scikit-learn."""
+    if y is None or (isinstance(y, np.ndarray) and y.dtype.kind != "O"):
+        return 0
+    array = np.asarray(y, dtype=object)
+    pandas = sys.modules.get("pandas")
+    missing = pandas.isna(array) if pandas else [cell is None or cell != cell for cell in array.ravel()]
+    return int(np.count_nonzero(missing))
+
+
+def _not_a_number(cells: Any) -> str | None:
+    """The first cell of a column that is not a number, as errors show it; None if there is none."""
+    for cell in np.asarray(cells, dtype=object):
+        try:
+            float(np.nan if cell is None or type(cell).__name__ == "NAType" else cell)
+        except (TypeError, ValueError):
+            return repr(cell) if len(repr(cell)) <= 40 else f"a {type(cell).__name__}"
+    return None

@@ -1,0 +1,109 @@
+"""The cache of the machine code of one kernel, which is optional: without a folder the code is kept in memory."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from numba.core import caching
+
+from .kernels import Part
+from .places import PLACES, Place
+
+_DAMAGED = (EOFError, pickle.UnpicklingError)  # raised by truncated files
+_ADVICE = "set the environment variable NUMBA_CACHE_DIR to a writable folder"
+_UNCACHED = (
+    "Compiled kernels of skmanifold cannot be cached ({reason}), so every new process compiles them again, which takes "
+    f"seconds: {_ADVICE}."
+)
+_TEMPORARY = (
+    "Compiled kernels of skmanifold are kept in the temporary folder {folder}, because neither its installation nor a "
+    f"folder of the user is writable: {_ADVICE}, if they are to be kept for longer."
+)
+# What was warned of, once in this process
+warned: list[str] = []
+# The caches of all kernels, which live as long as their modules
+caches: list[KernelCache] = []
+
+
+class KernelCache(caching.NullCache):
+    """The cache of the machine code of one kernel: read from any folder that has it, saved in a writable folder.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function of the kernel.
+    """
+
+    def __init__(self, function: Callable):
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self._places: list[Place] = []
+        self.place: Place | None = None  # where the code is, or would be written
+        self.loaded: list[Any] = []  # types of arguments
+        self.saved: list[Any] = []
+        self.failure: str | None = None  # why code could not be saved
+        caches.append(self)
+        for writable, filled in PLACES:
+            with suppress(RuntimeError):  # the folder is not writable
+                self.place = writable(function)
+                self._places.append(self.place)
+                return
+            if filled is not None:
+                with suppress(RuntimeError):  # the folder does not exist
+                    self._places.append(filled(function))
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder to which machine code would be written."""
+        return self._places[-1].cache_path if self._places else None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel for these types, or None."""
+        for place in self._places:
+            try:
+                found = place.load_overload(sig, target_context)
+            except _DAMAGED:
+                with suppress(OSError):
+                    place.flush()
+            except OSError:  # for example the file of another user
+                continue
+            else:
+                if found is not None:
+                    self.place = place
+                    self.loaded.append(sig)
+                    return found
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the kernel for these types, or warn once that it cannot be saved or only in a temporary folder."""
+        if isinstance(data.library, Part):  # saved with the kernels that call it
+            return
+        reason = "no cache folder is writable"
+        if self._places:
+            place = self._places[-1]
+            try:
+                place.save_overload(sig, data)
+            except OSError as error:
+                reason = f"{self.cache_path}: {error.strerror or error}"
+            else:
+                self.place = place
+                self.saved.append(sig)
+                if place.is_temporary:
+                    _warn(_TEMPORARY.format(folder=place.root))
+                return
+        self.failure = _UNCACHED.format(reason=reason)
+        _warn(self.failure)
+
+    def flush(self) -> None:
+        """Delete the saved machine code."""
+        for place in self._places[-1:]:
+            place.flush()
+
+
+def _warn(message: str) -> None:
+    if not warned:
+        warned.append(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)

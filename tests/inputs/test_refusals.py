@@ -1,0 +1,119 @@
+"""What cannot be read is refused in one sentence that says what to do, before the fit begins."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from ._containers import arrow, package, pandas, polars, sparse_columns, strict
+from ._estimators import ESTIMATORS, LABELS, data, with_missing
+
+
+def refusal(name, X, y=None):
+    model = clone(ESTIMATORS[name])
+    with pytest.raises((TypeError, ValueError)) as caught:
+        model.fit(X, LABELS if name == "classifier" and y is None else y)
+    assert not hasattr(model, "n_features_in_")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("table", [pandas, polars, arrow])
+def test_strings(table):
+    X = data("gaussian")
+    frame = polars(X).to_pandas().astype({"b": object}) if table is pandas else polars(X)
+    words = ["7", "many"] * 6
+    if table is pandas:
+        frame["b"] = words
+    else:
+        library = package("polars")
+        frame = frame.with_columns(library.Series("b", words).cast(library.Categorical))
+    frame = frame.to_arrow() if table is arrow else frame
+    cure = "leave the column out, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
+    for name in ("gaussian", "lda"):
+        who = type(ESTIMATORS[name]).__name__
+        assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} takes numbers: {cure}"
+    assert "encode the columns by OrdinalEncoder" in refusal("dp codes", frame)
+
+
+@pytest.mark.parametrize("to_table", [lambda texts: texts, lambda texts: texts.to_arrow()], ids=["polars", "arrow"])
+def test_texts_in_the_first_row(to_table):
+    texts = to_table(package("polars").DataFrame({"text": ["a b c", "b c d"]}))
+    assert refusal("lda", texts) == (
+        "X has strings, but StochasticLDA takes counts: put CountVectorizer before it in a pipeline."
+    )
+
+
+@pytest.mark.parametrize("name", ["lda", "dp codes", "subspaces"])
+def test_dates(name):
+    X = data(name)
+    dates = X.astype("datetime64[D]")
+    cure = "but numbers are needed: convert it to numbers of a unit first, such as days."
+    if name == "dp codes":
+        assert "encode the columns by OrdinalEncoder" in refusal(name, dates)
+    else:
+        assert refusal(name, dates) == f"X has the type datetime64[D], {cure}"
+    assert refusal(name, pandas(X).assign(b=dates[:, 1])).startswith("Column 'b' of X has the type datetime64")
+    library = package("polars")
+    table = polars(X).with_columns(library.Series("c", dates[:, 2]).cast(library.Date))
+    assert refusal(name, table) == f"Column 'c' of X has the type Date, {cure}"
+    assert refusal(name, table.to_arrow()) == f"Column 'c' of X has the type date32[day], {cure}"
+
+
+def test_lists_in_cells():
+    table = polars(data("gaussian"))
+    table = table.with_columns(package("polars").concat_list("a", "b").alias("b"))
+    assert refusal("gaussian", table).startswith("Column 'b' of X has ")
+
+
+def test_tables_without_rows_in_memory():
+    table = polars(data("lda"))
+    assert refusal("lda", table.lazy()) == (
+        "X is a LazyFrame, which has no rows before it is collected: pass X.collect()."
+    )
+
+
+@pytest.mark.long  # the import takes seconds
+def test_data_frames_of_dask():
+    frames = pytest.importorskip("dask.dataframe")
+    frame = frames.from_pandas(pandas(data("lda")), npartitions=2)
+    assert refusal("gaussian", frame) == "X is a data frame of Dask, which is not in memory: pass X.compute()."
+
+
+def test_arrays_on_another_device():
+    elsewhere = strict(data("lda"), device=package("array_api_strict").Device("device1"))
+    assert refusal("lda", elsewhere).startswith("X is a array_api_strict.Array that numpy cannot read: copy it")
+
+
+@pytest.mark.parametrize("name", ["dp codes", "gaussian", "subspaces", "classifier"])
+def test_sparse_columns_where_data_are_dense(name):
+    message = refusal(name, sparse_columns(data(name)))
+    assert message == "X is a data frame of sparse columns, but dense data are needed: pass X.sparse.to_dense()."
+
+
+@pytest.mark.parametrize("table", [lambda X: pandas(X, "Int64"), polars, arrow], ids=["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("name", ["lda", "gaussian", "directions", "subspaces"])
+def test_missing_cells(name, table):
+    assert refusal(name, table(with_missing(name))) == refusal(name, with_missing(name))
+
+
+def test_tables_by_capsule_without_pyarrow(monkeypatch):
+    class Capsule:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise AssertionError
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    cure = "install pyarrow, or pass a numpy array."
+    assert refusal("lda", Capsule()) == f"X is a Capsule, which is read by pyarrow: {cure}"
+
+
+def test_another_order_of_columns():
+    X = data("lda")
+    for table in (pandas(X), polars(X), arrow(X), arrow(X).to_batches()[0], sparse_columns(X)):
+        model = clone(ESTIMATORS["lda"]).fit(table)
+        for other in (pandas(X), polars(X), sparse_columns(X)):
+            assert np.array_equal(model.transform(other), model.transform(table))
+            with pytest.raises(ValueError, match="Feature names must be in the same order"):
+                model.transform(other[["b", "a", "c", "d"]])
+        with pytest.warns(UserWarning, match="X does not have valid feature names"):
+            model.transform(X)
