@@ -1,32 +1,30 @@
-"""How the gallery runs: the order of its pages, from first steps to samplers of one's own, and what scripts may ask."""
+"""How the gallery runs: the order of the pages within a section, and what scripts may ask."""
 
 import builtins
 from pathlib import Path
 
 from sphinx_gallery.sorting import ExampleTitleSortKey
 
-_FIRST = (
+_ORDER = (
     "quickstart",
     "plot_news_topics",
     "plot_choosing_n_components",
     "plot_topic_uncertainty",
-    "plot_streaming_topics",
-    "plot_dask_cluster",
-    "plot_early_stopping",
     "plot_grid_search_samplers",
+    "plot_streaming_topics",
+    "plot_early_stopping",
+    "plot_dask_cluster",
     "plot_topics_with_signs",
     "plot_orthogonal_topics",
     "plot_wind_directions",
-    "plot_kinds_of_visitors",
+    "plot_visitor_clusters",
     "plot_votes_missing_cells",
     "plot_category_prior_search",
     "plot_grade_of_membership",
+    "plot_em_and_stochastic_em",
     "plot_line_through_plane",
     "plot_motion_segmentation",
     "plot_dimension_of_classes",
-    "plot_em_and_stochastic_em",
-)
-_LAST = (
     "plot_stiefel_density",
     "plot_vmf_mixture",
     "plot_circle_noise",
@@ -37,15 +35,11 @@ _LAST = (
 
 
 class GalleryOrder(ExampleTitleSortKey):
-    """Pages named above stand where they are named, all others between the two lists."""
+    """The pages of a section in the order above, new ones at the end."""
 
-    def __call__(self, filename: str) -> tuple[int, int, str]:
+    def __call__(self, filename: str) -> tuple[int, str]:
         name = filename.removesuffix(".py")
-        if name in _FIRST:
-            return 0, _FIRST.index(name), name
-        if name in _LAST:
-            return 2, _LAST.index(name), name
-        return 1, 0, name
+        return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
 
 
 def give_file(gallery_conf: dict, script: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 os.environ.setdefault("MPLBACKEND", "Agg")
 sys.path.insert(0, str(Path(__file__).parent))
 
+from _blocks import run_blocks
 from numpydoc.docscrape import ClassDoc
 from sphinx.util import logging
 
@@ -27,12 +28,12 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # MathJax's own files beside the pages: nothing is fetched when they are read
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "Thumbs.db", "**/GALLERY_HEADER.rst", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "Thumbs.db", "**/GALLERY_HEADER.rst", "sg_execution_times.rst", "gallery/**.ipynb"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # the gallery's order is a class
 
@@ -41,6 +42,14 @@ suppress_warnings = ["config.cache"]  # the gallery's order is a class
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4  # README links to headings
 default_role = "literal"  # in docstrings and examples single backquotes are for parameters and code
+
+# Blocks of Python ----------------------------------------------------------------------------------------------------
+
+nb_execution_mode = os.environ.get("SKMANIFOLD_DOC_BLOCKS", "cache")  # "off" builds the pages without outputs
+nb_execution_in_temp = True
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 # API -----------------------------------------------------------------------------------------------------------------
 
@@ -112,6 +121,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"[\\/](plot_\w+|quickstart)\.py$",
     "ignore_pattern": r"__init__\.py|conftest\.py",
+    "subsection_order": [f"../examples/{name}" for name in ("topics", "directions", "tables", "subspaces", "samplers")],
     "within_subsection_order": "_gallery.GalleryOrder",
     "matplotlib_animations": False,
     "image_scrapers": ("matplotlib",),
@@ -169,7 +179,7 @@ copybutton_prompt_is_regexp = True
 def point_into_site(app, docname: str, source: list[str]) -> None:
     """Links to example scripts lead to their pages of the gallery, those to benchmarks/README.md to its page here."""
     pages = [
-        (r"examples/(plot_\w+|quickstart)\.py", r"/gallery/\1.rst"),
+        (r"examples/((?:\w+/)?(?:plot_\w+|quickstart))\.py", r"/gallery/\1.rst"),
         (r"examples/GALLERY_HEADER\.rst", "/gallery/index.rst"),
         (r"benchmarks/README\.md(#[\w-]+)?", r"/measurements.md\1"),
         (r"CONTRIBUTING(?:\.md)?", "/contributing.md"),
@@ -211,6 +221,7 @@ def setup(app) -> None:
     """What Sphinx calls."""
     app.connect("builder-inited", check_names)
     app.connect("source-read", point_into_site)
+    app.connect("source-read", run_blocks)
     app.connect("autodoc-process-docstring", describe_data)
     app.connect("autodoc-process-docstring", escape_shapes, priority=900)  # after numpydoc
     app.connect("autodoc-process-docstring", escape_initials, priority=900)

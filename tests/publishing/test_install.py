@@ -14,7 +14,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = SETTINGS["project"]["optional-dependencies"]
 # A command of pip or another installer, up to the end of the command
 COMMAND = re.compile(r"(?:pip|pipx|uv|conda|mamba|pixi)3?\s+(?:install|add)\b[^`\n]*?(?=`|$|\s*&&|\s+#)", re.MULTILINE)
-PACKAGE = [*sorted((ROOT / "skmanifold").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
+PACKAGE = [*sorted((ROOT / "skmanifold").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
 PAGES = [page.path for page in all_pages() if page.path.name != "CHANGELOG.md"]  # which says what was
 FROM_CHECKOUT = 'pip install -e ".{extras}"'
 # These are read in a checkout and say what to do there, whatever is released.
