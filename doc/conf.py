@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# The style of all figures, also of those that blocks on the pages draw in processes of their own
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).parents[1] / "skmanifold" / "inspection" / "skmanifold.mplstyle")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from _blocks import run_blocks
 from numpydoc.docscrape import ClassDoc
+from numpydoc.docscrape_sphinx import SphinxDocString
+from numpydoc.xref import DEFAULT_LINKS
 from sphinx.util import logging
 
 import skmanifold
@@ -25,7 +29,9 @@ version = release = skmanifold.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",  # MathJax's own files beside the pages: nothing is fetched when they are read
     "numpydoc",
     "myst_nb",
@@ -61,6 +67,42 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 numpydoc_show_class_members = False  # the template lists methods, the docstring attributes: each once
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"  # but for these
+DEFAULT_LINKS.clear()
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "csr_array": "scipy.sparse.csr_array",
+    "DataFrame": "pandas.DataFrame",
+    "Series": "pandas.Series",
+    "RandomState": "numpy.random.RandomState",
+    "Generator": "numpy.random.Generator",
+    "Bunch": "sklearn.utils.Bunch",
+    "BaseSampler": "skmanifold.samplers.BaseSampler",
+    "BaseEmission": "skmanifold.emissions.BaseEmission",
+    "Manifold": "skmanifold.manifolds.Manifold",
+    "DataTree": "xarray.DataTree",
+    "dict": "dict",
+    "None": "None",
+}
+# The attributes of a class are as its docstring describes them; numpydoc would replace the text of a property by the
+# first sentence of its getter.
+_process_param = SphinxDocString._process_param
+SphinxDocString._process_param = lambda self, name, text, _: _process_param(self, name, text, False)
+
+# Other packages, without network ------------------------------------------------------------------------------------
+
+_ADDRESSES = {
+    "python": "https://docs.python.org/3/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "sklearn": "https://scikit-learn.org/stable/",
+    "pandas": "https://pandas.pydata.org/docs/",
+    "matplotlib": "https://matplotlib.org/stable/",
+    "xarray": "https://docs.xarray.dev/en/stable/",
+    "dask": "https://docs.dask.org/en/stable/",
+}
+intersphinx_mapping = {name: (address, f"inventories/{name}.inv") for name, address in _ADDRESSES.items()}
 
 
 def members_of(module: str, name: str, members: list[str]) -> tuple[list[str], list[str]]:
@@ -158,7 +200,7 @@ html_theme_options = {
     "logo": {"text": "skmanifold", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "navbar_align": "left",
     "navbar_center": ["navbar-nav"],
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version", "theme-switcher"],
     "header_links_before_dropdown": 5,
     "show_prev_next": True,
     "show_toc_level": 2,

@@ -26,6 +26,7 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
+from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers, limit_threads
@@ -51,7 +52,7 @@ _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the s
 }
 
 
-class BaseSampledEstimator(PlainNumbers, SavesItself, CallbackSupportMixin, BaseEstimator):
+class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass has four parts of its own:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import Array
+from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
 from ..utils._typing import BaseEstimator, MatrixLike
@@ -27,7 +28,7 @@ ABLE = {
 }
 
 
-class BaseEmission(PlainNumbers, BaseEstimator):
+class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     """Base class of emissions, which set the distribution of rows or tokens given their component.
 
     The constructor takes hyperparameters of the conjugate prior; an emission holds no data. An emission for mixtures

@@ -7,11 +7,12 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import BaseEstimator
 
 
-class Manifold(PlainNumbers, BaseEstimator):
+class Manifold(PlainNumbers, LinksToItsPage, BaseEstimator):
     """Base class of manifolds.
 
     A point is a float64 array of `shape`; `dim` is the intrinsic dimension. Methods that move points accept

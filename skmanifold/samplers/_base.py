@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import BaseEstimator
 from ._capabilities import FullPasses, MinibatchStreams
 from ._states import ChainState, State
 
 
-class BaseSampler(PlainNumbers, BaseEstimator):
+class BaseSampler(PlainNumbers, LinksToItsPage, BaseEstimator):
     """Base class of samplers.
 
     The constructor only stores settings of the algorithm: no model, no compiled functions and no random state. So a

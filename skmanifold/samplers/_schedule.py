@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import BaseEstimator
 
 StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is called with the number of each step
 
 
-class PolynomialDecay(PlainNumbers, BaseEstimator):
+class PolynomialDecay(PlainNumbers, LinksToItsPage, BaseEstimator):
     r"""Step size with polynomial decay: :math:`h_t = a (1 + t / b)^{-c}` at step t = 0, 1, 2, ...
 
     With 1/2 < c <= 1 the sum of the step sizes diverges and the sum of their squares converges. A sampler without

@@ -18,6 +18,7 @@ from ...persistence import SavesItself
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
+from ...utils._page_link import LinksToItsPage
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._typing import ArrayLike, BaseEstimator, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
@@ -56,7 +57,9 @@ def _default_mixture() -> SubspaceMixture:
     class_prior_=Array("float64", ("n_classes",), low=0, sums_to_one=0),
     mixtures_=ListOf(_mixture, "n_classes"),
 )
-class SubspaceClassifier(PlainNumbers, SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator):
+class SubspaceClassifier(
+    PlainNumbers, LinksToItsPage, SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator
+):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
     .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),

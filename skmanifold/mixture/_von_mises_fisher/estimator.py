@@ -16,6 +16,7 @@ from ...callbacks._support import CallbackSupportMixin, torn_down
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.directions import Directions, as_directions, validate_directions
+from ...utils._page_link import LinksToItsPage
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers
@@ -28,7 +29,7 @@ from .inference import DirectionInference
 
 @fitted_mixture
 class VonMisesFisherMixture(
-    PlainNumbers, DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
+    PlainNumbers, LinksToItsPage, DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
 ):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 

@@ -14,6 +14,7 @@ from ...models import HasGradient, HasGradientDeviations, HasGradientDifference,
 from ...models._density import check_covariance
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
+from ...utils._page_link import LinksToItsPage
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
@@ -27,7 +28,7 @@ FULL_SIZE = 64  # up to this size of a point a running covariance is a full matr
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
 
 
-class SVRG(PlainNumbers, BaseEstimator):
+class SVRG(PlainNumbers, LinksToItsPage, BaseEstimator):
     r"""Stochastic variance-reduced gradients: a control variate for minibatch gradients.
 
     Every `period` steps the current position becomes the anchor :math:`\tilde x`, and the gradient at the anchor is
