@@ -190,6 +190,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skmanifold"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["fit_formulas.js"]
 html_favicon = "_static/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
