@@ -1,5 +1,6 @@
 """The tables of capabilities in the user guide: each cell is compared with what the estimator does."""
 
+import importlib.util
 import inspect
 import warnings
 
@@ -130,3 +131,12 @@ def test_the_tables_are_right(name, corpus):
     first, second = (row[1:] for row in written() if row[0] == name)
     assert first == of_input(name, corpus)
     assert second == of_output(name)
+
+
+def test_the_chart_is_that_of_the_script_and_names_all_estimators():
+    spec = importlib.util.spec_from_file_location("draw_choosing", ROOT / "doc/draw_choosing.py")
+    chart = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chart)
+    assert chart.PICTURE.read_text(encoding="utf-8") == chart.draw()
+    shown = {name for _, answers in chart.CHART for _, name, _ in answers}
+    assert shown == {*NAMES, "sample"}
