@@ -1,4 +1,4 @@
-"""The start page's picture, of things that the library has drawn: `python doc/draw_hero.py`."""
+"""Draw the picture of README and the start page from draws and fits of the library: `python doc/draw_hero.py`."""
 
 import os
 from pathlib import Path
@@ -15,12 +15,15 @@ from skmanifold.models import Density, dirichlet
 from skmanifold.samplers import GMC, SCIR
 
 PICTURES = Path(__file__).parent / "_static" / "pictures"
-TEAL, ROSE, SAND, RULE = "#1f8a8f", "#d1495b", "#edae49", "#8fa3a8"
-SHADES = LinearSegmentedColormap.from_list("shades", ["#a9d3d0", "#5fb3b0", TEAL, "#1f6f78"])
+plt.style.use("skmanifold.inspection.skmanifold")
+BLUE, ORANGE, GREEN = "C0", "C1", "C2"
+RULE = "0.6"  # grey lines that can be seen on a light and on a dark page
+# Not the style's Blues, of which the lightest cannot be seen on a light page
+SHADES = LinearSegmentedColormap.from_list("shades", ["C4", BLUE])
 
 
 def draw_sphere(ax) -> None:
-    """Draws of a density with three modes on a sphere, on its front and, paler, on its back."""
+    """Draws of a density with three modes on a sphere; those on its back are paler."""
     modes = np.array([[0.35, -0.75, 0.55], [0.75, 0.25, 0.6], [-0.15, -0.35, -0.9]])
     modes *= 9 / np.linalg.norm(modes, axis=1, keepdims=True)
 
@@ -36,9 +39,9 @@ def draw_sphere(ax) -> None:
     )
     points = sample(target, GMC(step_size=0.35, n_steps=6), n_draws=1200, n_chains=3, random_state=1).position
     points = points.reshape(-1, 3)
-    kinds = np.argmax(points @ modes.T, axis=1)
+    nearest_mode = np.argmax(points @ modes.T, axis=1)
 
-    turn, tilt = np.radians(-62), np.radians(20)  # the direction from which the eye looks
+    turn, tilt = np.radians(-62), np.radians(20)  # the direction of view
     eye = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
     right = np.array([-np.sin(turn), np.cos(turn), 0.0])
     up = np.cross(eye, right)
@@ -49,13 +52,13 @@ def draw_sphere(ax) -> None:
         )
         _draw_line(ax, ring, eye, right, up)
     for longitude in np.radians(np.arange(0, 180, 30)):
-        flat = np.array([np.cos(longitude), np.sin(longitude), 0.0])
-        _draw_line(ax, np.outer(flat, np.cos(angle)) + np.outer([0, 0, 1], np.sin(angle)), eye, right, up)
+        equator = np.array([np.cos(longitude), np.sin(longitude), 0.0])
+        _draw_line(ax, np.outer(equator, np.cos(angle)) + np.outer([0, 0, 1], np.sin(angle)), eye, right, up)
     ax.plot(np.cos(angle), np.sin(angle), color=RULE, linewidth=1.2)
     front = points @ eye > 0
-    colours = np.array([TEAL, SAND, ROSE])[kinds]
-    ax.scatter(points[~front] @ right, points[~front] @ up, s=5, c=colours[~front], alpha=0.12, linewidths=0)
-    ax.scatter(points[front] @ right, points[front] @ up, s=7, c=colours[front], alpha=0.6, linewidths=0)
+    colours = np.array([BLUE, ORANGE, GREEN])[nearest_mode]
+    ax.scatter(points[~front] @ right, points[~front] @ up, s=5, color=colours[~front], alpha=0.12, linewidths=0)
+    ax.scatter(points[front] @ right, points[front] @ up, s=7, color=colours[front], alpha=0.6, linewidths=0)
 
 
 def _draw_line(ax, line, eye, right, up) -> None:
@@ -66,11 +69,11 @@ def _draw_line(ax, line, eye, right, up) -> None:
 
 
 def draw_simplex(ax) -> None:
-    """Draws of proportions whose law is highest at the corners and edges, where steps along gradients fail."""
+    """Draws of a Dirichlet distribution whose density is highest at corners and edges, where gradient steps fail."""
     draws = sample(dirichlet(np.array([0.45, 0.6, 1.1])), SCIR(step_size=1.0), n_draws=1500, n_chains=3, random_state=0)
     shares = draws.position.reshape(-1, 3)
     corners = 1.08 * np.array([[-1, -0.866], [1, -0.866], [0, 0.866]])
-    ax.fill(*corners.T, facecolor=(*to_rgb(TEAL), 0.06), edgecolor=RULE, linewidth=1.2)
+    ax.fill(*corners.T, facecolor=(*to_rgb(BLUE), 0.06), edgecolor=RULE, linewidth=1.2)
     for k in range(3):
         a, b = np.delete(corners, k, axis=0)
         for level in (0.25, 0.5, 0.75):
@@ -82,8 +85,8 @@ def draw_simplex(ax) -> None:
     )
 
 
-def draw_flats(ax) -> None:
-    """A line through a plane, told apart by the dimensions that were found."""
+def draw_subspaces(ax) -> None:
+    """A line through a plane, with the colours of the clusters that a mixture of subspaces finds."""
     rng = np.random.default_rng(4)
     angle, radius = rng.uniform(0, 2 * np.pi, 1500), np.sqrt(rng.random(1500))
     plane = np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], axis=1)
@@ -94,16 +97,16 @@ def draw_flats(ax) -> None:
 
     view = np.array([[0.93, 0.0], [0.36, 0.42], [0.0, 1.0]])  # obliquely from above
     rim = np.stack([np.cos(np.linspace(0, 2 * np.pi, 200)), np.sin(np.linspace(0, 2 * np.pi, 200)), np.zeros(200)])
-    ax.fill(*(1.04 * rim.T @ view).T, facecolor=TEAL, alpha=0.08)
+    ax.fill(*(1.04 * rim.T @ view).T, facecolor=BLUE, alpha=0.08)
     ax.plot(*(1.04 * rim.T @ view).T, color=RULE, linewidth=1.2)
     under = X[:, 2] < 0
-    for rows, colour in (((~of_plane) & under, ROSE), (of_plane, TEAL), ((~of_plane) & ~under, ROSE)):
+    for rows, colour in (((~of_plane) & under, ORANGE), (of_plane, BLUE), ((~of_plane) & ~under, ORANGE)):
         ax.scatter(*(X[rows] @ view).T, s=7, color=colour, alpha=0.6, linewidths=0)
 
 
 if __name__ == "__main__":
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
-    for ax, draw in zip(axes, (draw_simplex, draw_sphere, draw_flats), strict=True):
+    for ax, draw in zip(axes, (draw_simplex, draw_sphere, draw_subspaces), strict=True):
         draw(ax)
         ax.set_aspect("equal")
         ax.axis("off")

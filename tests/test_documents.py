@@ -29,7 +29,7 @@ LONG = {
     "doc/user_guide/orthogonal_topics.md",
     "doc/user_guide/topic_models.md",
 }
-SECTIONS_OF_CI = ("See it work", "Test it")
+SECTIONS_OF_CI = ("Install", "Run the tests")
 # What is installed by extras that the README's test command does not ask for
 OPTIONAL = {"matplotlib", "pyLDAvis", "tomotopy", "gensim", "stepmix", "dask", "arviz_base", "arviz_stats", "pandas"}
 OPTIONAL |= {"polars"}
