@@ -129,11 +129,11 @@ class TraceDisplay:
     ) -> Self:
         """Plot the convergence of the fit of an estimator.
 
-        R-hat and the effective sample size, by arviz-stats, are those of the log density, which does not depend on the
-        order of components. R-hat compares chains, so it needs at least two. With few draws it may be above 1.01 by
-        chance. The log density is shown per token or per row. In a converged run the effective sample size grows in proportion to the number of draws. It is omitted
-        if the sampler makes no draws, a chain has fewer than 50 draws, or arviz-stats is not installed; ``note`` then
-        has the reason.
+        The log density is shown per token or per row. R-hat and the effective sample size, by arviz-stats, are those of
+        the log density, which does not depend on the order of components. R-hat compares chains, so it needs at least
+        two. With few draws it may be above 1.01 by chance. In a converged run the effective sample size grows in
+        proportion to the number of draws. It is omitted if the sampler makes no draws, a chain has fewer than 50 draws,
+        or arviz-stats is not installed; ``note`` then has the reason.
 
         Parameters
         ----------
