@@ -74,7 +74,8 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     _single_threaded: ClassVar[str | None] = None  # libraries that must run in one thread: "blas" or "all"
     _of_some_fits: ClassVar[tuple[str, ...]] = ()  # attributes that only some fits set
     # Attributes that only fit sets
-    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_", "_n_burn_in")
+    _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_", "_n_burn_in", "_n_units")
+    _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
     _parameter_constraints: dict
     sampler_: BaseSampler
@@ -257,14 +258,14 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         fitted : dict of str to object
             Fitted attributes by name.
         """
-        passes, watched = strategy.passes, is_watched(self)
+        passes, watched, n_units = strategy.passes, is_watched(self), strategy.n_units(model)
         context = self._init_callback_context(max_subtasks=run.schedule.max_iter)
         # Score monitors need a y; this one is made only if a callback reads it.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}
 
         def fitted(chains: list[Chain]) -> dict[str, Any]:
             estimate = {**strategy.estimate(chains), "sampler_": run.sampler}
-            return {**estimate, **posterior_arrays(passes, chains, strategy.record)}
+            return {**estimate, **posterior_arrays(passes, chains, strategy.record), "_n_units": n_units}
 
         def after_pass(iteration: int, chains: list[Chain]) -> bool:
             converged = all(passes.has_converged(chain.state) for chain in chains)
@@ -278,9 +279,8 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
             if not watched:
                 return converged
             may_stop = iteration > schedule.burn_in and (bool(chains[0].draws) or not schedule.n_draws)
-            amount, unit = strategy.amount(model)
             objective = passes.log_density_name.replace("_", " ")
-            self._pass_report = PassReport(objective, log_density, self.n_chains * amount, unit, may_stop)
+            self._pass_report = PassReport(objective, log_density, self.n_chains * n_units, f"{self._unit}s", may_stop)
             step = context.subcontext(task_name="pass").call_on_fit_task_begin(**task)
             attributes = (lambda: fitted(chains)) if wants_estimator(self, step) else None
             stop = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)

@@ -175,8 +175,8 @@ class FitStrategy(_Strategy):
         """
         return model
 
-    def amount(self, model: Any) -> tuple[int, str]:
-        """How much data one chain processes in one pass, for progress reports.
+    def n_units(self, model: Any) -> int:
+        """How many units of data one chain processes in one pass; the estimator's ``_unit`` is their name.
 
         Parameters
         ----------
@@ -185,12 +185,10 @@ class FitStrategy(_Strategy):
 
         Returns
         -------
-        amount : int
+        n_units : int
             By default the number of rows.
-        unit : str
-            In the plural, such as "rows" or "tokens".
         """
-        return self.n_rows, "rows"
+        return self.n_rows
 
     def add(self, left: Any, right: Any) -> Any:
         """Add the statistics of two passes, so that a chain can average those of its last passes.

@@ -26,6 +26,7 @@ def traces(*names: str, **others: Condition) -> dict[str, Condition]:
         "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
         "n_iter_": Lacking(Whole()),
         "_n_burn_in": Lacking(Whole()),
+        "_n_units": Lacking(Whole()),
         "_posterior": Lacking(Keyed(_SMALL & others.keys(), **dict.fromkeys(names, _TRACE), **others)),
         "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
     }

@@ -10,17 +10,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
-from ..admixture._posterior.topic_draws import STABLE_SIMILARITY, match_chains
+from ..admixture._posterior.topic_draws import STABLE_SIMILARITY
+from ..admixture._posterior.topic_frame import largest_first, topic_shares, topic_stability
 from ..inference._intervals import check_level
 from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
-from ._axes import AGAINST, MAIN, is_alone, percent, pyplot, several_panels, strip
+from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, pyplot, several_panels, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
 _MAX_COLUMNS = 4
+_MOST_SHOWN = 12  # topics, unless the caller chooses them
 _LONGEST_WORD = 20  # maximum number of characters of a word in a panel
 
 
@@ -50,6 +52,8 @@ class TopicDisplay:
         Name of the entries.
     topic_name : str, default="topic"
         Name of the topics.
+    n_components : int, default=None
+        Number of all topics, which the figure states if it is larger than `n_topics`.
 
     Attributes
     ----------
@@ -83,6 +87,7 @@ class TopicDisplay:
         is_stable: ArrayLike | None = None,
         value_name: str = "value",
         topic_name: str = "topic",
+        n_components: int | None = None,
     ) -> None:
         self.topics: Any = topics
         self.words = words
@@ -93,6 +98,7 @@ class TopicDisplay:
         self.is_stable: Any = is_stable
         self.value_name = value_name
         self.topic_name = topic_name
+        self.n_components = n_components
 
     @classmethod
     def from_estimator(
@@ -126,7 +132,8 @@ class TopicDisplay:
         n_words : int, default=8
             Maximum number of words of a topic; for topics with negative entries, of each sign.
         topics : int or array-like of int, default=None
-            Topics to show, in this order. None shows all.
+            Topics to show, in this order; ``range(n_components)`` shows all. None shows the twelve topics with the
+            largest shares, in descending order; if the estimator does not store shares, the first twelve.
         level : float, default=0.9
             Posterior probability of each interval. With too few draws it is lower; `credible_intervals` of the
             estimator then warns, and the plot states the level that is reached.
@@ -155,12 +162,14 @@ class TopicDisplay:
         entries = found.entries
         names = column_names(estimator, entries.shape[1], feature_names)
         check_level(level)
-        chosen = np.arange(len(entries)) if topics is None else np.atleast_1d(topics)
+        shares = topic_shares(estimator)
+        ranked = largest_first(shares, len(entries))[:_MOST_SHOWN]
+        chosen = ranked if topics is None else np.atleast_1d(topics)
         if not len(chosen) or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(entries):
             raise ValueError(f"topics must be whole numbers from 0 to {len(entries) - 1}; got {topics!r}.")
         shown = [_top_words(entries[topic], n_words, found.has_signs) for topic in chosen]
         ends = _intervals(estimator, level)
-        stable, shares = _stability(estimator), _shares(estimator)
+        stability = topic_stability(estimator)
         return cls(
             topics=chosen,
             words=[[str(names[i]) for i in words] for words in shown],
@@ -168,13 +177,14 @@ class TopicDisplay:
             intervals=ends and [ends[0][:, topic, words] for topic, words in zip(chosen, shown, strict=True)],
             level=None if ends is None else estimator._reached_level(level),
             shares=None if shares is None else shares[chosen],
-            is_stable=None if stable is None else stable[chosen],
+            is_stable=None if stability is None else stability[chosen] >= STABLE_SIMILARITY,
             value_name=found.value_name,
             topic_name=found.topic_name,
+            n_components=len(entries),
         ).plot(ax=ax)
 
     def plot(
-        self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, *, sharex: bool = True, **bar_kwargs: Any
+        self, ax: Axes | Sequence[Axes] | np.ndarray | None = None, *, sharex: bool = False, **bar_kwargs: Any
     ) -> Self:
         """Plot the panels.
 
@@ -182,8 +192,9 @@ class TopicDisplay:
         ----------
         ax : matplotlib axes, or array of one for each topic, default=None
             Axes to draw on. A single axes object is divided into panels. None creates a new figure.
-        sharex : bool, default=True
-            Whether all panels have the same scale; it has no effect on an array of axes.
+        sharex : bool, default=False
+            Whether all panels have the same scale. By default each panel has its own, so that the words of a topic with
+            small probabilities can be compared. It has no effect on an array of axes.
         **bar_kwargs
             Keyword arguments of ``barh`` of matplotlib.
 
@@ -203,7 +214,8 @@ class TopicDisplay:
         n_rows = -(-n_topics // _MAX_COLUMNS)
         n_columns = -(-n_topics // n_rows)
         tallest = max(len(words) for words in self.words)
-        size = (max(2.5 * n_columns, 3.6), n_rows * (0.17 * max(tallest, 3) + 0.45) + 0.35)
+        scale = 0.2 if not sharex else 0.0  # height of the numbers below a panel
+        size = (max(2.6 * n_columns, 3.6), n_rows * (0.18 * max(tallest, 3) + 0.45 + scale) + 0.35)
         self.axes_ = several_panels(
             f"{type(self).__name__}.plot", ax, n_topics, (n_rows, n_columns), size, sharex=sharex
         )
@@ -218,6 +230,9 @@ class TopicDisplay:
                 panel.set_xlabel(value_name)
             elif sharex and is_alone(ax):
                 panel.tick_params(labelbottom=False)
+        if ax is None and self.n_components is not None and n_topics < self.n_components:
+            title = f"{n_topics} of {self.n_components} {self.topic_name}s"
+            self.figure_.suptitle(title, fontsize=9, color=QUIET, x=0.01, ha="left")
         return self
 
     def _draw_topic(self, panel, place: int, bar_kwargs: dict) -> None:
@@ -305,30 +320,6 @@ def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:
         return [estimator.credible_intervals(level)]
     except (AttributeError, ValueError):  # the sampler draws no topics, or none were kept
         return None
-
-
-def _stability(estimator: Any) -> np.ndarray | None:
-    """Whether all chains found the topic; None without other chains or without draws."""
-    try:
-        draws = estimator._draws_of_topics()
-    except (AttributeError, ValueError):
-        return None
-    best = estimator.best_chain_
-    if len(draws) < 2:
-        return None
-    similarity = match_chains(draws, best).similarity
-    return np.delete(similarity, best, axis=0).min(axis=0) >= STABLE_SIMILARITY
-
-
-def _shares(estimator: Any) -> np.ndarray | None:
-    """Fraction of the data of each topic; None if the estimator does not store it."""
-    if hasattr(estimator, "weights_"):
-        return np.asarray(estimator.weights_)
-    draws = getattr(estimator, "posterior_", {})  # a stream may have none
-    weights = draws.get("topic_weights")
-    if weights is None or weights.shape[1] == 0 or "n_components" in draws:  # the order of topics then changes
-        return None
-    return weights[estimator.best_chain_].mean(axis=0)
 
 
 def _shortened(word: str) -> str:

@@ -129,11 +129,11 @@ class TraceDisplay:
     ) -> Self:
         """Plot the convergence of the fit of an estimator.
 
-        R-hat and the effective sample size, by arviz-stats, are those of the log density, which does not depend on the
-        order of components. R-hat compares chains, so it needs at least two. With few draws it may be above 1.01 by
-        chance. In a converged run the effective sample size grows in proportion to the number of draws. It is omitted
-        if the sampler makes no draws, a chain has fewer than 50 draws, or arviz-stats is not installed; ``note`` then
-        has the reason.
+        The log density is shown per token or per row. R-hat and the effective sample size, by arviz-stats, are those of
+        the log density, which does not depend on the order of components. R-hat compares chains, so it needs at least
+        two. With few draws it may be above 1.01 by chance. In a converged run the effective sample size grows in
+        proportion to the number of draws. It is omitted if the sampler makes no draws, a chain has fewer than 50 draws,
+        or arviz-stats is not installed; ``note`` then has the reason.
 
         Parameters
         ----------
@@ -170,14 +170,17 @@ class TraceDisplay:
         trace: np.ndarray | None = getattr(estimator, "log_density_trace_", None)
         if trace is None:
             raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
+        # The total if the file of an earlier version does not have the number of tokens or rows.
+        n_units = getattr(estimator, "_n_units", 0)
+        per_unit, per = (trace / n_units, f" per {estimator._unit}") if n_units else (trace, "")
         sampler = estimator.sampler_
         schedule = Schedule.from_params(estimator.max_iter, estimator.burn_in, estimator.thin)
         draws = _draws_so_far(estimator, trace, schedule)
         matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1  # else the last pass is all
         return cls(
-            trace=trace,
+            trace=per_unit,
             burn_in=getattr(estimator, "_n_burn_in", min(schedule.burn_in, trace.shape[1])) if matters else 0,
-            trace_name=sampler.log_density_name.replace("_", " "),
+            trace_name=sampler.log_density_name.replace("_", " ") + per,
             **draws.summary,
             **held_out,
         ).plot(ax=ax)

@@ -3,6 +3,9 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib import rcParams, style
+from matplotlib.colors import to_rgb
+from scipy.spatial.distance import pdist
 
 from skmanifold._install import install_command
 from skmanifold.inspection import (
@@ -12,7 +15,7 @@ from skmanifold.inspection import (
     TopicDisplay,
     TraceDisplay,
 )
-from skmanifold.inspection._axes import group_colors, percent
+from skmanifold.inspection._axes import _GROUPS, SHADES, group_colors, percent
 
 from . import _fitted as fitted
 
@@ -56,6 +59,53 @@ def test_importing_displays_does_not_import_matplotlib():
 def test_there_is_a_colour_for_every_group():
     for n in (1, 6, 7, 20):
         assert len({str(color) for color in group_colors(n)}) == n
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1: from linear RGB to the RGB that a colour-blind reader sees
+_SEEN_BY = {
+    "everyone": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+_TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def _smallest_distance(colors, seen_by):
+    """Smallest CIELAB distance between two colours, as this reader sees them."""
+    srgb = np.array([to_rgb(color) for color in colors])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ _SEEN_BY[seen_by].T, 0.0, 1.0)
+    xyz = seen @ _TO_XYZ.T / _TO_XYZ.sum(axis=1)
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz * (29 / 6) ** 2 / 3 + 4 / 29)
+    lab = np.column_stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])])
+    return pdist(lab).min()
+
+
+@pytest.mark.parametrize("reader", _SEEN_BY)
+def test_colour_blind_readers_tell_the_colours_apart(reader):
+    assert _smallest_distance(_GROUPS, reader) > 15
+
+
+def test_the_check_finds_red_and_green():
+    assert _smallest_distance(["tab:green", "tab:red"], "everyone") > 15
+    assert _smallest_distance(["tab:green", "tab:red"], "deuteranopia") < 10
+    assert _smallest_distance(["tab:green", "tab:orange"], "protanopia") < 10
+
+
+def test_the_style_of_figures_has_the_palette_of_the_displays():
+    with style.context("skmanifold.inspection.skmanifold"):
+        colors = rcParams["axes.prop_cycle"].by_key()["color"]
+        assert [to_rgb(color) for color in colors] == [to_rgb(color) for color in _GROUPS]
+        assert rcParams["image.cmap"] == SHADES
 
 
 def test_shares_are_read_at_a_glance():

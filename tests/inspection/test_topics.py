@@ -29,11 +29,12 @@ def test_bars_and_titles_are_drawn_from_the_top():
     lda = fitted.lda()
     display = TopicDisplay.from_estimator(lda, n_words=4)
     assert len(display.axes_) == 3
-    panel = display.axes_[1]
+    place = display.topics.tolist().index(1)
+    panel = display.axes_[place]
     assert panel.figure is display.figure_
     lengths = [bar.get_width() for bar in panel.patches]
     np.testing.assert_allclose(lengths, np.sort(lda.components_[1])[::-1][:4])
-    assert [label.get_text() for label in panel.get_yticklabels()] == display.words[1]
+    assert [label.get_text() for label in panel.get_yticklabels()] == display.words[place]
     assert panel.get_ylim()[0] > panel.get_ylim()[1]
     assert panel.get_title().startswith("topic 1, ")
     assert display.axes_[0].get_xlabel() == "probability, 90% interval"
@@ -95,9 +96,23 @@ def test_other_models_of_words_are_shown(fit, argument):
     model = fit(argument)
     display = TopicDisplay.from_estimator(model, n_words=1)
     entries = model.mean_directions_ if fit is fitted.von_mises_fisher else model.components_
-    np.testing.assert_array_equal([values[0] for values in display.values], entries.max(axis=1))
+    np.testing.assert_array_equal([values[0] for values in display.values], entries.max(axis=1)[display.topics])
     if hasattr(model, "weights_"):
-        np.testing.assert_array_equal(display.shares, model.weights_)
+        np.testing.assert_array_equal(display.shares, np.sort(model.weights_)[::-1])
+
+
+def test_the_twelve_largest_of_many_topics_are_shown_each_on_its_own_scale():
+    lda = StochasticLDA(15, max_iter=10, random_state=0).fit(fitted.counts())
+    display = TopicDisplay.from_estimator(lda, n_words=3)
+    shares = lda.posterior_["topic_weights"][0].mean(axis=0)
+    np.testing.assert_array_equal(display.topics, np.argsort(-shares, kind="stable")[:12])
+    np.testing.assert_array_equal(display.shares, np.sort(shares)[::-1][:12])
+    assert display.figure_._suptitle.get_text() == "12 of 15 topics"
+    for panel, values in zip(display.axes_, display.values, strict=True):
+        assert panel.get_xlim()[1] < 1.2 * values.max()
+    everything = TopicDisplay.from_estimator(lda, topics=range(15))
+    np.testing.assert_array_equal(everything.topics, range(15))
+    assert everything.figure_._suptitle is None
 
 
 def test_given_axes_are_used_and_single_ones_divided():

@@ -1,4 +1,5 @@
 import sys
+from copy import copy
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -17,9 +18,9 @@ from . import _fitted as fitted
 def test_trace_burn_in_and_sizes_are_those_of_the_fit():
     lda = fitted.lda("gibbs", 2, 110)
     display = TraceDisplay.from_estimator(lda)
-    np.testing.assert_array_equal(display.trace, lda.log_density_trace_)
+    np.testing.assert_array_equal(display.trace, lda.log_density_trace_ / fitted.counts().sum())
     assert display.burn_in == 55
-    assert display.trace_name == "log likelihood"
+    assert display.trace_name == "log likelihood per token"
     np.testing.assert_array_equal(display.ess_passes, range(105, 111))
     np.testing.assert_array_equal(display.n_draws, range(100, 111, 2))
     whole = Draws(lda.posterior_["log_likelihood"][..., np.newaxis])
@@ -29,6 +30,18 @@ def test_trace_burn_in_and_sizes_are_those_of_the_fit():
     assert len(display.axes_) == 2
     for line, values in zip(display.axes_[0].lines, display.trace, strict=True):
         np.testing.assert_array_equal(line.get_ydata(), values)
+
+
+def test_rows_are_the_unit_where_there_are_no_tokens_and_old_files_show_the_total():
+    mixture = fitted.family_mixture("poisson")
+    display = TraceDisplay.from_estimator(mixture)
+    np.testing.assert_array_equal(display.trace, mixture.log_density_trace_ / len(fitted.counts().toarray()))
+    assert display.axes_[0].get_ylabel() == "log likelihood per row"
+    earlier = copy(mixture)
+    del earlier._n_units
+    display = TraceDisplay.from_estimator(earlier)
+    np.testing.assert_array_equal(display.trace, mixture.log_density_trace_)
+    assert display.trace_name == "log likelihood"
 
 
 def test_estimates_have_no_effective_sample_size_and_say_why():

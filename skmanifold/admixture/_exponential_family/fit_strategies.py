@@ -48,9 +48,9 @@ class ComponentsFit(FitStrategy):
             return model
         return shard_admixture(self.tokens, self.counts, self.prior, workers, type(self.admixture).__name__)
 
-    def amount(self, model: Any) -> tuple[int, str]:
+    def n_units(self, model: Any) -> int:
         """The number of tokens."""
-        return model.n_tokens, "tokens"
+        return model.n_tokens
 
     def add(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
         """Sum of two passes' counts."""

@@ -60,9 +60,9 @@ class TopicFit(FitStrategy):
         self.stride = draw_store(self.lda, self.lda.n_features_in_).stride(self.run.schedule.n_draws)
         return model
 
-    def amount(self, model: Any) -> tuple[int, str]:
+    def n_units(self, model: Any) -> int:
         """The number of tokens."""
-        return model.n_tokens, "tokens"
+        return model.n_tokens
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Each topic's share of the tokens and, in some draws, the topics."""

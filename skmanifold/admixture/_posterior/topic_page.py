@@ -8,20 +8,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...topics.top_words import column_names, top_columns
 from ...utils._typing import ArrayLike, MatrixLike, available_if
+from .topic_frame import TopicFrame
 
 
 def _shows_words(estimator: TopicPage) -> bool:
     return estimator._has_words()
 
 
-class TopicPage:
+class TopicPage(TopicFrame):
     """Methods of an estimator with topics of words; not public."""
-
-    components_: Any
-
-    def _has_words(self) -> bool:
-        """Return True if rows are counts of words; otherwise raise an AttributeError with the reason."""
-        return True
 
     @available_if(_shows_words)
     def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:

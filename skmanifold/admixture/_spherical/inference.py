@@ -18,9 +18,10 @@ from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, MatrixLike, TransformerMixin
 from ...utils._validation import validate_proportions
+from .._posterior.topic_frame import TopicFrame
 
 
-class SphericalInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with fitted spherical topics; not public.
 
     The estimator has `n_jobs`, `n_predictive_draws` and `n_importance_draws`, and the other attributes declared here

@@ -8,6 +8,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -221,6 +222,11 @@ class ShardedModel:
     def n_rows(self) -> int:
         """Rows of all shards."""
         return self.shards.n_rows
+
+    @cached_property
+    def n_tokens(self) -> int:
+        """Tokens of all shards, of models with tokens."""
+        return self.shards.total("n_tokens")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_head":

@@ -1,0 +1,75 @@
+"""The topics of an estimator as a pandas DataFrame."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import ExponentialFamilyAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold.datasets import make_lda_corpus
+from skmanifold.metrics import topic_coherence
+
+NAMES = np.array([f"w{i}" for i in range(30)])
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return make_lda_corpus(n_samples=80, n_features=30, n_components=3, random_state=0).data
+
+
+@pytest.fixture(scope="module")
+def lda(counts):
+    return StochasticLDA(4, sampler="gibbs", n_chains=2, max_iter=60, thin=1, random_state=0).fit(counts)
+
+
+def test_columns_are_those_of_the_estimator_in_the_order_of_shares(lda, counts):
+    frame = lda.topics_as_frame(counts, n_words=3, feature_names=NAMES)
+    assert list(frame.columns) == ["topic", "share", "words", "coherence", "stability"]
+    assert list(frame.index) == [0, 1, 2, 3]
+    shares = lda.posterior_["topic_weights"][lda.best_chain_].mean(axis=0)
+    order = np.argsort(-shares)
+    np.testing.assert_array_equal(frame["topic"], order)
+    np.testing.assert_array_equal(frame["share"], shares[order])
+    words = [", ".join(name for name, _ in topic) for topic in lda.topic_words(3, NAMES)]
+    assert frame["words"].tolist() == [words[k] for k in order]
+    coherence = topic_coherence(lda.components_, counts, n_top_words=3)
+    np.testing.assert_array_equal(frame["coherence"], coherence[order])
+    np.testing.assert_array_equal(frame["stability"], lda.topic_diagnostics().similarity[order])
+
+
+def test_what_is_unknown_is_nan(counts):
+    frame = StochasticLDA(3, max_iter=10, random_state=0).fit(counts).topics_as_frame()
+    assert frame[["coherence", "stability"]].isna().all(axis=None)
+    stream = StochasticLDA(3, total_samples=80, random_state=0).partial_fit(counts)
+    frame = stream.topics_as_frame()
+    assert frame["share"].isna().all()
+    assert frame["topic"].tolist() == [0, 1, 2]
+
+
+def test_topics_with_signs_have_negative_words_too(counts):
+    X = counts.toarray() - counts.toarray().mean(axis=0)
+    model = SphericalAdmixture(2, max_iter=20, random_state=0).fit(X)
+    frame = model.topics_as_frame(n_words=2, feature_names=NAMES)
+    assert list(frame.columns) == ["topic", "share", "words", "negative_words", "coherence", "stability"]
+    first = model.topic_words(2, NAMES)[frame["topic"][0]]
+    assert frame["words"][0] == ", ".join(name for name, _ in first.positive)
+    assert frame["negative_words"][0] == ", ".join(name for name, _ in first.negative)
+
+
+def test_only_models_of_words_have_it(counts):
+    grades = ExponentialFamilyAdmixture(2, emission="multinomial", max_iter=10, random_state=0)
+    assert len(grades.fit(counts).topics_as_frame()) == 2
+    assert not hasattr(ExponentialFamilyAdmixture(2, emission="bernoulli"), "topics_as_frame")
+
+
+def test_unsuitable_arguments_are_refused(lda, counts, monkeypatch):
+    with pytest.raises(NotFittedError):
+        StochasticLDA().topics_as_frame()
+    with pytest.raises(ValueError, match="n_words must be at least 1"):
+        lda.topics_as_frame(n_words=0)
+    with pytest.raises(ValueError, match="X has 29 columns"):
+        lda.topics_as_frame(counts[:, :29])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="topics_as_frame needs pandas"):
+        lda.topics_as_frame()
