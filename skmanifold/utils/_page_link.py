@@ -20,5 +20,5 @@ class LinksToItsPage:
         import skmanifold
 
         name = type(self).__name__
-        package = "skmanifold" if name in skmanifold.__all__ else ".".join(type(self).__module__.split(".")[:2])
+        package = "skmanifold" if name in dir(skmanifold) else ".".join(type(self).__module__.split(".")[:2])
         return {"page": f"{package}.{name}"}
