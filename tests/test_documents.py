@@ -21,12 +21,16 @@ WITH_LINKS = [page for page in PAGES if page.links()]
 LONG = {
     "README.md",
     "doc/extending/manifold.md",
+    "doc/getting_started/directions.md",
+    "doc/getting_started/tables.md",
+    "doc/getting_started/texts.md",
     "doc/index.md",
     "doc/reproducibility.md",
     "doc/user_guide/densities.md",
     "doc/user_guide/directions.md",
     "doc/user_guide/held_out.md",
     "doc/user_guide/orthogonal_topics.md",
+    "doc/user_guide/pitfalls.md",
     "doc/user_guide/topic_models.md",
 }
 SECTIONS_OF_CI = ("Install", "Run the tests")
