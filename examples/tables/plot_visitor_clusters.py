@@ -74,7 +74,8 @@ posteriors = np.zeros((len(fits), width))
 for row, fit in zip(posteriors, fits.values(), strict=True):
     row[: len(fit.n_components_posterior_)] = fit.n_components_posterior_
 value_name = "number of clusters"
-display = DimensionPosteriorDisplay(probabilities=posteriors, names=list(fits), value_name=value_name)
+names = list(fits)
+display = DimensionPosteriorDisplay(probabilities=posteriors, names=names, value_name=value_name)
 display.plot()
 display.ax_.set_title("Posterior of the number of clusters")
 
