@@ -86,8 +86,8 @@ print(check_recipe(sampler, target))
 
 # %%
 # All residuals are zero up to rounding errors, and the scores of the steps are within their limits.
-# The report does not say how fast the sampler mixes. But a sampler that fails a test draws from the
-# wrong distribution.
+# The report does not measure how fast the sampler mixes. But a sampler that fails a test draws from
+# the wrong distribution.
 #
 # Run
 # ---
