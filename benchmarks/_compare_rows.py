@@ -217,8 +217,8 @@ def directions(quick):
             f"{name}: {train.shape[0]:,} training and {test.shape[0]:,} test documents, {train.shape[1]:,} words",
             (Measure("held-out normalised mutual information", "higher", "difference", ".3f"), SECONDS),
             [Contestant(name, partial(begin, *how[:2]), how[2]) for name, how in found.items()],
-            "Ten initialisations of the mixture and of k-means, one of the admixture. k-means on normalised rows is the "
-            "closest method in scikit-learn to spherical k-means.",
+            "Ten initialisations of the mixture and of k-means, one of the admixture. k-means on normalised rows is "
+            "the closest method in scikit-learn to spherical k-means.",
         )
     ]
 
@@ -245,8 +245,8 @@ def subspaces(quick):
         by_name = classifiers(X.shape[1])
         return Contest(
             f"Classification with one subspace per class: {NAMES.get(name, name)}",
-            f"{NAMES.get(name, name)}, {X.shape[0]:,} rows, {X.shape[1]} columns, {len(np.unique(y))} classes; {n_splits} "
-            "random splits per run, each with a tenth held out",
+            f"{NAMES.get(name, name)}, {X.shape[0]:,} rows, {X.shape[1]} columns, {len(np.unique(y))} classes; "
+            f"{n_splits} random splits per run, each with a tenth held out",
             (
                 Measure("accuracy", "higher", "difference", ".3f"),
                 Measure("seconds of processor time per split", "lower"),

@@ -148,9 +148,10 @@ def perplexity(quick):
                 for name, trainer in ONLINE.items()
             ),
         ],
-        "Document completion with the same evaluator for all methods. StochasticLDA stops before the budget is exceeded, "
-        "the other methods after the step that reaches it. The time of StochasticLDA includes reading the matrix, that "
-        f"of the others does not. Online methods use steps of {_PART:,} documents. Each run has its own seed.",
+        "Document completion with the same evaluator for all methods. StochasticLDA stops before the budget is "
+        "exceeded, the other methods after the step that reaches it. The time of StochasticLDA includes reading the "
+        f"matrix, that of the others does not. Online methods use steps of {_PART:,} documents. Each run has "
+        "its own seed.",
     )
 
 

@@ -1,14 +1,13 @@
 """Files of results: the tables that a benchmark prints, with its command, machine, versions and date.
 
-A script calls `show`, `title` and `table` instead of `print` for everything that belongs in its file, and `finish` at
-the end. With `--write` the file `benchmarks/results/NAME.md` is replaced, where NAME is the name of the script. Pages
-of the documentation include these files, so that each measured figure is written in one place.
+A script calls `show`, `title`, `begin_table` and `row` instead of `print` for everything that belongs in its file, and
+`finish` at the end. With `--write` the file `benchmarks/results/NAME.md` is replaced, where NAME is the name of the
+script. Pages of the documentation include these files, so that each measured figure is written in one place.
 """
 
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -46,8 +45,8 @@ def row(cells):
     show("| " + " | ".join(map(str, cells)) + " |")
 
 
-def table(head, rows=()):
-    """Show a table; rows that are measured one after the other follow with `row`."""
+def begin_table(head, rows=()):
+    """Show the head of a table and its rows; rows that are measured later are added by `row`."""
     row(head)
     show("|---" * len(head) + "|")
     for cells in rows:
@@ -101,6 +100,8 @@ def machine():
 
 def versions(packages):
     """The installed ones of these distributions with their versions, and the names of those that are missing."""
+    import importlib.metadata  # here, because `first_fit.py` measures imports
+
     found, missing = [], []
     for name in packages:
         try:

@@ -15,7 +15,7 @@ import time
 import numpy as np
 from _corpora import load_counts
 from _peers import installed
-from _results import add_write, finish, row, show, table, title
+from _results import add_write, begin_table, finish, row, show, title
 
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
@@ -86,7 +86,7 @@ def compare(X, n_components, n_train, n_rounds):
         for method, (n_times, step) in steps.items():
             times[method].append(np.mean([timed(step) for _ in range(n_times)]))
     title(f"K={n_components}")
-    table(("method", "cores", "million tokens per second", 'time of a pass / `"esca"` on one core'))
+    begin_table(("method", "cores", "million tokens per second", 'time of a pass / `"esca"` on one core'))
     base = np.array(times['"esca"', 1])
     for (name, n_cores), seconds in times.items():
         ratio = "1" if name == '"esca"' and n_cores == 1 else spread(np.array(seconds) / base)
@@ -99,8 +99,9 @@ def compare(X, n_components, n_train, n_rounds):
         ratio = n_tokens / 1e6 / speed / np.median(base)
         row((f"{trainer.name}, online variational Bayes", 1, f"{speed:.2g}", f"{ratio:.0f}"))
     show(
-        f'\n`"esca"` was trained for {n_train} passes ({esca.topics_per_document():.0f} topics per document), the exact '
-        f"samplers for {n_exact}. Medians (ranges) of {n_rounds} rounds; the online methods read {few.shape[0]} documents."
+        f'\n`"esca"` was trained for {n_train} passes ({esca.topics_per_document():.0f} topics per document), the '
+        f"exact samplers for {n_exact}. Medians (ranges) of {n_rounds} rounds; the online methods read "
+        f"{few.shape[0]} documents."
     )
 
 

@@ -16,10 +16,10 @@ PAGES = all_pages()
 INCLUDE = re.compile(r"^```\{include\} +(\S+)", re.MULTILINE)
 SCRIPT = re.compile(r"`(?:\w+=\S+ )*python benchmarks/(\w+)\.py[^`]*`")
 SHOWN_FIRST = ("README.md", "doc/index.md", "doc/choosing_a_sampler.md", "doc/user_guide/", "doc/getting_started/")
+UNITS = "tokens|rows|documents|samples"
 THROUGHPUT = re.compile(
-    r"\d(?:,\d{3})*(?:\.\d+)? *"
-    r"(?:(?:million|thousand|M) ?)?(?:(?:tokens|rows|documents|samples)(?: a | per |/)s|Mtokens|(?:ns|nanoseconds) (?:a|per)\b)"
-    r"|Mtokens|tokens/s|\bns (?:a|per)\b"
+    rf"\d (?:(?:million|thousand) )?(?:{UNITS})(?: a | per |/)s|Mtokens|tokens/s|"
+    r"\b(?:ns|nanoseconds) (?:a|per)\b"
 )
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -61,7 +61,7 @@ def test_pages_do_not_repeat_measured_throughput():
     assert found == {}
 
 
-@pytest.mark.parametrize("text", ["24.4 million tokens per second", "| Mtokens/s |", "843 ns a row", "1,000 rows per s"])
+@pytest.mark.parametrize("text", ["24 million tokens per second", "| Mtokens/s |", "843 ns a row", "1,000 rows/s"])
 def test_throughput_is_recognised(text):
     assert THROUGHPUT.search(text)
 
@@ -84,7 +84,7 @@ def files_of_a_script(tmp_path, monkeypatch):
         results.add_write(parser)
         options = parser.parse_args()
         results.title("K=10")
-        results.table(("method", "seconds"), [("a", 1), ("b", 2.5)])
+        results.begin_table(("method", "seconds"), [("a", 1), ("b", 2.5)])
         results.finish(options, part="_ng20", notes="Two cores.")
         return {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
 
