@@ -35,7 +35,7 @@ class Chain:
     """One chain, stepped by hand."""
 
     def __init__(self, X, n_components, counter, n_passes, n_average, seed):
-        counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
+        counts = whole_counts(canonical_csr(X), np.uint64(0))
         prior = TopicPrior(0.1, n_components, counts.n_features)
         self.alpha = np.full(n_components, 50 / n_components)
         self.model = LDAModel(counts, self.alpha, prior, Workers(1))

@@ -220,7 +220,7 @@ if __name__ == "__main__":
     add_write(parser)
     options = parser.parse_args()
     X = load_counts(options.corpus)
-    counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
+    counts = whole_counts(canonical_csr(X), np.uint64(0))
     for n_components in options.n_components:
         richness = measure(counts, n_components, options.n_passes, options.n_shards)
         extrapolate(richness, 738e6, 141_043, n_components, 16)  # PubMed abstracts as the UCI repository has them
