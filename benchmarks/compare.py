@@ -59,7 +59,7 @@ def page(run, charts=None):
     elif run["only"]:
         begin += "**This page has only a part of the comparisons.**\n\n"
     begin += (
-        f"This page is written by `{run['command']}`, which took {run['minutes']:.0f} minutes. "
+        f"This page is written by `{run['command']}` (run time {run['minutes']:.0f} min). "
         "Do not edit it by hand. More benchmarks, with longer runs, are on the page "
         "[All measurements](measurements.md).\n\n"
         f"- Machine: {run['machine']}; load average {run['load'][0]:.1f} before and {run['load'][1]:.1f} after the "
