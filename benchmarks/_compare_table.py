@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from _compare_turns import OURS
 
-HEAD_OF_SUMMARY = ("comparison", "measure", "best of skmanifold", "best of the others", "advantage", "winner")
+HEAD_OF_SUMMARY = ("comparison", "measure", "winner", "advantage", "best of skmanifold", "best of the others")
 UNDECIDED = "undecided"
 
 
@@ -83,15 +85,20 @@ def summary_rows(found):
         if best["advantage"] is None:
             missing = sorted({row["package"] for row in found["rows"] if row["package"] != OURS})
             absent = f"{', '.join(missing)} not available" if missing else "none for this task"
-            rows.append([found["title"], measure["name"], best["ours"], absent, "", ""])
+            rows.append([found["title"], measure["name"], "", "", _short(best["ours"]), absent])
             continue
         median, low, high = best["advantage"]
         level = 1.0 if measure["by"] == "ratio" else 0.0
-        winner = best["ours"] if median > level else best["other"]
+        winner = "skmanifold" if median > level else "other"
         won = UNDECIDED if low <= level <= high else f"**{winner}**"
         advantage = _spread_of_advantage(best["advantage"], measure)
-        rows.append([found["title"], measure["name"], best["ours"], best["other"], advantage, won])
+        rows.append([found["title"], measure["name"], won, advantage, _short(best["ours"]), _short(best["other"])])
     return rows
+
+
+def _short(method):
+    """A method's name without its settings."""
+    return re.sub(r"\([^()]*=[^()]*\)", "", method)
 
 
 def markdown(rows):
