@@ -7,7 +7,7 @@ import re
 import numpy as np
 from _compare_turns import OURS
 
-HEAD_OF_SUMMARY = ("comparison", "measure", "winner", "advantage", "best of skmanifold", "best of the others")
+HEAD_OF_SUMMARY = ("comparison", "measure", "compared methods", "winner", "advantage")
 UNDECIDED = "undecided"
 
 
@@ -84,15 +84,16 @@ def summary_rows(found):
         measure = found["measures"][best["measure"]]
         if best["advantage"] is None:
             missing = sorted({row["package"] for row in found["rows"] if row["package"] != OURS})
-            absent = f"{', '.join(missing)} not available" if missing else "none for this task"
-            rows.append([found["title"], measure["name"], "", "", _short(best["ours"]), absent])
+            absent = f"{', '.join(missing)} not available" if missing else "no other"
+            rows.append([found["title"], measure["name"], f"{_short(best['ours'])} / {absent}", "", ""])
             continue
         median, low, high = best["advantage"]
         level = 1.0 if measure["by"] == "ratio" else 0.0
         winner = "skmanifold" if median > level else "other"
         won = UNDECIDED if low <= level <= high else f"**{winner}**"
         advantage = _spread_of_advantage(best["advantage"], measure)
-        rows.append([found["title"], measure["name"], won, advantage, _short(best["ours"]), _short(best["other"])])
+        methods = f"{_short(best['ours'])} / {_short(best['other'])}"
+        rows.append([found["title"], measure["name"], methods, won, advantage])
     return rows
 
 

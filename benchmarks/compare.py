@@ -73,7 +73,7 @@ def page(run, charts=None):
         "negative. Values above 1 (for differences, above 0) favour the first row. All times are processor times. "
         "The machine is shared, so that small differences mean little.\n\n"
         "## Summary\n\n"
-        "The table compares the best method of skmanifold with the best method of the other libraries. The result is "
+        "The table compares the best method of skmanifold with the best method of the other libraries. The winner is "
         f"*{UNDECIDED}* if neither was better in all runs.\n\n"
     )
     contests = run["contests"]
