@@ -54,7 +54,7 @@ def begin_table(head, rows=()):
 
 
 def show_output_of(command):
-    """Run a command and show its lines as they come."""
+    """Run a command and print its lines as they arrive."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             show(line.rstrip("\n"))
