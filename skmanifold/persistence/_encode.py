@@ -1,4 +1,4 @@
-"""An estimator as a tree that JSON can hold, and arrays beside it.
+"""An estimator as a tree for JSON, and its arrays.
 
 None, bools, finite floats, strings, lists and whole numbers below 2**53 are themselves. Everything else is a mapping
 whose ``"type"`` says what; `_decode.py` reads them all.

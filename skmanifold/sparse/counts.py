@@ -42,11 +42,11 @@ class Counts(NamedTuple):
         return Counts(indptr, self.indices[first:last], self.counts[first:last], self.n_features)
 
     def pair_start(self) -> np.ndarray:
-        """Where each pair's tokens begin, in CSR order, and the number of all: (nnz + 1,) int64, made anew."""
+        """Index of the first token of each pair in CSR order, then the number of tokens: a new (nnz + 1,) int64 array."""
         return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
 
     def token_start(self) -> np.ndarray:
-        """Where each row's tokens begin, in CSR order, and the number of all: (n_rows + 1,) int64, made anew."""
+        """Index of the first token of each row in CSR order, then the number of tokens: a new (n_rows + 1,) int64 array."""
         return self.pair_start()[self.indptr]
 
     def row_sums(self) -> np.ndarray:
@@ -102,7 +102,7 @@ def canonical_csr(X) -> sp.csr_array:
     Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
     its arrays.
     """
-    csr = sp.csr_array(X)  # anew: scipy's flags of what is sorted and unique outlive changes of the arrays
+    csr = sp.csr_array(X)  # a new array: scipy's flags (sorted, unique) can be out of date after changes of the arrays
     if csr.shape[1] > _INT32_MAX:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:

@@ -1,4 +1,4 @@
-"""Rows of tokens that each have a topic: what ESCA and Gibbs sampling ask, whatever the law of a topic's tokens."""
+"""Rows of tokens with one topic per token: the interface of ESCA and Gibbs sampling, for any distribution of tokens."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TokenModel:
     """Rows of tokens, each of a topic: p(topic) is Dirichlet by row, p(token | topic) as a subclass says.
 
     Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
-    ``draw``, from counts to the law of the tokens, are the subclass's.
+    ``draw``, which map counts to the distribution of the tokens, are defined by the subclass.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ class TokenModel:
         return self.counts.n_tokens
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
-        """The law of the tokens that counts and prior make most probable."""
+        """The posterior mode of the distribution of the tokens, given the counts."""
         raise NotImplementedError
 
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """The law of the tokens, drawn from its posterior given the counts."""
+        """A posterior draw of the distribution of the tokens, given the counts."""
         raise NotImplementedError
 
     # LatentModel and StreamModel: all tokens at once, given frozen topics

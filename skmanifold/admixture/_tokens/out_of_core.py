@@ -134,7 +134,7 @@ class StreamedTokens:
             yield latents.read(first_row, first_row + stop - start)
 
     def unpack_latents(self, read: ReadRows) -> StoredLatents:
-        """Files of one's own, made of what `read` finds."""
+        """New files with the latents that `read` returns."""
         stored = StoredLatents()
         for first_row, (_, start, stop) in self._pieces:
             stored.write(read(first_row, first_row + stop - start))

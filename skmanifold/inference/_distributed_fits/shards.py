@@ -249,7 +249,7 @@ class ShardedModel:
         return init if method.startswith("init") else expect if method.startswith("expect") else sample
 
     def recover(self) -> None:
-        """After a shard was lost: all rows anew, without latents."""
+        """After the loss of a shard, load all rows again, without latents."""
         self.shards.recover()
         self._chains = itertools.count()
 

@@ -87,7 +87,7 @@ class DaskSource:
             self._blocks = [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
 
     def split(self, n_parts: int) -> list[list]:
-        """Futures of consecutive blocks, computed anew: the cluster forgets them with these futures."""
+        """Futures of consecutive blocks, computed again; the cluster releases them with these futures."""
         blocks = self._client.compute(list(self._blocks))
         return [blocks[start:stop] for start, stop in split_range(len(blocks), -(-len(blocks) // n_parts))]
 
@@ -100,7 +100,7 @@ def _side_by_side(blocks: list) -> Any:
 
 
 def in_dask(X: Any) -> bool:
-    """Whether X is an array or a bag of Dask's, which nobody has who has not imported it."""
+    """Whether X is a Dask array or bag. Does not import Dask: without an import X cannot be one."""
     return any(
         isinstance(X, getattr(sys.modules.get(module), kind, ()))
         for module, kind in (("dask.array", "Array"), ("dask.bag", "Bag"))

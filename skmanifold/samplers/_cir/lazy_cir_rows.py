@@ -1,16 +1,17 @@
 """A matrix of Cox-Ingersoll-Ross processes whose rows are caught up only when they are read.
 
-Cell (v, k) moves by the exact transition of `SCIR`: a gamma of shape prior_vk plus counts. Minibatches count in few
-rows, and transitions of one shape over two times are one transition over their sum. So a row stays as it was last read,
-with the step that its last counts decided still to be made, until it is read again: one transition a cell and read, a
-second one for cells with counts. A row that was never read has the stationary law of its prior. Given the counts, the
-rows read have exactly the joint law that they have where all rows move at every step.
+Cell (v, k) follows the exact transition of `SCIR`, whose gamma distribution has the shape prior_vk plus counts. A
+minibatch has counts in few rows. Two successive transitions of the same shape equal one transition over the total time.
+So a row is stored as it was at its last read, and the step with the counts of that read is made when the row is read
+again. A read costs one transition per cell, and a second one for cells with counts. A row that was never read has the
+stationary distribution of its prior. Given the counts, the rows that are read have the same joint distribution as if
+all rows were updated at each step.
 
-The sum of a column would need every row. In its place stands its expectation given all that was read: what a read finds
-beyond the row's own expectation is added, and between reads the total moves as expectations do.
+The exact sum of a column would need every row. It is replaced by its expectation given all rows read so far. A read
+adds the difference between the row and the row's expectation; between reads the total changes as expectations do.
 
-With *lasting* counts (the full counts of a row, kept up to date) a row's shape holds until its counts are changed: its
-pending step is infinitely long.
+With *lasting* counts (the full counts of a row, kept up to date) the shape of a row is constant until its counts
+change, so that its pending step is infinitely long.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: i
 
 
 def new_rows(n_rows: int, n_columns: int, prior: RowPrior) -> LazyRows:
-    """Rows in the stationary law of their prior, none of them read."""
+    """Rows with the stationary distribution of their prior, none of them read."""
     pool_size = max(_MIN_POOL, n_rows)
     return LazyRows(
         np.zeros((n_rows, n_columns), np.float32),

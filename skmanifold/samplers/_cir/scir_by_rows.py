@@ -29,7 +29,7 @@ class SCIRRowsState(NamedTuple):
 
 
 def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
-    """One chain before its first step: the prior's stationary law, or with stored counts that given random ones."""
+    """A chain before its first step, from the stationary distribution: of the prior, or given random stored counts."""
     n_rows, n_columns = model.manifold.shape
     state = SCIRRowsState(None, step_keys(keys), 0, np.nan, new_rows(n_rows, n_columns, model.row_prior), None)
     if sampler.control_variate is None:
@@ -45,7 +45,7 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
 def begin_at(
     model: Any, state: SCIRRowsState, words: np.ndarray, counts: Any, scale: float, key: np.uint64
 ) -> SCIRRowsState:
-    """The chain with `words`, ascending, drawn from the stationary law given `scale` times these counts."""
+    """The chain with `words` (ascending) drawn from the stationary distribution given `scale` times these counts."""
     rows = _read(model, state, words, key)
     rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
     return state._replace(rows=rows)
@@ -77,7 +77,7 @@ def log_totals(rows: LazyRows) -> np.ndarray:
 
 
 def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> LazyRows:
-    """Draw each column's sum from its law given the counts as they are now, and scale the column to it.
+    """Draw the sum of each column from its distribution given the present counts, and scale the column to it.
 
     The assignments were drawn given the columns' proportions alone, so the sums still belong to the counts before.
     Given all counts a column's sum is a gamma, independent of its proportions.
