@@ -58,7 +58,9 @@ def read_header(path: Path) -> tuple[Header, dict[str, Stamp]]:
     found = parse_header(path)
     version = found.get("version")
     if type(version) is int and version > VERSION:
-        raise ValueError(f"{path} has format {version}, but this release reads up to format {VERSION}: upgrade skmanifold.")
+        raise ValueError(
+            f"{path} has format {version}, but this release reads up to format {VERSION}: upgrade skmanifold."
+        )
     header = _checked(path, found)
     for name, described in header.files.items():
         try:

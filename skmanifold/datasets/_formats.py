@@ -234,8 +234,8 @@ def opened_docword(
 ) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
     """The three numbers of the header of a docword file, and its entries block by block.
 
-    A block is the number of its first line and an (n, 3) int64 table of checked entries. The last block is followed by a
-    check of the number of entries.
+    A block is the number of its first line and an (n, 3) int64 table of checked entries. The number of entries is
+    checked after the last block.
     """
     with opened(path) as file:
         n_samples, n_features, n_entries = (
@@ -271,10 +271,12 @@ def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) ->
             _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
         n_found += len(table)
         if n_found > n_entries:
-            raise ValueError(f"{path} should have {n_entries} entries according to its header, but has more.")
+            raise ValueError(f"{path} has more than {n_entries} entries, the number in its header.")
         yield first_line, table
     if n_found < n_entries:
-        raise ValueError(f"{path} should have {n_entries} entries according to its header, but has {n_found}: it seems to be truncated.")
+        raise ValueError(
+            f"{path} has {n_found} entries, but {n_entries} according to its header: it seems to be truncated."
+        )
 
 
 class _Fields(NamedTuple):
@@ -329,7 +331,7 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
     (wrong,) = np.nonzero(sizes != pairs)
     if len(wrong):
         line = wrong[0]
-        raise ValueError(f"{path}, line {first_line + line}: the first number is {sizes[line]}, but the line has {pairs[line]} words.")
+        raise ValueError(f"{path}, line {first_line + line}: expected {sizes[line]} words, got {pairs[line]}.")
     is_count = ~is_id & (position > 0)
     _refuse_values(path, first_line, fields.values[is_id], line_of_field[is_id], "id", 0, limit)
     _refuse_values(path, first_line, fields.values[is_count], line_of_field[is_count], "count", 1, _LARGEST)

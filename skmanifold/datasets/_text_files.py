@@ -14,7 +14,7 @@ from typing import IO, cast
 PathLike = str | os.PathLike[str]
 
 LONGEST_LINE = 1 << 20  # bytes
-_BLOCK = 1 << 19  # bytes parsed at a time; work arrays then fit in the cache, which is five times faster than a whole file
+_BLOCK = 1 << 19  # bytes parsed at a time: arrays fit in the cache, five times faster than a whole file
 _SURE = 1 << 24  # uncompressed bytes that are allowed for any gzip file
 _EXPANSION = 200  # maximum compression ratio of larger files; texts have 3 to 30
 

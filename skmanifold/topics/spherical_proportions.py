@@ -27,7 +27,7 @@ _LEAST = 1e-150  # of |x_k|: its square and inverse are finite
 
 @njit_part
 def cosine_terms(theta, b, B, out):
-    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns the cosine and the root."""
+    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it and the root."""
     n = len(theta)
     along = 0.0
     squared = 0.0

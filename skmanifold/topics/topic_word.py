@@ -1,4 +1,4 @@
-"""The topic-word matrix in the layout of the kernels: word by word, sparse over topics, plus a rank-one smoothing part."""
+"""The topic-word matrix in the layout of the kernels: by words, sparse over topics, plus a rank-one smoothing part."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ OTHERS = {"rows": X[::-1], "counts": (X > 0).astype(int), "columns": X[:, ::-1],
 def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
     """Tables of the same shape, some of the same totals of rows too."""
     before = files_of(checkpoint)
-    with pytest.raises(ValueError, match="is of another run: it is a run on other data; pass the same data and"):
+    with pytest.raises(ValueError, match="is of another run: the data differ; pass the same data and"):
         resume(checkpoint, OTHERS[other], client=n_workers and FakeClient(n_workers))
     assert files_of(checkpoint) == before
 
@@ -118,12 +118,12 @@ def nested(path):
         ("checkpoint.json", nested, "checkpoint.json cannot be read"),
         ("checkpoint.json", lambda path: path.write_text("[]"), "checkpoint.json cannot be read"),
         ("checkpoint.json", lambda path: path.write_text("1" * 5000), "checkpoint.json cannot be read"),
-        ("chains.npz", cut, "chains.npz is not what was written"),
-        ("chains.npz", flip, "chains.npz is not what was written"),
+        ("chains.npz", cut, "chains.npz does not match its checksum"),
+        ("chains.npz", flip, "chains.npz does not match its checksum"),
         ("chains.npz", lambda path: path.unlink(), "No such file"),
         ("latents-1-0", lambda path: path.unlink(), "No such file"),
         ("latents-0-0", cut, "latents-0-0 has [0-9]+ bytes, not the [0-9]+ that were written"),
-        ("latents-0-0", flip, "latents-0-0 is not what was written"),
+        ("latents-0-0", flip, "latents-0-0 does not match its checksum"),
     ],
 )
 @pytest.mark.parametrize("n_workers", [None, 2])

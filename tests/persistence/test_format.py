@@ -162,19 +162,25 @@ REFUSED = {
         StochasticLDA(sampler=SCIR(lambda t: 0.1)),
         r"sampler\.step_size is the function \S*<lambda>, whose code",
     ),
-    "ufunc": (holding([0, np.exp]), r"value_\[1\] is the function \S*exp, whose code the file cannot hold"),
-    "partial": (holding(partial(decay, 1)), r"value_ is an object of the class functools\.partial, which has no place"),
+    "ufunc": (holding([0, np.exp]), r"value_\[1\] is the function \S*exp, and files contain no code"),
+    "partial": (
+        holding(partial(decay, 1)),
+        r"value_ is an object of the class functools\.partial, which files of skmanifold cannot",
+    ),
     "own class": (StochasticLDA(sampler=MySampler()), r"sampler is an object of the class \S*test_format\.MySampler, "),
-    "class": (holding({"a": MySampler}), r"value_\['a'\] is the class \S*test_format\.MySampler, which has no place"),
+    "class": (
+        holding({"a": MySampler}),
+        r"value_\['a'\] is the class \S*test_format\.MySampler, which files of skmanifold cannot",
+    ),
     "nested": (
         SubspaceClassifier(SubspaceMixture(max_iter=pd.Series([1]))),
-        r"mixture\.max_iter is an object of the class pandas\S*Series, which has no place in the file",
+        r"mixture\.max_iter is an object of the class pandas\S*Series, which files of skmanifold cannot contain",
     ),
-    "objects": (holding(np.array([ESCA()])), r"value_ is an array of Python objects, which have no place in the file"),
+    "objects": (holding(np.array([ESCA()])), r"value_ is an array of Python objects, which files cannot contain"),
     "fields": (holding(np.zeros(1, [("a", object)])), "value_ is an array of Python objects"),
     "array kind": (holding(np.ma.array([1])), r"value_ is an object of the class numpy\.ma\S*MaskedArray"),
     "foreign": (holding(StandardScaler()), r"value_ is an object of the class sklearn\S*StandardScaler"),
-    "cycle": (holding(CYCLE), r"value_\[0\]\[0\] is part of itself"),
+    "cycle": (holding(CYCLE), r"value_\[0\]\[0\] contains itself"),
     "module": (
         StochasticLDA(random_state=np.random),
         r"random_state is an object of the class builtins\.module, which",
@@ -267,7 +273,7 @@ def test_pickle_within_the_file_is_not_read(saved, tmp_path):
 
     altered(saved, put_pickle)
     with pytest.raises(
-        ValueError, match=r"cannot be loaded \(array0\.npy holds Python objects, which are never read\)"
+        ValueError, match=r"cannot be loaded \(array0\.npy contains Python objects, which are not read\)"
     ):
         load(saved)
     assert not mark.exists()
@@ -280,7 +286,7 @@ def test_pickle_within_the_file_is_not_read(saved, tmp_path):
 def test_class_that_is_not_listed_is_refused_by_its_name(name, kind, saved):
     node = {"type": kind, "class": name, "parameters": {"command": "true"}, "state": {}, "fields": {"command": "true"}}
     altered(saved, lambda document, _: document["estimator"]["state"].update(value_=node))
-    with pytest.raises(ValueError, match=rf"cannot be loaded \(skmanifold \S+ knows no class of the name '{name}'\)"):
+    with pytest.raises(ValueError, match=rf"cannot be loaded \(skmanifold \S+ has no class with the name '{name}'\)"):
         load(saved)
 
 
@@ -297,13 +303,13 @@ def hollow(document, contents):
     ("change", "reason"),
     [
         (drop_array, r"array0\.npy is missing"),
-        (hollow, r"array0\.npy is not as long as it says"),
+        (hollow, r"array0\.npy does not have the length that its header specifies"),
         (
             lambda document, _: document["estimator"]["parameters"].update(colour=1),
             "unexpected keyword argument 'colour'",
         ),
         (lambda document, _: document["estimator"].update(type="module"), "KeyError: 'module'"),
-        (lambda document, _: document.update(estimator=[1]), "it holds a list, which is no estimator"),
+        (lambda document, _: document.update(estimator=[1]), "it holds a list, which is not an estimator"),
         (lambda document, _: document.pop("estimator"), "KeyError: 'estimator'"),
         (lambda document, _: document.update(format="new"), "TypeError"),
     ],

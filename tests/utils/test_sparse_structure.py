@@ -145,7 +145,7 @@ def test_a_broken_matrix_is_not_written_to_disk(tmp_path):
 
 def test_a_row_on_disk_may_not_be_longer_than_one_in_memory(tmp_path):
     corpora = [save_corpus([{0: 1}, {1: n}], tmp_path / str(n), n_features=4) for n in (3, 2**31 - 1)]
-    with pytest.raises(ValueError, match="Row 3 of X has 2147483647 tokens, more than the 100000000"):
+    with pytest.raises(ValueError, match="Row 3 of X has 2147483647 tokens, more than the limit of 100000000"):
         StochasticLDA(2).fit(corpora)
 
 
@@ -168,11 +168,11 @@ def test_only_one_module_calls_the_checks_of_scikit_learn():
 
 def test_too_many_tokens_are_refused_with_their_number():
     lengths = [3, 100_000_000, 100_000_001]
-    with pytest.raises(ValueError, match="Row 2 of X has 100000001 tokens, more than the 100000000"):
+    with pytest.raises(ValueError, match="Row 2 of X has 100000001 tokens, more than the limit of 100000000"):
         check_token_start(np.cumsum([0, *lengths]))
     check_token_start(np.cumsum([0, *lengths[:2]]))
     many = np.arange(23, dtype=np.int64) * 100_000_000
-    with pytest.raises(ValueError, match="X has 2200000000 tokens, more than the 2147483647 that may be in memory"):
+    with pytest.raises(ValueError, match="X has 2200000000 tokens, more than the limit of 2147483647 tokens in memory"):
         check_token_start(many)
     check_token_start(many, most=2 * MAX_TOKENS)
 
@@ -189,5 +189,7 @@ def test_too_many_tokens_are_refused_with_their_number():
     ],
 )
 def test_one_cell_does_not_ask_for_labels_by_the_gigabyte(call):
-    with pytest.raises(ValueError, match=r"Row 0 of X has (2147483648|100002) tokens, more than the 100000(000)? "):
+    with pytest.raises(
+        ValueError, match=r"Row 0 of X has (2147483648|100002) tokens, more than the limit of 100000(000)? "
+    ):
         call(np.array([[2.0**31 - 1, 1.0], [1.0, 2.0]]))

@@ -180,8 +180,8 @@ def test_counts_beyond_16_bits_work(sampler):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("doc_topic_prior", [1.0, 1, 1], r"doc_topic_prior must have shape \(2,\), one entry a topic; got \(3,\)"),
-        ("doc_topic_prior", [[1.0, 1]], r"doc_topic_prior must have shape \(2,\), one entry a topic; got \(1, 2\)"),
+        ("doc_topic_prior", [1.0, 1, 1], r"doc_topic_prior must have shape \(2,\), one entry per topic; got \(3,\)"),
+        ("doc_topic_prior", [[1.0, 1]], r"doc_topic_prior must have shape \(2,\), one entry per topic; got \(1, 2\)"),
         ("doc_topic_prior", [1.0, 0], "doc_topic_prior must be positive and finite"),
         ("doc_topic_prior", [1.0, -1], "doc_topic_prior must be positive and finite"),
         ("doc_topic_prior", [1.0, np.nan], "doc_topic_prior must be positive and finite"),
