@@ -107,24 +107,28 @@ def falling(starts):
 
 
 STRUCTURE = [
-    ("indptr.npy", falling, r"a document has negative number of pairs \(indptr.npy, tokens.npy\)"),
+    ("indptr.npy", falling, r"a document has a negative number of pairs \(indptr.npy, tokens.npy\)"),
     (
         "indptr.npy",
         lambda starts: np.where(starts == starts[20], -1, starts),
-        "a document has negative number of pairs",
+        "a document has a negative number of pairs",
     ),
     (
         "indptr.npy",
         lambda starts: np.where(starts == starts[20], 2**62, starts),
-        "a document has negative number of pairs",
+        "a document has a negative number of pairs",
     ),
-    ("indptr.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "has more pairs than the 50 columns"),
-    ("tokens.npy", falling, "a document has negative number of tokens"),
-    ("tokens.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "tokens of a document are not as many as"),
+    ("indptr.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "has more pairs than there are columns"),
+    ("tokens.npy", falling, "a document has a negative number of tokens"),
+    (
+        "tokens.npy",
+        lambda starts: np.where(starts < starts[-1], 0, starts),
+        "tokens of a document is impossible",
+    ),
     ("indices.npy", lambda columns: columns + 50, r"a column is outside 0\.\.49"),
     ("indices.npy", lambda columns: columns - 30, r"a column is outside 0\.\.49"),
-    ("indices.npy", lambda columns: columns[::-1], "are not sorted or not different"),
-    ("indices.npy", lambda columns: columns // 2, "are not sorted or not different"),
+    ("indices.npy", lambda columns: columns[::-1], "are not sorted or not distinct"),
+    ("indices.npy", lambda columns: columns // 2, "are not sorted or not distinct"),
     ("counts.npy", lambda counts: counts * 0, "a count is below 1"),
     ("counts.npy", lambda counts: counts + 1, "do not add up to its number of tokens"),
 ]

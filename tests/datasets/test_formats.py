@@ -211,14 +211,14 @@ def test_a_gzip_file_that_was_cut_or_is_none_is_refused_with_the_cause(tmp_path,
     packed = gzip.compress(content)
     path = tmp_path / "bag.txt.gz"
     for size in range(1, len(packed)):
-        with pytest.raises(ValueError, match="is cut or not a gzip file") as caught:
+        with pytest.raises(ValueError, match="is truncated or not a gzip file") as caught:
             load(write(path, packed[:size]))
         assert isinstance(caught.value.__cause__, (EOFError, gzip.BadGzipFile))
-    with pytest.raises(ValueError, match="is cut or not a gzip file"):
+    with pytest.raises(ValueError, match="is truncated or not a gzip file"):
         load(write(path, content))
     damaged = bytearray(packed)
     damaged[-6] ^= 1  # in the checksum
-    with pytest.raises(ValueError, match="is cut or not a gzip file"):
+    with pytest.raises(ValueError, match="is truncated or not a gzip file"):
         load(write(path, bytes(damaged)))
 
 

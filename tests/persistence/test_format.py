@@ -192,7 +192,7 @@ REFUSED = {
 def test_what_the_file_cannot_hold_is_refused_by_its_path_before_anything_is_written(case, path):
     estimator, sentence = REFUSED[case]
     whose = type(estimator).__name__
-    with pytest.raises(TypeError, match=rf"^{whose} cannot be saved: {sentence}.*; pickle or joblib can keep it"):
+    with pytest.raises(TypeError, match=rf"^{whose} cannot be saved: {sentence}.*; use pickle or joblib"):
         save(estimator, path)
     assert os.listdir(path.parent) == []
 
@@ -378,7 +378,7 @@ def test_interrupted_writing_leaves_the_file_before_and_nothing_else(error, call
             save(holding(np.arange(3)), path)
     if isinstance(error, OSError):
         assert caught.value.errno == errno.ENOSPC
-        told = f"StochasticLDA could not be written to {path} (No space left on device); if there was a file before, it"
+        told = f"StochasticLDA could not be written to {path} (No space left on device); an existing file"
         assert told in str(caught.value)
     assert os.listdir(path.parent) == [path.name] * old
     if old:

@@ -278,7 +278,7 @@ WRONG = {
     "another curl": (
         Recipe(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]], drift=lambda z, gradient: gradient),
         banana(),
-        "drift leaves the target invariant with another curl",
+        "drift leaves the target invariant, but with a different curl",
     ),
     "gradient of the target": (
         SGLD(),

@@ -315,7 +315,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
             raise ValueError(
-                f"n_components={self.n_components} cannot follow {self._n_features_out} components: call fit."
+                f"n_components={self.n_components}, but the fit has {self._n_features_out} components: call fit."
             )
 
     def _resolve_emission(self) -> Any:

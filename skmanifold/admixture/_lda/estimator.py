@@ -362,7 +362,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
             raise ValueError(
-                f"n_components={self.n_components} differs from the {self._n_features_out} topics of the fit: call fit."
+                f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
             )
         if self._stream or samples_density(sampler):  # samplers of the tokens' topics continue from counts
             super()._check_continues(sampler)

@@ -215,7 +215,7 @@ class GradientStream(StreamStrategy):
         super().__init__(batch)
         if batch.sampler.control_variate is not None:
             what = batch.sampler.control_variate
-            raise ValueError(f"control_variate={what!r} needs all documents: call fit.")
+            raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
         self.lda = lda
         self.counts = counts
         self.stream = None if batch.is_first else lda._stream

@@ -19,7 +19,7 @@ ReadRows = Callable[[int, int], RowLatents]
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read for any division of the rows."""
 
-    moved_by_rounding: float = 0.0  # whether fractional counts were rounded
+    moved_by_rounding: float = 0.0  # expected change of fractional counts by rounding
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the rows and their positions; hashes of ranges are summed modulo 2**64."""

@@ -21,7 +21,7 @@ from ...utils._threads import Workers
 from .latent_storage import ReadRows, StorableTokens
 from .topic_counts import TopicCounts, add_counts
 
-_PIECE_TOKENS = 1 << 24  # maximum number of tokens in memory, about sixteen bytes each
+_PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each
 
 
 class StoredLatents:

@@ -236,7 +236,7 @@ def _make_room(rows: LazyRows, needed: int) -> LazyRows:
 
 @njit(cache=True, nogil=True)
 def _append_lists(indptr, topics, counts, scale, end, pool_topics, pool_counts, out_start, out_length, sums):
-    """Append lists without zeros at the pool's `end`, and write column sums; returns the new end, -1 for an error."""
+    """Append lists without zeros at the pool's `end` and sum columns; returns the new end, -1 for negative counts."""
     sums[:] = 0.0
     for i in range(len(indptr) - 1):
         out_start[i] = end

@@ -13,8 +13,8 @@ from .cache import KernelCache, warned
 
 _PATIENCE = 2.0  # patience in seconds
 _LINE = (
-    "skmanifold compiles its kernels at their first use and stores them in %s. "
-    "`python -m skmanifold.compile_kernels` compiles them in advance."
+    "skmanifold compiles its kernels once, when they are first used, and keeps them in %s. "
+    "`python -m skmanifold.compile_kernels` compiles them ahead."
 )
 _logger = logging.getLogger("skmanifold")
 

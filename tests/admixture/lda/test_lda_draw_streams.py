@@ -355,7 +355,7 @@ def test_what_cannot_follow_is_refused_and_leaves_all_as_it_was(sampler, how):
     refuse(lda, np.full((2, 40), 1e12), r"^X has a count of 1e\+12; at most 2147483647 are supported")
     name = CLASSES[sampler].__name__
     lda.set_params(n_components=4)
-    refuse(lda, small_corpus(), r"^n_components=4 cannot follow 3 topics: call fit\.$")
+    refuse(lda, small_corpus(), r"^n_components=4, but the fitted model has 3 topics: call fit\.$")
     lda.set_params(n_components=3, sampler="esca")
     refuse(lda, small_corpus(), rf"^ESCA cannot go on where {name} stopped: call fit\.$")
     other = "sgld" if sampler != "sgld" else "scir"

@@ -274,7 +274,7 @@ def test_a_stream_finds_planted_topics(sampler):
 def test_a_stream_refuses_what_cannot_follow():
     X = small()
     model = make().partial_fit(X)
-    with pytest.raises(ValueError, match="cannot follow 3 topics"):
+    with pytest.raises(ValueError, match="but the fitted model has 3 topics"):
         clone(model).set_params(n_components=3).partial_fit(X).set_params(n_components=2).partial_fit(X)
     with pytest.raises(ValueError, match="SGGMC cannot go on where GSGNHT stopped"):
         model.set_params(sampler="sggmc").partial_fit(X)
