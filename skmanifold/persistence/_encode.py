@@ -88,7 +88,7 @@ class Encoder:
         if isinstance(value, type):
             return {"type": "class", "class": self._known(value, path, "is the class")}
         if callable(value) and hasattr(value, "__name__"):
-            self._refuse(path, f"is the function {_full_name(value)}, and files contain no code")
+            self._refuse(path, f"is the function {_full_name(value)}, but files of skmanifold contain no code")
         name = self._known(kind, path, "is an object of the class")
         if issubclass(kind, tuple):
             return {"type": "named tuple", "class": name, "fields": self._attributes(value._asdict(), path)}

@@ -238,7 +238,7 @@ def check_token_start(
     if longest > most_per_row:
         raise ValueError(
             f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the limit of {most_per_row} "
-            "one row may have: divide the counts by a constant, or split the row."
+            "tokens per row: divide the counts by a constant, or split the row."
         )
     total = int(token_start[-1] - token_start[0])
     if total > most:

@@ -191,7 +191,7 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
 
 @njit(cache=True, nogil=True)
 def _copy(old, out):
-    """Not an assignment to a slice, for which numba also compiles shape errors, which takes two seconds."""
+    """Copy an array; for an assignment to a slice numba would also compile shape errors, which takes two seconds."""
     for k in range(len(old)):
         out[k] = old[k]
 

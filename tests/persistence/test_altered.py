@@ -177,7 +177,7 @@ def test_document_that_inflates_is_refused_before_it_is_read(altered):
     path = altered(StochasticLDA(), change, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 50_000
     tracemalloc.start()
-    with pytest.raises(ValueError, match=r"estimator\.json grows from \d+ to \d+ bytes"):
+    with pytest.raises(ValueError, match=r"estimator\.json expands from \d+ to \d+ bytes"):
         load(path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 21
     tracemalloc.stop()
