@@ -48,10 +48,10 @@ print(f"Packages: {', '.join(corpus.target_names)}")
 # Fit
 # ---
 # The pipeline converts texts to word counts, and counts to topic proportions. We exclude the names
-# of the packages and words of links and markup. With ``doc_topic_prior="auto"`` the model learns a prior for
-# each topic, so some topics can be more frequent than others.
+# of the packages and words of links and markup. With ``doc_topic_prior="auto"`` the model learns a
+# prior for each topic, so some topics can be more frequent than others.
 
-excluded = "numpy scipy scikit sklearn python http https www org doi math ref frac versionadded"
+excluded = "numpy scipy scikit sklearn python http https www org doi math ref versionadded"
 model = make_pipeline(
     CountVectorizer(
         token_pattern=r"\b[a-z]{3,}\b",
