@@ -112,8 +112,8 @@ plt.show()
 # averages, ``n_average``, makes no clear difference here.
 #
 # The score of the best candidate in the search is slightly optimistic, because it is the highest of
-# several. The test texts were not used in the search. They are other texts, so their score also
-# differs because they are easier or harder to predict.
+# several. The test texts were not used in the search, so their score is not biased. It also differs
+# because other texts can be easier or harder to predict.
 
 print(f"Best candidate: {labels[search.best_index_]}")
 print(f"Score of the test texts: {search.score(test):.3f} nats per token")
