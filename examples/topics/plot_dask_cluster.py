@@ -1,21 +1,20 @@
 """
-The same bytes from a cluster
-=============================
+Identical results on one machine and on a Dask cluster
+======================================================
 
-A corpus that is too large for one machine can be fitted on many: ``with distributed(client):`` around `fit` is all that
-changes. What does not change is the result, to the last bit: whatever the number of workers and threads, and even if a
-worker is lost on the way. We fit here, on a cluster of two workers and on one of three that loses a worker, and
-compare.
+A corpus that is too large for one machine can be fitted on a Dask cluster: put the call of ``fit``
+in a ``with distributed(client):`` block. Does the result depend on the number of workers, or on a
+worker that fails? This example fits the same model in one process, on a cluster of two workers, and
+on a cluster of three workers that loses one of them. It shows that all results are bit-identical.
 
-The cluster is a small one within this process, as the page is to run everywhere; `LocalCluster` without
-``processes=False`` starts processes, and other kinds of clusters take other machines. It needs Dask, which the extra
-``dask`` installs. Without it the page says so and ends.
+The example needs Dask, which ``pip install -e ".[dask]"`` installs.
 """
 
 # %%
-# A corpus and a digest
-# ---------------------
-# The digest of an array changes if any of its bits does.
+# A corpus and a fingerprint
+# --------------------------
+# We simulate a corpus with 20 topics. To compare two fits we compute a SHA-256 fingerprint of the
+# estimated topics and of the draws of their shares. It changes if a single bit differs.
 
 import hashlib
 import logging
@@ -23,128 +22,139 @@ import tempfile
 
 import matplotlib.pyplot as plt
 import numpy as np
+from dask.distributed import Client, LocalCluster
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
 
-try:
-    from dask.distributed import Client, LocalCluster
-except ImportError:
-    LocalCluster = None
-    print("Dask is not installed: only the fit of this process is shown.")
+plt.style.use("skmanifold.inspection.skmanifold")
+logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost worker is expected here
 
-logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a worker that dies is what we want here
-X = make_lda_corpus(3000, 2000, 20, mean_length=100, topic_word_prior=0.05, zipf_exponent=0.0, random_state=0).data
-print(f"{X.shape[0]} documents, {X.sum()} tokens")
-
-
-def make_lda():
-    return StochasticLDA(20, max_iter=60, burn_in=30, random_state=0)
-
-
-def digest(lda):
-    draws = lda.posterior_["topic_weights"]
-    return hashlib.sha256(lda.components_.tobytes() + draws.tobytes()).hexdigest()[:16]
+corpus = make_lda_corpus(
+    3000,
+    2000,
+    20,
+    mean_length=100,
+    topic_word_prior=0.05,
+    zipf_exponent=0.0,
+    random_state=0,
+)
+X = corpus.data
+n_tokens = X.sum()
+print(f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens")
 
 
-fits = {"here, one thread": make_lda().fit(X), "here, two threads": make_lda().set_params(n_jobs=2).fit(X)}
+def make_lda(n_jobs=1):
+    return StochasticLDA(20, max_iter=60, burn_in=30, random_state=0, n_jobs=n_jobs)
+
+
+def fingerprint(lda):
+    values = lda.components_.tobytes() + lda.posterior_["topic_weights"].tobytes()
+    return hashlib.sha256(values).hexdigest()[:16]
+
+
+# %%
+# One process
+# -----------
+# These are the reference fits, with one thread and with two threads.
+
+fits = {"1 thread": make_lda().fit(X), "2 threads": make_lda(n_jobs=2).fit(X)}
+for name, lda in fits.items():
+    print(f"{name:<12}{fingerprint(lda)}")
 
 # %%
 # Two workers
 # -----------
-# Each worker holds half of the documents, and their topics. In a pass only the words' counts of topics travel, along a
-# tree of workers. A worker's threads are those that the cluster gives it.
+# Each worker holds half of the documents. After each pass the workers exchange only the counts of
+# words in topics. The cluster of this example runs in one process (``processes=False``), so that
+# the example runs everywhere. Without this option ``LocalCluster`` starts separate processes; other
+# Dask clusters use several machines.
 
 local = {"processes": False, "threads_per_worker": 1, "dashboard_address": None}
-if LocalCluster:
-    with LocalCluster(n_workers=2, **local) as cluster, Client(cluster) as client, distributed(client):
-        fits["two workers"] = make_lda().fit(X)
+with (
+    LocalCluster(n_workers=2, **local) as cluster,
+    Client(cluster) as client,
+    distributed(client),
+):
+    fits["2 workers"] = make_lda().fit(X)
+print(f"{'2 workers':<12}{fingerprint(fits['2 workers'])}")
 
 # %%
 # A worker is lost
 # ----------------
-# This callback closes a worker after the twentieth pass, for good. All that it held is lost. The rows go to the workers
-# that are left, and the fit goes on from the last checkpoint, here after the twentieth pass at the latest: so there is
-# a folder that client and workers all reach, and every tenth pass is written there. Without one it would begin again.
+# The following callback closes one of three workers after pass 20, with all of its data. The fit
+# then distributes the documents among the remaining workers and continues from the last
+# checkpoint. Checkpoints need a folder that the client and all workers can access. We write one
+# after every tenth pass. Without checkpoints, the fit would start again from the first pass.
 
 
 class LoseWorker:
-    """Callback that closes the first worker of a cluster after a pass."""
+    """Callback that closes a worker of a cluster after a number of passes."""
 
     def __init__(self, cluster, after):
-        self.cluster, self.after, self.passes = cluster, after, []
+        self.cluster = cluster
+        self.after = after
+        self.n_passes = 0
 
     def setup(self, estimator, context):
-        """Nothing to prepare."""
+        """Do nothing before the fit."""
 
     def teardown(self, estimator, context):
-        """Nothing to clean up."""
+        """Do nothing after the fit."""
 
     def on_fit_task_begin(self, estimator, context):
-        """Nothing to do before a pass."""
+        """Do nothing before a pass."""
 
     def on_fit_task_end(self, estimator, context):
-        """Count passes, and close a worker after the right one."""
+        """Count the passes and close a worker."""
         if context.task_name == "pass":
-            self.passes.append(len(self.cluster.workers))
-            if len(self.passes) == self.after:
+            self.n_passes += 1
+            if self.n_passes == self.after:
                 name, worker = next(iter(self.cluster.workers.items()))
                 self.cluster.sync(worker.close, nanny=False)
                 del self.cluster.workers[name]
 
 
-if LocalCluster:
-    with (
-        LocalCluster(n_workers=3, **local) as cluster,
-        Client(cluster) as client,
-        tempfile.TemporaryDirectory() as folder,
-        distributed(client, checkpoint_dir=folder, checkpoint_every=10),
-    ):
-        lose = LoseWorker(cluster, after=20)
-        fits["three workers, one lost"] = make_lda().set_callbacks(lose).fit(X)
-    print(f"Workers left of three: {lose.passes[-1]}")
+with (
+    LocalCluster(n_workers=3, **local) as cluster,
+    Client(cluster) as client,
+    tempfile.TemporaryDirectory() as folder,
+    distributed(client, checkpoint_dir=folder, checkpoint_every=10),
+):
+    lda = make_lda().set_callbacks(LoseWorker(cluster, after=20)).fit(X)
+    print(f"Workers at the end: {len(cluster.workers)} of 3")
+fits["3 workers, 1 lost"] = lda
 
 # %%
-# Are they equal?
-# ---------------
+# Comparison
+# ----------
 
-print()
 for name, lda in fits.items():
-    print(f"  {name:<26}{digest(lda)}")
+    print(f"{name:<19}{fingerprint(lda)}")
 
 # %%
-# Why
-# ---
-# No draw belongs to a worker. It belongs to the seed, the pass, the document and the word, and its number is computed
-# from these. Counts are whole numbers, and whole numbers can be added in any order. A cluster changes who computes what
-# and when, and nothing else. (Machines must be alike: a logarithm that another processor rounds otherwise may one day
-# decide a draw.)
-#
-# Is it faster? Not here, where all workers share one process, nor for any corpus that fits into one machine: threads
-# share what workers have to send each other.
+# All fingerprints are equal. The figure shows the log likelihood after each pass.
 
-# %%
-# The picture
-# -----------
-# Left, the log likelihood of every pass: lines that lie on each other. Right, a picture of the topics that were found:
-# there is but one, for all of the fits.
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.2), layout="constrained")
-colours, styles = ["#c6dbef", "#6baed6", "#08519c", "#e08214"], ["-", "-", "--", ":"]
-for (name, lda), colour, style, width in zip(fits.items(), colours, styles, (9, 5, 2.5, 2), strict=False):
-    trace = lda.log_density_trace_[0]
-    left.plot(np.arange(1, len(trace) + 1), trace / X.sum(), style, color=colour, linewidth=width, label=name)
-left.axvline(20.5, color="0.6", linewidth=1)
-left.text(21.5, 0.1, "one of three workers is lost", transform=left.get_xaxis_transform(), fontsize=9, color="0.3")
-left.set(xlabel="pass", ylabel="log likelihood, nats a token", title="one curve")
-left.legend(frameon=False, loc="center right")
-left.spines[["top", "right"]].set_visible(False)
-
-lda = fits["here, one thread"]
-order = np.argsort(lda.components_.argmax(axis=1))
-words = np.argsort(-lda.components_.max(axis=0))[:60]
-words = words[np.argsort(lda.components_[order][:, words].argmax(axis=0), kind="stable")]
-right.imshow(np.sqrt(lda.components_[np.ix_(order, words)]), cmap="Blues", aspect="auto")
-right.set(xlabel="the sixty most telling words", ylabel="topic", title="one set of topics", xticks=[], yticks=[])
-
+_, ax = plt.subplots(figsize=(5.6, 3.8))
+for i, ((name, lda), style) in enumerate(zip(fits.items(), "os^D", strict=True)):
+    trace = lda.log_density_trace_[0] / n_tokens
+    passes = np.arange(1, len(trace) + 1)
+    ax.plot(passes, trace, marker=style, markevery=(2 * i, 8), linewidth=1, label=name)
+ax.axvline(20.5, color="0.5", linestyle="--")
+ax.annotate("1 of 3 workers lost", (21.5, 0.05), xycoords=("data", "axes fraction"))
+ax.set(xlabel="pass", ylabel="log likelihood (nats per token)")
+ax.legend(loc="center right")
 plt.show()
+
+# %%
+# The four curves coincide, so only the markers of the different fits can be distinguished.
+#
+# Why are the results identical?
+# ------------------------------
+# Each random number is computed from the seed, the pass, the document and the word. It does not
+# depend on the worker that computes it. The statistics are integer counts, so the order of their
+# addition does not matter. The machines of a cluster should be of the same type: processors that
+# round a logarithm differently could, in rare cases, give different draws.
+#
+# A cluster is useful if the corpus does not fit into one machine. Otherwise threads are faster,
+# because they share memory and workers have to exchange the counts.
