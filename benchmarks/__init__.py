@@ -1,7 +1,7 @@
-"""Benchmarks; `python -m benchmarks.compare` sets the library beside its peers.
+"""Benchmarks; `python -m benchmarks.compare` compares skmanifold with other libraries.
 
-The scripts are run as files and import each other by plain names. So that they can when this folder is a package, it is
-put on the path.
+The scripts are run as files and import each other by plain names. The folder is put on the path, so that this also
+works when it is imported as a package.
 """
 
 import sys

@@ -1,14 +1,14 @@
-"""Blackjax's samplers behind the interface of the benchmark: jitted, chains side by side, on one core of the CPU.
+"""Samplers of blackjax with the interface of the benchmark: jitted, vectorised over chains, on one core.
 
-Its conventions, read from its source (1.7), and ours that mean the same with h = step_size:
+The conventions of blackjax, from its source (1.7), and the same settings in skmanifold, with h = step_size:
 
 - ``sgld``: x + h grad + sqrt(2 h) N, as in `SGLD`;
 - ``sghmc(grad, L, alpha)``: `SGHMC` with ``scheme="euler"`` and ``friction=alpha``, but L inner steps begin with a new
-  momentum and share a minibatch, where ours keeps the momentum and draws a minibatch for each;
+  momentum and share a minibatch, whereas `SGHMC` keeps the momentum and draws a minibatch for each;
 - ``sgnht(grad, alpha)``: `SGNHT` with ``scheme="euler"`` and ``friction=alpha``, its thermostat by the new velocity;
-- ``hmc``, ``nuts`` with the identity for a mass matrix: `HMC`, and nothing of ours.
+- ``hmc``, ``nuts`` with the identity for a mass matrix: `HMC`; there is no equivalent of ``nuts``.
 
-Numbers are float64, as ours are.
+Numbers are float64, as in skmanifold.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _log_densities():
 
 
 class Blackjax:
-    """One of its samplers on one flat target; `run` gives draws and what they cost."""
+    """A sampler of blackjax on a Euclidean target; `run` returns draws and their cost."""
 
     def __init__(self, target, algorithm, n_chains, dim, step_size, n_steps=1, friction=1.0, seed=0):
         for name, value in {"NPROC": "1", "JAX_PLATFORMS": "cpu"}.items():  # NPROC: threads of XLA
@@ -118,7 +118,7 @@ class Blackjax:
         return int(n), np.asarray(positions)
 
     def run(self, seconds, max_draws):
-        """Draws ``(n_chains, n_draws, dim)``, gradients a chain, wall and CPU seconds: about `seconds` of them."""
+        """Draws ``(n_chains, n_draws, dim)``, gradients per chain, wall and processor time, about `seconds`."""
         begun = time.perf_counter()
         self._advance(1)
         each = time.perf_counter() - begun

@@ -1,8 +1,8 @@
-"""A plain collapsed Gibbs sampler of a Dirichlet-process mixture of counts, for comparison: one row after the other.
+"""A plain collapsed Gibbs sampler of a Dirichlet process mixture of counts, row by row, for comparison.
 
-Neal's algorithm 3 with tables of logarithms kept up to date: a row's component given all others', components and
-weights integrated out; the concentration by the auxiliary variable of Escobar and West (1995), which is right where
-there are no sticks.
+Neal's algorithm 3 with updated tables of logarithms: the component of a row is drawn given those of all other rows,
+with components and weights integrated out; the concentration by the auxiliary variable of Escobar and West (1995),
+which is valid without stick lengths.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skmanifold.mixture._dirichlet_process.posterior_draws import CountedDraw
 
 
 class CollapsedDP:
-    """`step()` is one pass; `draw()` what it leaves for prediction."""
+    """`step()` makes a pass; `draw()` returns what predictions need."""
 
     def __init__(self, table, prior, n_clusters, seed, concentration_prior=(1.0, 1.0)):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Contests of mixtures and classifiers of rows: Gaussian rows, binary and categorical tables, directions, subspaces."""
+"""Comparisons of mixtures and classifiers: Gaussian rows, binary and categorical tables, directions, subspaces."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ from skmanifold import SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.datasets import make_categorical_mixture, make_spherical_admixture
 from skmanifold.samplers import EM, ESCA
 
-NATS = Measure("held out, nats a row", "higher", "difference", ".2f")
-SECONDS = Measure("fit, s of the processor", "lower")
-NAMES = {"breast": "breast cancer", "pixels": "digits"}
+NATS = Measure("held-out log density, nats per row", "higher", "difference", ".2f")
+SECONDS = Measure("fit, seconds of processor time", "lower")
+NAMES = {"breast": "breast cancer", "pixels": "pixels of digits"}
+TITLES = {
+    "full": "Gaussian mixture, full covariances",
+    "diag": "Gaussian mixture, diagonal covariances",
+    "bernoulli": "Latent classes of binary rows",
+}
 PACKAGES = {"StepMix": "stepmix", "GaussianMixture": "sklearn", "BayesianGaussianMixture": "sklearn"}
 
 
 def held_out(table, kind, n_components, quick):
-    """Mixtures of as many components: log densities of rows held out."""
+    """Mixtures with the same number of components: log densities of held-out rows."""
     X, transformer = load(table)
 
     def begin(estimator):
@@ -46,14 +51,14 @@ def held_out(table, kind, n_components, quick):
         return take_turn
 
     n_starts = 1 if quick else 3
-    title = {"bernoulli": "Binary rows: latent classes"}.get(kind, f"Gaussian mixture, {kind}")
+    title = TITLES[kind]
     return Contest(
-        f"{title}, {table}, K={n_components}",
-        f"{NAMES.get(table, table)} of scikit-learn, {X.shape[0]:,} rows, "
+        f"{title}: {NAMES.get(table, table)}, K={n_components}",
+        f"{'digits' if table == 'pixels' else NAMES.get(table, table)} of scikit-learn, {X.shape[0]:,} rows, "
         f"{X.shape[1]} columns"
         + (", 20 principal components of them" if table == "digits" else "")
         + ("; 1 where a pixel is dark" if table == "pixels" else "")
-        + "; a random fifth held out in each turn",
+        + "; a random fifth is held out in each run",
         (NATS, SECONDS),
         [
             Contestant(
@@ -63,7 +68,7 @@ def held_out(table, kind, n_components, quick):
             )
             for name, estimator in methods(kind, n_starts).items()
         ],
-        f"{n_starts} starts each, all else as it comes.",
+        f"Each method has {n_starts} initialisations and otherwise default settings.",
     )
 
 
@@ -76,7 +81,7 @@ def binary_held_out(quick):
 
 
 def passes(quick):
-    """Seconds of a pass, as the difference of a long and a short fit."""
+    """Seconds per pass, from the difference between a long and a short fit."""
     rng = np.random.default_rng(0)
     n_rows, n_passes = (5_000, 5) if quick else (50_000, 10)
     means, rates = rng.normal(0.0, 4.0, (20, 10)), rng.random((10, 100))
@@ -99,19 +104,20 @@ def passes(quick):
         name, make = peer
         contestants.append(Contestant(name, partial(begin, make, X), PACKAGES[name]))
         data = f"synthetic, {n_rows:,} rows of {X.shape[1]} columns"
-        return Contest(title, data, (Measure("ns a row and pass", "lower"),), contestants)
+        note = "The time of a pass is the difference between a long and a short fit, divided by the number of passes."
+        return Contest(title, data, (Measure("nanoseconds per row and pass", "lower"),), contestants, note)
 
     settings = {"tol": 0.0, "init_params": "random_from_data"}
     return [
         contest(
-            "Gaussian mixture, full: passes, K=20",
+            "Gaussian mixture, full covariances: speed, K=20",
             real,
             "full",
             20,
             ("GaussianMixture", partial(GaussianMixture, 20, **settings)),
         ),
         contest(
-            "Binary rows: passes, K=10",
+            "Latent classes of binary rows: speed, K=10",
             events,
             "bernoulli",
             10,
@@ -125,12 +131,12 @@ def _stepmix(**settings):
 
 
 def categorical(quick):
-    """Tables with missing cells: the number of components found by each in its own way."""
+    """Tables with missing cells: each method finds the number of components in its own way."""
     if has_data():
         tables = {name: load_categories(name)[0] for name in (["votes"] if quick else ["votes", "soybean"])}
     else:
         made = make_categorical_mixture(700, 20, 8, n_categories=4, missing=0.1, random_state=0)
-        tables = {"synthetic (no real tables found)": np.asarray(made.data, float)}
+        tables = {"synthetic (SKMANIFOLD_DATA is not set)": np.asarray(made.data, float)}
 
     def contest(name, codes):
         n_categories = (np.nanmax(codes, axis=0) + 1).astype(int)
@@ -147,22 +153,22 @@ def categorical(quick):
             return take_turn
 
         return Contest(
-            f"Categorical table with missing cells, {name}",
-            f"{name}, {codes.shape[0]:,} rows, {codes.shape[1]} columns, {np.isnan(codes).sum():,} cells missing; a "
-            "random fifth held out in each turn",
+            f"Categorical table with missing cells: {name}",
+            f"{name}, {codes.shape[0]:,} rows, {codes.shape[1]} columns, {np.isnan(codes).sum():,} missing "
+            "cells; a random fifth is held out in each run",
             (NATS, SECONDS, Measure("components", None, digits=".0f")),
             [
                 Contestant("DPCategoricalMixture", partial(begin, fit_dp)),
-                Contestant("StepMix, classes by BIC", partial(begin, fit_latent_classes), "stepmix"),
+                Contestant("StepMix, number of classes by BIC", partial(begin, fit_latent_classes), "stepmix"),
             ],
-            "The search of StepMix for the number of classes is in its seconds.",
+            "The time of StepMix includes its search for the number of classes.",
         )
 
     return [contest(name, codes) for name, codes in tables.items()]
 
 
 def directions(quick):
-    """Groups of documents of length 1, found without their labels."""
+    """Groups of normalised documents, found without their labels."""
     if has_data():
         news = load_news()
         (train, truth), (test, expected) = ((news[p, "tfidf"], news[p, "labels"]) for p in ("train", "test"))
@@ -174,7 +180,7 @@ def directions(quick):
         made = make_spherical_admixture(2000, 200, 4, doc_topic_prior=0.05, random_state=0)
         labels = made.doc_topic.argmax(axis=1)
         train, test, expected = made.data[:1500], made.data[1500:], labels[1500:]
-        name, n_groups = "synthetic spherical admixture (no real documents found), its largest topic as the label", 4
+        name, n_groups = "synthetic spherical admixture (SKMANIFOLD_DATA is not set), labelled by the largest topic", 4
 
     def begin(make, predict):
         make(0).fit(train[:50])
@@ -194,12 +200,12 @@ def directions(quick):
             lambda estimator, X: estimator.predict(X),
             "skmanifold",
         ),
-        "SphericalAdmixture, its largest topic": (
+        "SphericalAdmixture, largest topic": (
             lambda seed: SphericalAdmixture(n_groups, max_iter=50 if quick else 200, random_state=seed),
             lambda estimator, X: estimator.transform(X).argmax(axis=1),
             "skmanifold",
         ),
-        "KMeans on rows of length 1": (
+        "KMeans on normalised rows": (
             lengths_one(lambda seed: KMeans(n_groups, n_init=10, random_state=seed)),
             lambda estimator, X: estimator.predict(X),
             "sklearn",
@@ -207,12 +213,12 @@ def directions(quick):
     }
     return [
         Contest(
-            f"Directions: groups found, K={n_groups}",
-            f"{name}: {train.shape[0]:,} documents fitted, {test.shape[0]:,} held out, {train.shape[1]:,} words",
-            (Measure("mutual information, held out (NMI)", "higher", "difference", ".3f"), SECONDS),
+            f"Clustering of directions, K={n_groups}",
+            f"{name}: {train.shape[0]:,} training and {test.shape[0]:,} test documents, {train.shape[1]:,} words",
+            (Measure("held-out normalised mutual information", "higher", "difference", ".3f"), SECONDS),
             [Contestant(name, partial(begin, *how[:2]), how[2]) for name, how in found.items()],
-            "Ten starts of the mixture and of k-means, one of the admixture. k-means on rows of length 1 is the "
-            "nearest that scikit-learn has to spherical k-means.",
+            "Ten initialisations of the mixture and of k-means, one of the admixture. k-means on normalised rows is "
+            "the closest method in scikit-learn to spherical k-means.",
         )
     ]
 
@@ -238,19 +244,22 @@ def subspaces(quick):
 
         by_name = classifiers(X.shape[1])
         return Contest(
-            f"Subspace for each class, {name}",
-            f"{name}, {X.shape[0]:,} rows, {X.shape[1]} columns, {len(np.unique(y))} classes; in each turn {n_splits} "
-            "random splits with a tenth held out",
-            (Measure("accuracy", "higher", "difference", ".3f"), Measure("s of the processor a split", "lower")),
+            f"Classification with one subspace per class: {NAMES.get(name, name)}",
+            f"{NAMES.get(name, name)}, {X.shape[0]:,} rows, {X.shape[1]} columns, {len(np.unique(y))} classes; "
+            f"{n_splits} random splits per run, each with a tenth held out",
+            (
+                Measure("accuracy", "higher", "difference", ".3f"),
+                Measure("seconds of processor time per split", "lower"),
+            ),
             [
                 Contestant(
-                    method if method != "LDA" else "linear discriminants",
+                    method if method != "LDA" else "linear discriminant analysis",
                     partial(begin, classifier),
                     "skmanifold" if method.startswith("Subspace") else "sklearn",
                 )
                 for method, classifier in by_name.items()
             ],
-            "Columns standardised. PPCA per class is ours only in that it joins scikit-learn's parts.",
+            "Columns are standardised. PPCA per class combines parts of scikit-learn in the benchmark script.",
         )
 
     return [contest(name) for name in (names[-1:] if quick else names)]

@@ -1,4 +1,4 @@
-"""Contests of samplers: effective samples a second on densities with known moments, beside blackjax."""
+"""Comparisons of samplers: effective samples per second on densities with known moments, with blackjax."""
 
 from __future__ import annotations
 
@@ -18,8 +18,20 @@ CHOSEN = {  # samplers of each target: names of ours, algorithms of blackjax
 }
 
 
+PLAIN = {
+    "normal, d=10": "normal distribution, 10 dimensions",
+    "normal, d=1000": "normal distribution, 1000 dimensions",
+    "circle": "circle with two modes",
+    "vMF mixture": "mixture of von Mises-Fisher distributions",
+}
+DENSITIES = {
+    "circle": "a density with two modes on a circle",
+    "vMF mixture": "two mean directions of a mixture, on a product of circles",
+}
+
+
 def samplers(quick):
-    """Draws of four chains; none without arviz-stats, which counts the effective ones."""
+    """Draws of four chains; none without arviz-stats, which computes effective sample sizes."""
     if not is_installed("arviz_stats"):
         return []
     names = ["normal, d=10", "circle"] if quick else list(CHOSEN)
@@ -51,13 +63,15 @@ def _contest(name, seconds):
         elif setting.algorithm in theirs:
             program = partial(TheirProgram, target, setting, N_CHAINS, name)
             contestants.append(Contestant(str(setting), partial(begin, program), "blackjax"))
-    manifold = {"circle": "two modes on a circle", "vMF mixture": "two directions of a mixture, a product of circles"}
     contestants.sort(key=lambda contestant: [*known, "blackjax"].index(contestant.name.partition("(")[0].split(".")[0]))
     return Contest(
-        f"Samplers: {name}",
-        f"{manifold.get(name, 'standard normal law')}; {N_CHAINS} chains, {seconds:g} s a turn",
-        (Measure("ESS a second of the processor"), Measure("worst error, s.e.", None, digits=".1f")),
+        f"Sampler efficiency: {PLAIN.get(name, name)}",
+        f"{DENSITIES.get(name, 'standard normal density')}; {N_CHAINS} chains, {seconds:g} s per run",
+        (
+            Measure("effective samples per second of processor time"),
+            Measure("largest error, standard errors", None, digits=".1f"),
+        ),
         contestants,
-        "The least effective sample size of the test functions. The error is that of the worst mean, in its "
-        "standard errors: about one to three, unless the step size biases it.",
+        "The smallest effective sample size over the test functions counts. The error is that of the worst mean, in "
+        "units of its standard error: between about one and three, unless the step size causes bias.",
     )

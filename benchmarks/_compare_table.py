@@ -1,95 +1,140 @@
-"""What contests gave as tables in Markdown: medians and ranges, ours beside each peer, and every winner in bold."""
+"""Results of comparisons as data that JSON can keep, and as tables in Markdown with every winner in bold."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 from _compare_turns import OURS
 
-HEAD_OF_SUMMARY = ("contest", "measure", "best of ours", "best peer", "ours against it", "won by")
+HEAD_OF_SUMMARY = ("comparison", "measure", "compared methods", "winner", "advantage")
+UNDECIDED = "undecided"
 
 
-def contest_table(contest, outcomes):
-    """A row for each contestant; for each measure that is a contest, how ours, the first, stands beside it."""
-    head = ["method"]
-    for measure in contest.measures:
-        head.append(measure.name)
-        if measure.better:
-            head.append("ours against it")
-    values = _values(outcomes)
-    rows = [head]
+def results_of(contest, outcomes):
+    """What a comparison found: for every method and measure the median, least and largest value of the runs."""
+    values = {o.contestant: np.array(o.turns, float) for o in outcomes if o.turns}
+    first = values.get(outcomes[0].contestant)
+    rows = []
     for outcome in outcomes:
-        cells = [outcome.contestant.name]
-        if outcome.turns is None:
-            rows.append(cells + [outcome.reason] + [""] * (len(head) - 2))
+        who, own = outcome.contestant, values.get(outcome.contestant)
+        is_compared = own is not None and outcome is not outcomes[0]
+        rows.append(
+            {
+                "method": who.name,
+                "package": who.package,
+                "reason": outcome.reason,
+                "values": None if own is None else [_statistics(column) for column in own.T],
+                "advantages": [
+                    _statistics(_gains(first, own, j, measure)) if is_compared and measure.better else None
+                    for j, measure in enumerate(contest.measures)
+                ],
+            }
+        )
+    measures = [measure._asdict() for measure in contest.measures]
+    found = {"title": contest.title, "data": contest.data, "note": contest.note, "measures": measures, "rows": rows}
+    by_name = {who.name: own for who, own in values.items()}
+    found["best"] = [
+        _best_of_sides(found, j, by_name, measure) for j, measure in enumerate(contest.measures) if measure.better
+    ]
+    return found
+
+
+def _best_of_sides(found, j, values, measure):
+    """The best of ours and of the others by one measure, and the advantage of ours run by run."""
+    sides = [
+        [row for row in found["rows"] if row["values"] and (row["package"] == OURS) == is_ours]
+        for is_ours in (True, False)
+    ]
+    ours, other = (_winners(side, j, found["measures"][j])[0] if side else None for side in sides)
+    advantage = None
+    if ours and other:
+        advantage = _statistics(_gains(values[ours], values[other], j, measure))
+    return {"measure": j, "ours": ours, "other": other, "advantage": advantage}
+
+
+def contest_table(found):
+    """A row for each method; for each measure that decides, the advantage of the first row."""
+    head = ["method"]
+    for measure in found["measures"]:
+        head.append(measure["name"])
+        if measure["better"]:
+            head.append("advantage of the first row")
+    rows = [head]
+    done = [row for row in found["rows"] if row["values"]]
+    for row in found["rows"]:
+        cells = [row["method"]]
+        if row["values"] is None:
+            rows.append(cells + [row["reason"]] + [""] * (len(head) - 2))
             continue
-        own = values[outcome.contestant]
-        for j, measure in enumerate(contest.measures):
-            text = _spread(own[:, j], measure.digits)
-            best = measure.better and outcome.contestant in _winners(values, j, measure)
-            cells.append(f"**{text}**" if best else text)
-            if measure.better:
-                is_first = outcome is outcomes[0]
-                cells.append("" if is_first else _against(values[outcomes[0].contestant], own, j, measure))
+        for j, measure in enumerate(found["measures"]):
+            text = _spread(row["values"][j], measure["digits"])
+            is_best = measure["better"] and row["method"] in _winners(done, j, measure)
+            cells.append(f"**{text}**" if is_best else text)
+            if measure["better"]:
+                cells.append(_spread_of_advantage(row["advantages"][j], measure))
         rows.append(cells)
     return markdown(rows)
 
 
-def summary_rows(contest, outcomes):
-    """For each measure that is a contest: the best of ours, the best peer, and which of them won."""
-    values, rows = _values(outcomes), []
-    for j, measure in enumerate(contest.measures):
-        if not measure.better:
+def summary_rows(found):
+    """For each measure that decides: the best of ours, the best of the others, and which of them won."""
+    rows = []
+    for best in found["best"]:
+        measure = found["measures"][best["measure"]]
+        if best["advantage"] is None:
+            missing = sorted({row["package"] for row in found["rows"] if row["package"] != OURS})
+            absent = f"{', '.join(missing)} not available" if missing else "no other"
+            rows.append([found["title"], measure["name"], f"{_short(best['ours'])} / {absent}", "", ""])
             continue
-        sides = [
-            {who: own for who, own in values.items() if (who.package == OURS) == is_ours} for is_ours in (True, False)
-        ]
-        if not all(sides):
-            missing = sorted({o.contestant.package for o in outcomes if o.contestant.package != OURS})
-            absent = f"{', '.join(missing)} not there" if missing else "none has this task"
-            rows.append([contest.title, measure.name, _winners(sides[0], j, measure)[0].name, absent, "", ""])
-            continue
-        ours, peer = (_winners(side, j, measure)[0] for side in sides)
-        gains = _gains(values[ours], values[peer], j, measure)
-        level = 1.0 if measure.by == "ratio" else 0.0
-        winner = ours if np.median(gains) > level else peer
-        won = "level: both won turns, or neither" if gains.min() <= level <= gains.max() else f"**{winner.name}**"
-        rows.append([contest.title, measure.name, ours.name, peer.name, _spread_of_gains(gains, measure), won])
+        median, low, high = best["advantage"]
+        level = 1.0 if measure["by"] == "ratio" else 0.0
+        winner = "skmanifold" if median > level else "other"
+        won = UNDECIDED if low <= level <= high else f"**{winner}**"
+        advantage = _spread_of_advantage(best["advantage"], measure)
+        methods = f"{_short(best['ours'])} / {_short(best['other'])}"
+        rows.append([found["title"], measure["name"], methods, won, advantage])
     return rows
 
 
+def _short(method):
+    """A method's name without its settings."""
+    return re.sub(r"\([^()]*=[^()]*\)", "", method)
+
+
 def markdown(rows):
+    """A table whose first row is the head."""
     head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
     return "\n".join([head, "|---" * len(rows[0]) + "|", *body])
 
 
-def _values(outcomes):
-    return {outcome.contestant: np.array(outcome.turns, float) for outcome in outcomes if outcome.turns}
+def _statistics(values):
+    return [float(np.median(values)), float(np.min(values)), float(np.max(values))]
 
 
-def _winners(values, j, measure):
-    """The best by median; several if they look the same."""
-    sign = 1 if measure.better == "higher" else -1
-    medians = {who: float(np.median(own[:, j])) for who, own in values.items()}
+def _winners(rows, j, measure):
+    """Names of the best by median; several if they look the same."""
+    sign = 1 if measure["better"] == "higher" else -1
+    medians = {row["method"]: row["values"][j][0] for row in rows}
     best = max(medians.values(), key=lambda median: sign * median)
-    return [who for who, median in medians.items() if _number(median, measure.digits) == _number(best, measure.digits)]
+    shown = _number(best, measure["digits"])
+    return [name for name, median in medians.items() if _number(median, measure["digits"]) == shown]
 
 
 def _gains(ours, other, j, measure):
-    """Turn by turn, how much better ours is: above 1 or above 0 if it is."""
+    """Run by run, how much better ours is: above 1 or above 0 if it is."""
     first, second = (ours, other) if measure.better == "higher" else (other, ours)
     return first[:, j] / second[:, j] if measure.by == "ratio" else first[:, j] - second[:, j]
 
 
-def _against(ours, other, j, measure):
-    return _spread_of_gains(_gains(ours, other, j, measure), measure)
+def _spread_of_advantage(advantage, measure):
+    if advantage is None:
+        return ""
+    return _spread(advantage, ".3g" if measure["by"] == "ratio" else "+" + measure["digits"])
 
 
-def _spread_of_gains(gains, measure):
-    return _spread(gains, ".3g") if measure.by == "ratio" else _spread(gains, "+" + measure.digits)
-
-
-def _spread(values, digits):
-    middle, least, most = (_number(value, digits) for value in (np.median(values), np.min(values), np.max(values)))
+def _spread(statistics, digits):
+    middle, least, most = (_number(value, digits) for value in statistics)
     return middle if least == most else f"{middle} ({least} to {most})"
 
 

@@ -1,4 +1,4 @@
-"""Contests of topic models: passes, held-out perplexity at equal time of the processor, and memory."""
+"""Comparisons of topic models: training speed, held-out perplexity at equal processor time, and memory."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from skmanifold.samplers import ESCA, Gibbs
 
 BETA = 0.1
 ONLINE = {"gensim": Gensim, "sklearn": ScikitLearn}
-_PART = 1000  # documents that an online method sees between two looks at the clock
+_PART = 1000  # documents that an online method reads between two readings of the clock
 
 
 def corpus(quick):
-    """Counts, and what they are."""
+    """Counts, and a description of them."""
     if has_data():
         X, name = load_counts("wiki"), "Wikipedia articles"
     else:
         X = make_lda_corpus(12_000, 15_000, 100, mean_length=200, topic_word_prior=0.01, random_state=0).data
-        X, name = X.astype(np.int32), "synthetic documents (no real ones found)"
+        X, name = X.astype(np.int32), "synthetic documents (SKMANIFOLD_DATA is not set)"
     X = X[:800] if quick else X
     return X, f"{name}: {X.shape[0]:,} documents, {X.shape[1]:,} words, {int(X.sum()):,} tokens"
 
 
 def n_topics(quick):
-    return 50 if quick else 100  # priors of 50/K: scikit-learn takes none above 1
+    return 50 if quick else 100  # priors of 50/K: scikit-learn accepts none above 1
 
 
 def speed(quick):
-    """Tokens a second of a pass over a trained state."""
+    """Tokens per second of a pass over a trained state."""
     X, data = corpus(quick)
     K = n_topics(quick)
     settings = X, K, 50 / K, BETA
@@ -71,17 +71,17 @@ def speed(quick):
         *(Contestant(trainer.name, partial(begin_online, trainer), name) for name, trainer in ONLINE.items()),
     ]
     return Contest(
-        f"LDA: passes, K={K}",
+        f"LDA: training speed, K={K}",
         data,
-        (Measure("Mtokens a second"),),
+        (Measure("million tokens per second"),),
         contestants,
-        f"Full passes on a state that {n_train} passes trained ({n_train // 2} of Gibbs sampling). gensim and "
-        "scikit-learn, online variational Bayes, read a few of the documents.",
+        f"Full passes over the corpus, in a state that was trained for {n_train} passes ({n_train // 2} for Gibbs "
+        "sampling). gensim and scikit-learn use online variational Bayes and read a part of the documents.",
     )
 
 
 class InParts:
-    """An online trainer whose steps are parts of the corpus, so that a small budget ends near its time."""
+    """An online trainer whose steps are parts of the corpus, so that it can stop close to a small budget."""
 
     def __init__(self, trainer, X, *settings):
         self.peer = trainer(X, *settings)
@@ -101,7 +101,7 @@ class InParts:
 
 
 def perplexity(quick):
-    """Of held-out documents, by one evaluator, after the same time of the processor."""
+    """Of held-out documents, by one evaluator, after the same processor time."""
     X, data = corpus(quick)
     train, test = split_documents(X)
     test = test[:100] if quick else test[:1000]
@@ -137,9 +137,9 @@ def perplexity(quick):
         return take_turn
 
     return Contest(
-        f"LDA: held-out perplexity, K={K}, {budget:g} s of the processor",
-        f"{data}; {train.shape[0]:,} of them are fitted, {test.shape[0]:,} held out",
-        (Measure("perplexity", "lower"), Measure("seconds used", None)),
+        f"LDA: held-out perplexity after {budget:g} s of processor time, K={K}",
+        f"{data}; {train.shape[0]:,} training and {test.shape[0]:,} test documents",
+        (Measure("perplexity", "lower"), Measure("seconds of processor time", None)),
         [
             Contestant("StochasticLDA", begin_ours),
             Contestant("tomotopy", partial(begin_peer, Tomotopy), "tomotopy"),
@@ -148,14 +148,15 @@ def perplexity(quick):
                 for name, trainer in ONLINE.items()
             ),
         ],
-        "Document completion with the same evaluator for all. Ours stops before its budget, a peer after the step that "
-        f"reaches it; our time includes reading the matrix, theirs does not. Online methods step by {_PART:,} "
-        "documents. Every turn has its own seed.",
+        "Document completion with the same evaluator for all methods. StochasticLDA stops before the budget is "
+        "exceeded, the other methods after the step that reaches it. The time of StochasticLDA includes reading the "
+        f"matrix, that of the others does not. Online methods use steps of {_PART:,} documents. Each run has "
+        "its own seed.",
     )
 
 
 def memory(quick):
-    """The rise of the resident memory during two passes, each in a fresh process."""
+    """The increase of the resident memory during two passes, each in a new process."""
     n_documents, K = (200, 50) if quick else (1000, 100)
     X, data = corpus(quick)
 
@@ -171,16 +172,16 @@ def memory(quick):
     names = {OURS: "StochasticLDA", "tomotopy": "tomotopy", "gensim": "gensim", "sklearn": "scikit-learn"}
     return Contest(
         f"LDA: memory, K={K}",
-        f"the first {min(n_documents, X.shape[0]):,} of {data}",
-        (Measure("MiB beyond the matrix of counts", "lower"),),
+        f"the first {min(n_documents, X.shape[0]):,} documents of {data}",
+        (Measure("MiB in addition to the count matrix", "lower"),),
         [Contestant(name, partial(begin, package), package) for package, name in names.items()],
-        "The largest resident memory of two passes less that before them, in fresh processes, after a fit of a few "
-        "documents that loads the code. tomotopy's own copy of the documents is in it, because its passes need it.",
+        "Increase of the peak resident memory during two passes, each in a new process, after a fit of a few documents "
+        "that loads the code. It includes tomotopy's copy of the documents, which its passes need.",
     )
 
 
 def rise(package, n_documents, K):
-    """MiB that two passes of one trainer take; in a process of its own."""
+    """MiB that two passes of one trainer need; called in a new process."""
     X = corpus(False)[0][:n_documents]
 
     def train(X, K):

@@ -1,4 +1,4 @@
-"""Contests: ours and the peers' do the same task in turn, so that all see the same machine."""
+"""Comparisons: all methods do the same task, run by run in the same order, under the same conditions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ OURS = "skmanifold"
 
 
 class Measure(NamedTuple):
-    """A number that every turn of a contestant gives."""
+    """A number that every run of a method gives."""
 
     name: str
-    better: str | None = "higher"  # or "lower"; None: told beside the others, no contest
-    by: str = "ratio"  # how ours is set beside a peer's: "ratio" or "difference"
+    better: str | None = "higher"  # or "lower"; None: shown, but not compared
+    by: str = "ratio"  # how two methods are compared: "ratio" or "difference"
     digits: str = ".3g"
 
 
 class Contestant(NamedTuple):
-    """`begin` prepares, untimed, and returns what is called with the number of a turn and gives the measures."""
+    """A method. `begin` prepares, untimed, and returns a function of the number of a run that gives the measures."""
 
     name: str
     begin: Callable[[], Callable[[int], tuple[float, ...]]]
-    package: str = OURS  # by the name that is imported
+    package: str = OURS  # the name that is imported
 
 
 @dataclass
 class Contest:
-    """The same task for all; ours stands first."""
+    """The same task for all methods; a method of skmanifold is the first."""
 
     title: str
     data: str
@@ -42,7 +42,7 @@ class Contest:
 
 
 class Outcome(NamedTuple):
-    """What a contestant gave: measures by turn; or None and the reason."""
+    """What a method gave: the measures of each run, or None and the reason."""
 
     contestant: Contestant
     turns: list[tuple[float, ...]] | None
@@ -54,19 +54,19 @@ def is_installed(package):
 
 
 def has_data():
-    """Whether SKMANIFOLD_DATA names a folder that is there."""
+    """Whether SKMANIFOLD_DATA names an existing folder."""
     return os.path.isdir(os.environ.get("SKMANIFOLD_DATA", ""))
 
 
 def timed(function):
-    """What a call gives and its seconds of the processor, which a busy machine changes less than those of the clock."""
+    """The result of a call and its processor time, which depends less on other processes than wall time."""
     begun = time.process_time()
     found = function()
     return found, time.process_time() - begun
 
 
 def hold(contest, n_turns):
-    """All contestants' outcomes. A peer that fails is told to have failed; a failure of ours is an error."""
+    """Outcomes of all methods. A failure of another library is reported; a failure of skmanifold is an error."""
     ready, outcomes = {}, {}
     for contestant in contest.contestants:
         if not is_installed(contestant.package):
@@ -88,7 +88,7 @@ def _attempt(contestant, function, outcomes):
     if contestant.package == OURS:
         return function()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peers that stop at their most iterations say so
+        warnings.simplefilter("ignore")  # other libraries warn when they reach the largest number of iterations
         try:
             return function()
         except Exception as error:

@@ -23,10 +23,10 @@ def load_counts(name):
 
 
 def data_folder():
-    """Where the real data are."""
+    """The folder of real data."""
     folder = os.environ.get("SKMANIFOLD_DATA")
     if not folder:
-        raise SystemExit("Real data are looked for in the folder that the environment variable SKMANIFOLD_DATA names.")
+        raise SystemExit("Set the environment variable SKMANIFOLD_DATA to the folder with the data.")
     return Path(folder)
 
 

@@ -1,4 +1,4 @@
-"""Inner steps of two samplers, each fused by hand into one kernel: what composed steps are compared with."""
+"""Inner steps of two samplers as hand-written fused kernels, to compare composed steps with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _flow_row(x, v, time):
 
 @njit(cache=True, nogil=True)
 def fused_gsgnht(stream, first, n_steps, h, strength, dim, force, x, v, thermostat):
-    """Inner steps of GSGNHT, the scheme "ou", in one kernel with a constant gradient: one pass over the rows a step.
+    """Inner steps of GSGNHT, the scheme "ou", in one kernel with a constant gradient: one pass over the rows per step.
 
     Returns the first chain whose gradient is not finite, or -1.
     """
@@ -70,7 +70,7 @@ def fused_gsgnht(stream, first, n_steps, h, strength, dim, force, x, v, thermost
 
 @njit(cache=True, nogil=True)
 def fused_sghmc(stream, first, n_steps, h, friction, force, x, v):
-    """Inner steps of SGHMC, the scheme "baoab", in one kernel with a constant gradient: one pass a step."""
+    """Inner steps of SGHMC, the scheme "baoab", in one kernel with a constant gradient: one pass per step."""
     kept = math.exp(-friction * h)
     scale = math.sqrt(1.0 - kept**2)
     for c in range(x.shape[0]):

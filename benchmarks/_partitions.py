@@ -1,4 +1,4 @@
-"""How well clusters agree with known groups, each cluster taken for one group: the best way to do so."""
+"""Agreement of clusters with known groups under the best one-to-one matching."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 
 def match(labels, truth):
-    """The group that each cluster stands for: one to one, so that most rows agree."""
+    """The group of each cluster, one to one, such that most rows agree."""
     size = 1 + max(labels.max(), truth.max())
     table = np.zeros((size, size), int)
     np.add.at(table, (labels, truth), 1)

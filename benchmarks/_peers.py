@@ -1,8 +1,8 @@
-"""Other LDA trainers behind one small interface, so that a benchmark reads the same for all.
+"""Other LDA trainers with one small interface.
 
-Each trainer takes a CSR matrix of counts, the number of topics and the two priors; ``step()`` is one pass over the data
-with one worker, ``topic_word()`` the current (K, V) matrix of word probabilities. A trainer whose package is not
-installed is left out.
+Each trainer is made from a CSR matrix of counts, the number of topics and the two priors; ``step()`` is one pass over
+the data with one worker, ``topic_word()`` the current (K, V) matrix of word probabilities. A trainer whose package is
+not installed is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tomotopy:
             words = np.repeat(X.indices[entries], X.data[entries])
             if len(words):
                 self.model.add_doc([str(word) for word in words])
-        self.model.optim_interval = 0  # the priors stay as given, as everywhere here
+        self.model.optim_interval = 0  # the priors stay fixed, as for all methods
         self.model.train(0, workers=1)
         self.columns = np.array([int(word) for word in self.model.used_vocabs])
 

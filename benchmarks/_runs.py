@@ -1,4 +1,4 @@
-"""Rows of results that runs of many seeds appended to a CSV file: a method, a seed, seconds, and what was measured."""
+"""Results of runs with several seeds in a CSV file: a method, a seed, seconds, and measurements; styles of lines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+STYLE = "skmanifold.inspection.skmanifold"
+
+
+def line_style(number):
+    """Colour, line and marker of a method; no two methods differ by colour alone."""
+    line = ("-", "--", ":")[number // 6]
+    return {"color": f"C{number % 6}", "linestyle": line, "marker": "os^Dv*P<>Xhd"[number], "markersize": 4}
+
 
 def read_runs(path, fields, methods):
-    """Rows of each method, in the order of `methods`: arrays of `fields` but for the first, the method."""
+    """Rows of each method, in the order of `methods`: arrays of `fields` without the first, the method."""
     found = {}
     with Path(path).open(newline="") as file:
         for row in csv.DictReader(file):

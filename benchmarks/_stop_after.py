@@ -1,8 +1,8 @@
-"""Fits that keep to a budget of time."""
+"""Fits within a time budget."""
 
 
 class StopAfter:
-    """Callback that ends a fit before the pass that would outlast `seconds` by this clock."""
+    """Callback that ends a fit before a pass that would exceed `seconds` by this clock."""
 
     def __init__(self, seconds, clock):
         self.seconds = seconds

@@ -1,7 +1,7 @@
 """Reference targets of the samplers, each with functions whose means and standard deviations are known exactly.
 
-Where no formula is at hand, the two come from a fine grid over the target's own log density: the integrands are smooth
-and vanish (or are periodic) at the ends, so that the sum over the grid is right to many digits.
+Where there is no formula, both are computed on a fine grid of the log density: the integrands are smooth and vanish (or
+are periodic) at the ends, so that the sum over the grid is accurate to many digits.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LEAST = 1e-290
 
 @dataclass(frozen=True)
 class Target:
-    """A density, test functions of its points, and what is known of them."""
+    """A density, test functions of its points, and their exact moments."""
 
     density: Any
     names: tuple[str, ...]
     functions: Callable[[np.ndarray], np.ndarray]  # from points (..., *shape) to values (..., len(names))
     mean: np.ndarray
     sd: np.ndarray
-    start: np.ndarray | None = None  # a point where the chains begin; None: random ones
+    start: np.ndarray | None = None  # initial point of the chains; None: random points
     chart: Any = None  # the same density in other coordinates, for samplers that need them
 
 
@@ -63,7 +63,7 @@ def banana_target() -> Target:
 
 
 def circle_target(noise: float = 0.0) -> Target:
-    """Along the axis of the modes, which tells them apart, and its square; with gradient noise of this variance."""
+    """The coordinate along the axis of the modes, which separates them, and its square; with this gradient noise."""
     axis = np.array([np.cos(np.pi / 3), np.sin(np.pi / 3)])
 
     def functions(x):
@@ -88,11 +88,11 @@ def vmf_mixture_target() -> Target:
             axis=-1,
         )
 
-    angles = np.linspace(-1.2, 1.2, 121)  # beyond, the density is nothing
+    angles = np.linspace(-1.2, 1.2, 121)  # the density is zero beyond
     pairs = np.stack(np.meshgrid(angles, angles), axis=-1).reshape(-1, 2)
     points = np.stack([np.cos(pairs), np.sin(pairs)], axis=-1)
     names = ("cos v1", "cos v2", "sin^2 v1", "sin v1 sin v2")
-    mode = np.array([0.1008, -0.2934])  # chains that begin far from both modes take very long to find them
+    mode = np.array([0.1008, -0.2934])  # chains that start far from both modes need very long to find them
     target = _on_grid(vmf_mixture_posterior(), names, functions, points)
     return replace(target, start=np.stack([np.cos(mode), np.sin(mode)], axis=1))
 

@@ -1,30 +1,35 @@
-"""Ours and every peer that is installed, on the same data in turn, written as a page: winners are shown winning.
+"""skmanifold and every installed library of the same purpose, on the same data, written as a page with charts.
 
-Every contest is held in turns, contestants in the same order in each, one core each. Ours stands first; a ratio or a
-difference is of turns that stood side by side. Peers that are not installed are named. The whole takes about ten
-minutes on a quiet core; `--quick` takes a minute and a half, on data too small to prove anything.
+In each comparison the methods run alternately, always in the same order, on one core; a method of skmanifold is the
+first. Ratios and differences are between runs next to each other. Libraries that are not installed are named. All
+comparisons take about ten minutes on a quiet core; `--quick` takes a minute and a half, on data that are too small for
+conclusions.
 
     python -m benchmarks.compare
     python -m benchmarks.compare --only subspaces samplers
+    python -m benchmarks.compare --render
+
+The last command writes the page and its charts again from benchmarks/results/compare.json, without measuring.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import json
 import os
-import platform
 import time
 from pathlib import Path
 
 import _compare_rows as rows
 import _compare_topics as topics
+from _compare_charts import alt_text, chart_name, draw, has_chart
 from _compare_samplers import samplers
-from _compare_table import HEAD_OF_SUMMARY, contest_table, markdown, summary_rows
-from _compare_turns import hold, is_installed
+from _compare_table import HEAD_OF_SUMMARY, UNDECIDED, contest_table, markdown, results_of, summary_rows
+from _compare_turns import hold
+from _results import FOLDER, machine, versions
 from threadpoolctl import threadpool_limits
 
-CONTESTS = {  # what makes the contests of each name, given whether to be quick
+CONTESTS = {  # what makes the comparisons of each name, given whether to be quick
     "lda-speed": lambda quick: [topics.speed(quick)],
     "lda-perplexity": lambda quick: [topics.perplexity(quick)],
     "lda-memory": lambda quick: [topics.memory(quick)],
@@ -36,113 +41,122 @@ CONTESTS = {  # what makes the contests of each name, given whether to be quick
     "subspaces": rows.subspaces,
     "samplers": samplers,
 }
-SHOWN = {  # distribution: package, where their names differ
-    "skmanifold": "skmanifold",
-    "scikit-learn": "sklearn",
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "numba": "numba",
-    "tomotopy": "tomotopy",
-    "gensim": "gensim",
-    "stepmix": "stepmix",
-    "blackjax": "blackjax",
-    "arviz-stats": "arviz_stats",
-}
+PACKAGES = ("skmanifold", "scikit-learn", "numpy", "scipy", "numba")
+OTHERS = ("tomotopy", "gensim", "stepmix", "blackjax", "arviz-stats")
 PAGE = Path(__file__).parents[1] / "doc" / "benchmarks.md"
+RESULTS = FOLDER / "compare.json"
+QUICK = (
+    "**This is a quick run on data that are too small for conclusions. It shows that all comparisons work. Run "
+    "`python -m benchmarks.compare` for figures.**\n\n"
+)
 
 
-def machine():
-    """Processor, cores and memory."""
-    model = platform.processor() or platform.machine()
-    for line in _read("/proc/cpuinfo").splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()}, Python " + (
-        platform.python_version()
-    )
-
-
-def versions():
-    """Those that take part with their versions, and those that are missing."""
-    found = [f"{name} {importlib.metadata.version(name)}" for name, package in SHOWN.items() if is_installed(package)]
-    return ", ".join(found), ", ".join(name for name, package in SHOWN.items() if not is_installed(package))
-
-
-def page(sections, summary, *, quick, only, n_turns, seconds, load):
-    """The whole page; `sections` are pairs of a contest and its table."""
-    installed, missing = versions()
-    command = "python -m benchmarks.compare" + (" --quick" if quick else "")
-    if only:
-        command += f" --only {' '.join(only)}"
-    begin = "# Benchmarks beside other libraries\n\n"
-    if quick:
-        begin += (
-            "**A quick run, on data too small to prove anything: it shows that all contests work. Run "
-            "`python -m benchmarks.compare` for figures.**\n\n"
-        )
-    elif only:
-        begin += "**A part of the contests only.**\n\n"
+def page(run, charts=None):
+    """The page as text; `run` is what `compare` returned, `charts` has the links of charts by title."""
+    begin = "# Benchmarks: comparison with other libraries\n\n"
+    if run["quick"]:
+        begin += QUICK
+    elif run["only"]:
+        begin += "**This page has only a part of the comparisons.**\n\n"
     begin += (
-        f"Written by `{command}` in {seconds / 60:.0f} minutes; not to be edited by hand. `benchmarks/README.md` "
-        "tells of longer runs of more questions.\n\n"
-        f"- Machine: {machine()}; load average {load[0]:.1f} before, {load[1]:.1f} after\n"
-        f"- Versions: {installed}\n"
-        f"- Not installed: {missing or 'none'}\n\n"
-        f"Contestants take {n_turns} turns each, in the same order on one core. Cells hold the median (range) of the "
-        "turns. The best median of a column is in bold, whoever has it. "
-        "*Ours against it* sets the first row beside each other row, turn by turn: how many times better ours is (or, "
-        "where numbers may be of either sign, by how much), so that above 1 (or above 0) ours is better. Seconds are "
-        "of the processor.\n\n"
+        f"This page is written by `{run['command']}` (run time {run['minutes']:.0f} min). "
+        "Do not edit it by hand. More benchmarks, with longer runs, are on the page "
+        "[All measurements](measurements.md).\n\n"
+        f"- Machine: {run['machine']}; load average {run['load'][0]:.1f} before and {run['load'][1]:.1f} after the "
+        "run\n"
+        f"- Versions: {run['versions']}\n"
+        f"- Not installed: {run['missing'] or 'none'}\n\n"
+        f"Each method runs {run['n_turns']} times on one core. The methods of a comparison alternate, always in the "
+        "same order, so that they run under the same conditions. Table cells show the median (range) of the runs. "
+        "The best median of each column is in bold. The column *advantage* compares the first row with another row, "
+        "run by run: it shows the factor by which the first row is better, or the difference where scores can be "
+        "negative. Values above 1 (for differences, above 0) favour the first row. All times are processor times. "
+        "The machine is shared, so that small differences mean little.\n\n"
+        "## Summary\n\n"
+        "The table compares the best method of skmanifold with the best method of the other libraries. The winner is "
+        f"*{UNDECIDED}* if neither was better in all runs.\n\n"
     )
-    body = [begin + markdown([list(HEAD_OF_SUMMARY), *summary])]
-    for contest, table in sections:
-        body.append(f"## {contest.title}\n\nData: {contest.data}. {contest.note}\n\n{table}")
+    contests = run["contests"]
+    body = [begin + markdown([list(HEAD_OF_SUMMARY), *(row for found in contests for row in summary_rows(found))])]
+    for found in contests:
+        parts = [f"## {found['title']}", f"Data: {found['data']}. {found['note']}"]
+        if charts and found["title"] in charts:
+            parts.append(f"![{alt_text(found)}]({charts[found['title']]})")
+        body.append("\n\n".join([*parts, contest_table(found)]))
     return "\n\n".join(text.strip() for text in body) + "\n"
 
 
 def compare(names, *, quick, n_turns):
-    """Hold the contests, telling each when it is done; returns sections and the summary."""
-    sections, summary = [], []
+    """Run the comparisons and print each when it is done; returns their results."""
+    contests = []
     for name in names:
         begun = time.perf_counter(), os.times()
         for contest in CONTESTS[name](quick):
-            outcomes = hold(contest, n_turns)
-            table = contest_table(contest, outcomes)
-            sections.append((contest, table))
-            summary += summary_rows(contest, outcomes)
-            print(f"{contest.title}\n{table}\n", flush=True)
+            found = results_of(contest, hold(contest, n_turns))
+            contests.append(found)
+            print(f"{contest.title}\n{contest_table(found)}\n", flush=True)
         seconds, processor = time.perf_counter() - begun[0], sum(os.times()[:4]) - sum(begun[1][:4])
-        print(f"{name}: {seconds:.0f} s, of the processor {processor:.0f} s\n", flush=True)
-    return sections, summary
+        print(f"{name}: {seconds:.0f} s, processor time {processor:.0f} s\n", flush=True)
+    return contests
 
 
-def _read(path):
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
+def render(run, out, folder):
+    """Write the page and, into `folder`, its charts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    charts = {}
+    for found in filter(has_chart, run["contests"]):
+        path = folder / chart_name(found)
+        draw(found, path)
+        charts[found["title"]] = os.path.relpath(path, out.parent)
+    out.write_text(page(run, charts), encoding="utf-8")
+    print(f"Written: {out}")
+
+
+def measure(options):
+    """Run the comparisons; returns what is kept as JSON."""
+    n_turns = options.turns or (2 if options.quick else 3)
+    begun, load = time.perf_counter(), [os.getloadavg()[0]]
+    with threadpool_limits(1):
+        contests = compare(options.only or CONTESTS, quick=options.quick, n_turns=n_turns)
+    command = "python -m benchmarks.compare" + (" --quick" if options.quick else "")
+    installed, missing = versions((*PACKAGES, *OTHERS))
+    return {
+        "command": command + (f" --only {' '.join(options.only)}" if options.only else ""),
+        "quick": options.quick,
+        "only": options.only,
+        "n_turns": n_turns,
+        "minutes": (time.perf_counter() - begun) / 60,
+        "machine": machine(),
+        "load": [*load, os.getloadavg()[0]],
+        "versions": installed,
+        "missing": missing,
+        "contests": contests,
+    }
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small data, to see that all works")
+    parser.add_argument("--quick", action="store_true", help="use small data, to check that all comparisons work")
     parser.add_argument(
         "--only", nargs="+", default=[], choices=list(CONTESTS), metavar="NAME", help=", ".join(CONTESTS)
     )
-    parser.add_argument("--turns", type=int, help="of each contestant: 3, or 2 if quick")
+    parser.add_argument("--turns", type=int, help="runs of each method (3; with --quick 2)")
     parser.add_argument(
-        "--out", type=Path, help="the page to write: doc/benchmarks.md; none for a part, which is printed"
+        "--out",
+        type=Path,
+        help="the page to write, with its charts and data next to it (default: doc/benchmarks.md and "
+        "benchmarks/results; with --only the results are printed and not written)",
+    )
+    parser.add_argument(
+        "--render", action="store_true", help="measure nothing; write the page from benchmarks/results/compare.json"
     )
     options = parser.parse_args()
-    n_turns = options.turns or (2 if options.quick else 3)
-    begun, load = time.perf_counter(), [os.getloadavg()[0]]
-    with threadpool_limits(1):
-        found = compare(options.only or CONTESTS, quick=options.quick, n_turns=n_turns)
-    load.append(os.getloadavg()[0])
-    out = options.out or (None if options.only else PAGE)
-    if out:
-        told = {"quick": options.quick, "only": options.only, "n_turns": n_turns}
-        out.write_text(page(*found, **told, seconds=time.perf_counter() - begun, load=load))
-        print(f"Written: {out}")
+    if options.render:
+        render(json.loads(RESULTS.read_text(encoding="utf-8")), options.out or PAGE, FOLDER)
+    else:
+        run = measure(options)
+        out = options.out or (None if options.only else PAGE)
+        if out:
+            folder = options.out.parent if options.out else FOLDER
+            (folder / RESULTS.name).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+            render(run, out, folder)

@@ -1,15 +1,16 @@
-"""Held-out log predictive of mixtures of web visitors against iterations and seconds, by sampler.
+"""Held-out log predictive density of mixtures of web visitors against iterations and seconds, by sampler.
 
-Anonymous MSWeb: 32,711 users fitted, 5,000 held out, in nats a user without multinomial coefficients. The exact slice
-sampler by full passes and by minibatches, from 100 random clusters and from a single one; the stochastic slice sampler
-with SCIR and SGRLD and the settings of table 3 of Baker et al. (2018); and a plain collapsed Gibbs sampler. At set
-times, not counting those of scoring, the score is that of the posterior predictive averaged over up to 20 evenly spaced
-draws of the second half of the run so far, as `score` would give it. One core. Results are appended to a CSV file.
+Anonymous MSWeb: 32,711 training and 5,000 test users; scores in nats per user, without multinomial coefficients. The
+exact slice sampler by full passes and by minibatches, from 100 random clusters and from one; the stochastic slice
+sampler with SCIR and SGRLD and the settings of table 3 of Baker et al. (2018); and a plain collapsed Gibbs sampler.
+After fixed times, which exclude scoring, the score is that of the posterior predictive density, averaged over up to 20
+evenly spaced draws of the second half of the run so far, as `score` would give it. One core. Results are appended to a
+CSV file.
 
     python benchmarks/dp_msweb.py --seeds 0 1 2 3 4 --out benchmarks/dp_msweb.csv
-    python benchmarks/dp_msweb.py --draw --out benchmarks/dp_msweb.csv
+    python benchmarks/dp_msweb.py --draw --write
 
-The second draws the figure and prints the tables.
+The second command draws the figure and prints the table.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 from _collapsed_dp import CollapsedDP
 from _corpora import data_folder
-from _runs import at_time, of_each_seed, read_runs
+from _results import add_write, begin_table, finish, row
+from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 
 from skmanifold.mixture._dirichlet_process.category_table import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
@@ -35,7 +37,7 @@ from skmanifold.utils._threads import Workers
 
 TARGET = -11.30
 TIMES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0)
-METHODS = {  # how it moves, clusters to begin with, minibatch, prior of the categories
+METHODS = {  # sampler, initial clusters, minibatch, prior of the categories
     "slice, all rows": (lambda: Slice(5), 100, None, 0.5),
     "slice, minibatch 4000": (lambda: Slice(5), 100, 4000, 0.5),
     "slice, minibatch 1000": (lambda: Slice(5), 100, 1000, 0.5),
@@ -57,7 +59,7 @@ FIELDS = ("method", "seed", "seconds", "iterations", "score", "n_components", "l
 
 
 class Sampled:
-    """Steps of a sampler of ours."""
+    """Steps of a sampler of skmanifold."""
 
     def __init__(self, make, table, n_clusters, batch_size, prior, seed):
         self.mover = make()
@@ -123,7 +125,7 @@ def run(name, train, test, seed, seconds):
                 kept = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, 20).astype(int))]
                 score = log_predictive(test, kept, prior, workers).mean()
                 yield spent, passes * chain.n_steps, score, *chain.size()
-                draws = [*([None] * (len(draws) // 2)), *half]  # let go of what will not be looked at again
+                draws = [*([None] * (len(draws) // 2)), *half]  # free draws that are not needed again
 
 
 def measure(options):
@@ -137,23 +139,21 @@ def measure(options):
         for seed in options.seeds:
             for name in options.methods:
                 for spent, iterations, score, size, log_joint in run(name, train, test, seed, options.seconds):
-                    row = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(float(log_joint), 1))
-                    writer.writerow(row)
+                    line = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(float(log_joint), 1))
+                    writer.writerow(line)
                     file.flush()
-                print(*row, flush=True)
+                print(*line, flush=True)
 
 
 def first_time(rows, target):
-    """Seconds of each seed to the first score of at least `target`; infinite if it never comes."""
+    """Seconds of each seed to the first score of at least `target`; infinite if there is none."""
     return np.array([min(own[own[:, 3] >= target, 1], default=np.inf) for own in of_each_seed(rows)])
 
 
 def print_tables(methods):
     shown = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0)
-    print(
-        f"| method | {' | '.join(f'{at:g} s' for at in shown)} | components | seconds to {TARGET:.2f} | iterations/s |"
-    )
-    print("|---|" + "---|" * (len(shown) + 3))
+    last = "components", f"seconds to {TARGET:.2f}", "iterations per second"
+    begin_table(("method", *(f"{at:g} s" for at in shown), *last))
     for name, rows in methods.items():
         cells = []
         for at in shown:
@@ -163,27 +163,27 @@ def print_tables(methods):
         reached = first_time(rows, TARGET)
         when = f"{np.median(reached):.2g} ({reached.min():.2g} to {reached.max():.2g})".replace("inf", "never")
         rate = np.median(last[:, 2] / last[:, 1])
-        print(f"| {name} | {' | '.join(cells)} | {np.median(last[:, 4]):.0f} | {when} | {rate:.0f} |")
+        row((name, *cells, f"{np.median(last[:, 4]):.0f}", when, f"{rate:.0f}"))
 
 
 def draw(methods, path):
     import matplotlib.pyplot as plt
 
+    plt.style.use(STYLE)
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), sharey=True)
     for number, (name, rows) in enumerate(methods.items()):
-        style = {"color": f"C{number % 10}", "linestyle": "--" if "one cluster" in name else "-"}
+        style = line_style(number)
         for axis, column in zip(axes, (2, 1), strict=True):
             points = [at_time(rows, at) for at in TIMES if len(at_time(rows, at))]
             x = [np.median(p[:, column]) for p in points]
-            axis.plot(x, [np.median(p[:, 3]) for p in points], marker=".", label=name, **style)
+            axis.plot(x, [np.median(p[:, 3]) for p in points], label=name, **style)
             low, high = [p[:, 3].min() for p in points], [p[:, 3].max() for p in points]
             axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
-    for axis, label in zip(axes, ("iterations (minibatches)", "seconds, one core"), strict=True):
+    for axis, label in zip(axes, ("iterations (minibatches)", "seconds on one core"), strict=True):
         axis.axhline(TARGET, color="0.6", linewidth=0.8)
         axis.set(xscale="log", xlabel=label, ylim=(-11.95, -11.27))
-    axes[0].set_ylabel("held-out log predictive, nats a user")
-    axes[1].legend(fontsize=8)
-    figure.tight_layout()
+    axes[0].set_ylabel("held-out log predictive density, nats per user")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=110)
 
 
@@ -193,11 +193,13 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--out", default="benchmarks/dp_msweb.csv")
-    parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="draw the figure and print the table of --out")
+    add_write(parser)
     options = parser.parse_args()
     if options.draw:
         results = read_runs(options.out, FIELDS, METHODS)
         print_tables(results)
         draw(results, Path(options.out).with_suffix(".png"))
+        finish(options, notes="Nats per held-out user: medians (ranges) over seeds, by seconds on one core.")
     else:
         measure(options)

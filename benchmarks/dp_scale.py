@@ -1,6 +1,6 @@
-"""Seconds a pass and memory of `DPCategoricalMixture` on synthetic tables: 1e4 to 1e6 rows, 50 columns, 30 components.
+"""Seconds per pass and memory of `DPCategoricalMixture`: 1e4 to 1e6 synthetic rows, 50 columns, 30 components.
 
-Each size runs in a process of its own, whose peak memory is told. A pass is timed after the components have been found.
+Each size runs in a new process, whose peak memory is measured. Passes are timed after the components have been found.
 
     python benchmarks/dp_scale.py
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
 import sys
 import time
 
 import numpy as np
+from _results import add_write, begin_table, finish, show_output_of
 
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
@@ -71,16 +71,18 @@ if __name__ == "__main__":
     parser.add_argument("--n-jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--batch-size", type=int, default=None, help="None: chosen by the estimator")
     parser.add_argument("--max-iter", type=int, default=40)
-    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="measure the first size in this process")
+    add_write(parser)
     options = parser.parse_args()
     if options.alone:
         measure(options.sizes[0], options.n_jobs[0], options.batch_size or "auto", options.max_iter)
         sys.exit()
-    print("| rows | n_jobs | minibatch | seconds a pass | ns a row and pass | components | whole fit, s | peak GiB |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    times = "seconds per pass", "nanoseconds per row and pass", "components", "whole fit, seconds"
+    begin_table(("rows", "n_jobs", "minibatch", *times, "peak memory, GiB"))
     for size in options.sizes:
         for n_jobs in options.n_jobs:
             own = ["--sizes", str(size), "--n-jobs", str(n_jobs)]
             own += ["--batch-size", str(options.batch_size)] if options.batch_size else []
             command = [sys.executable, __file__, "--alone", "--max-iter", str(options.max_iter), *own]
-            subprocess.run(command, check=True)
+            show_output_of(command)
+    finish(options, notes="Medians (ranges) of passes; the peak memory includes the data and their generator.")

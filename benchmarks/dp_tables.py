@@ -1,9 +1,9 @@
-"""Categorical tables: held-out log predictive and agreement with known classes, beside a latent class model.
+"""Categorical tables: held-out log density and agreement with known classes, compared with latent class models.
 
-Five random 80/20 splits of mushroom, soybean, votes and zoo, with missing cells as they are. The latent class model of
-StepMix takes the number of classes with the least BIC; independence is one component, smoothed by the same prior. For
-the agreement of clusters with classes (adjusted Rand index on the held-out rows; classes are never shown) k-means of
-scikit-learn on indicators of the categories stands beside them, told the true number of classes.
+Five random 80/20 splits of mushroom, soybean, votes and zoo; missing cells stay missing. The latent class model of
+StepMix has the number of classes with the smallest BIC; independence is one component, smoothed by the same prior. The
+agreement of clusters with classes is the adjusted Rand index of the held-out rows; classes are not used in fits. It is
+compared with k-means of scikit-learn on indicators of the categories, with the true number of classes.
 
     python benchmarks/dp_tables.py
 """
@@ -18,6 +18,7 @@ from functools import partial
 
 import numpy as np
 from _corpora import data_folder
+from _results import add_write, begin_table, finish, row
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import OneHotEncoder
@@ -94,12 +95,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    add_write(parser)
     options = parser.parse_args()
     warm_up = np.random.default_rng(0).integers(0, 3, (60, 4)).astype(float)
     DPCategoricalMixture("categorical", max_iter=6, random_state=0).fit(warm_up).predict(warm_up)
-    columns = "table", "method", "held-out, nats a row", "adjusted Rand index", "components", "fit, s"
-    print(f"| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
+    scores_of = "held-out log density, nats per row", "adjusted Rand index"
+    begin_table(("table", "method", *scores_of, "components", "fit, seconds"))
     for name in options.tables:
         codes, y = load(name)
         n_categories = (np.nanmax(codes, axis=0) + 1).astype(int)
@@ -116,4 +117,5 @@ if __name__ == "__main__":
                 agreements.append(adjusted_rand_score(y[test], predict(codes[test])))
                 sizes.append(size)
             cells = show(scores), show(agreements), f"{np.median(sizes):.0f}", show(seconds)
-            print(f"| {name} | {method} | {' | '.join(cells)} |", flush=True)
+            row((name, method, *cells))
+    finish(options, "stepmix", notes="Random 80/20 splits, medians (ranges).")

@@ -1,10 +1,10 @@
-"""Mixtures of exponential families on rows held out, by sampler, beside scikit-learn and StepMix; and seconds a pass.
+"""Held-out scores of mixtures of exponential families by sampler, scikit-learn and StepMix; and seconds per pass.
 
-Random 80/20 splits, each with a seed of its own; the same number of components and of starts for everyone, all else as
-it comes. Gaussian rows are scikit-learn's digits (20 principal components of the training rows) and breast cancer
-(scaled); rows of zeros and ones are the digits' dark pixels and the mushrooms' categories, one column each. Everyone
-scores with normalised densities, in nats a row. `--speed` times passes instead: the difference of a long and a short
-fit, both from random labels, over the passes that the long one has more.
+Random 80/20 splits, each with its own seed; all methods have the same number of components and of initialisations, and
+otherwise default settings. Gaussian rows are the digits of scikit-learn (20 principal components of the training rows)
+and breast cancer (scaled); rows of zeros and ones are the dark pixels of digits and the categories of mushrooms, one
+column each. Scores are normalised log densities in nats per row. `--speed` measures the time of passes instead: the
+difference between a long and a short fit from random labels, divided by the difference in the number of passes.
 
     python benchmarks/families_held_out.py
     python benchmarks/families_held_out.py --speed
@@ -20,6 +20,7 @@ from functools import partial
 
 import numpy as np
 from _corpora import data_folder
+from _results import add_write, finish, show
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -36,7 +37,7 @@ KINDS = {"digits": ("full", "diag"), "breast": ("full", "diag"), "pixels": ("ber
 
 
 def load(name):
-    """Rows, and what is fitted to the training rows before anything else."""
+    """Rows, and the transformer that is fitted to the training rows first."""
     if name == "breast":
         return load_breast_cancer().data, StandardScaler()
     if name == "digits":
@@ -76,13 +77,14 @@ def methods(kind, n_starts):
     return {**found, **{name: peer(covariance_type=kind, n_init=n_starts) for name, peer in peers.items()}}
 
 
-def show(values, digits=2):
+def spread(values, digits=2):
     return f"{np.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def measure_scores(tables, seeds, n_starts):
-    columns = "rows", "family", "K", "method", "held-out, nats a row", "less the peer's", "fit, s"
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+    columns = "held-out log density, nats per row", "difference to the other library", "fit, seconds"
+    columns = "rows", "family", "K", "method", *columns
+    show(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for table in tables:
         X, transformer = load(table)
         splits = [split(X, transformer, seed) for seed in seeds]
@@ -99,13 +101,14 @@ def measure_scores(tables, seeds, n_starts):
                         seconds[name][i] = time.perf_counter() - start
                         scores[name][i] = estimator.score(test)
                 for name, found in scores.items():
-                    less = "" if name == peer else show(found - scores[peer])
-                    cells = table, kind, n_components, name, show(found), less, f"{np.median(seconds[name]):.2f}"
-                    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+                    difference = "" if name == peer else spread(found - scores[peer])
+                    cells = table, kind, n_components, name, spread(found), difference
+                    cells = *cells, f"{np.median(seconds[name]):.2f}"
+                    show(f"| {' | '.join(map(str, cells))} |")
 
 
 def seconds_a_pass(make, X, n_passes):
-    """Of the clock and of the processor, from two fits, one of them `n_passes` passes longer."""
+    """Wall and processor time, from two fits, one of them `n_passes` passes longer."""
     times = np.empty((2, 2))
     for i, max_iter in enumerate((2, 2 + n_passes)):
         times[i] = time.perf_counter(), time.process_time()
@@ -123,7 +126,7 @@ def measure_speed(n_passes, n_rounds):
         "Gaussian, full, n=100,000, d=10, K=20": (real, "full", 20),
         "Bernoulli, n=50,000, m=100, K=10": (events, "bernoulli", 10),
     }
-    print("| rows | method | cores | seconds a pass | of the processor |\n|---|---|---|---|---|", flush=True)
+    show("| rows | method | cores | seconds per pass | seconds of processor time |\n|---|---|---|---|---|")
     for name, (X, kind, n_components) in cases.items():
         runs = {}
         for name_of, sampler in {"esca": ESCA(), "em": EM(tol=0), "gibbs": Gibbs()}.items():
@@ -138,27 +141,29 @@ def measure_speed(n_passes, n_rounds):
                 settings = {"tol": 0.0, "init_params": "random_from_data"}
                 runs["GaussianMixture", n_cores] = partial(GaussianMixture, n_components, **settings)
         found = {run: [] for run in runs}
-        for _ in range(n_rounds):  # in turn: the machine is not always equally busy
+        for _ in range(n_rounds):  # alternately: the load of the machine varies
             for (method, n_cores), make in runs.items():
                 with threadpool_limits(n_cores):
                     found[method, n_cores].append(seconds_a_pass(make, X, n_passes))
         for (method, n_cores), seconds in found.items():
-            clock, processor = (show(values, 3) for values in np.transpose(seconds))
-            print(f"| {name} | {method} | {n_cores} | {clock} | {processor} |", flush=True)
+            clock, processor = (spread(values, 3) for values in np.transpose(seconds))
+            show(f"| {name} | {method} | {n_cores} | {clock} | {processor} |")
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", ConvergenceWarning)  # of peers that stop at their most iterations
+    warnings.simplefilter("ignore", ConvergenceWarning)  # of methods that reach the largest number of iterations
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-starts", type=int, default=3)
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--passes", type=int, default=10, help="of --speed")
-    parser.add_argument("--rounds", type=int, default=3, help="of --speed")
+    parser.add_argument("--speed", action="store_true", help="measure seconds per pass instead of scores")
+    parser.add_argument("--passes", type=int, default=10, help="passes of --speed")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of --speed")
+    add_write(parser)
     options = parser.parse_args()
     if options.speed:
         measure_speed(options.passes, options.rounds)
     else:
         with threadpool_limits(1):
             measure_scores(options.tables, options.seeds, options.n_starts)
+    finish(options, "stepmix", part="_speed" if options.speed else "", notes="Medians (ranges).")

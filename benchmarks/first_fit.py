@@ -1,12 +1,12 @@
-"""What the package costs before it has done anything: its import, and the first calls of each estimator.
+"""Time of the import and of the first calls of each estimator.
 
-Every figure is of a fresh process. The import is what `import skmanifold` adds once scikit-learn and numba are there;
-nothing may be compiled by it: neither a compilation nor a cached file may be seen. A first fit is of toy data with the
-estimator as it comes: first with an empty NUMBA_CACHE_DIR, where everything is compiled, then with what the first left
-there. After it the same process calls each method of inference for the first time, in the order of METHODS: a method
-is charged for what it is the first to compile, and all of them together have one limit. Seconds of the processor stand
-beside those of the clock, because a busy machine changes the latter. Functions that were compiled are listed with the
-seconds that each took, those of the functions that it calls left out, and with their signatures where there are more.
+Every figure is of a new process. The import is what `import skmanifold` adds to scikit-learn and numba; it must not
+compile anything or use a cached file. A first fit is of toy data with default settings: first with an empty
+NUMBA_CACHE_DIR, where everything is compiled, then with the cache that this left. Afterwards the same process calls
+each method of inference for the first time, in the order of METHODS: a method is charged for what it is the first to
+compile, and all of them together have one limit. Processor time is shown with wall time, because other processes change
+the latter. Compiled functions are listed with their seconds, without those of the functions that they call, and with
+the number of signatures if there are several.
 
     python benchmarks/first_fit.py
     python benchmarks/first_fit.py --only StochasticLDA --kernels 20
@@ -25,13 +25,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _results import add_write, begin_table, finish, show, title
 
 MOST_SECONDS = {"import": 0.2, "cold fit": 10.0, "warm fit": 1.0, "cold inference": 3.0, "warm inference": 0.5}
 METHODS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity")
 
 
 class Clock:
-    """Seconds of the wall and of the processor since it was made."""
+    """Wall and processor time since it was made."""
 
     def __init__(self):
         self._begun = time.perf_counter(), time.process_time()
@@ -76,7 +77,7 @@ CASES = {  # settings, data, and whether there are classes
 
 
 def make_case(name):
-    """An estimator as it comes, and the arguments of its `fit`."""
+    """An estimator with default settings, and the arguments of its `fit`."""
     import skmanifold
 
     settings, data, has_classes = CASES[name]
@@ -91,7 +92,7 @@ def make_case(name):
 
 
 def watch_compiler():
-    """A list of what numba says when it begins and ends to compile a function, with the processor's time."""
+    """A list of the events at which numba begins and ends to compile a function, with processor times."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -109,7 +110,7 @@ def watch_compiler():
 
 
 def compiled_functions(seen):
-    """For each function how often it was compiled, and the seconds without those of the functions that it calls."""
+    """For each function how often it was compiled, and its seconds without those of functions that it calls."""
     compiled, stack = {}, []
     for now, event in seen:
         if event.is_start:
@@ -148,12 +149,12 @@ def first_calls(name):
     """The estimator's own import, the first fit, the first inference, what they compiled, and a second fit."""
     import sklearn.base
 
-    assert sklearn.base  # there before the clock starts, as numba is
+    assert sklearn.base  # imported before the clock starts, as numba is
     seen = watch_compiler()
     clock = Clock()
     import skmanifold
 
-    getattr(skmanifold, name)  # modules are read when they are asked for
+    getattr(skmanifold, name)  # modules are imported on first use
     found = {"import": clock.read()}
     estimator, arguments = make_case(name)
     clock = Clock()
@@ -177,7 +178,7 @@ def first_calls(name):
 
 
 def in_fresh_process(what, cache):
-    """What `what` found in a process of its own, with the seconds of the whole process beside it."""
+    """What `what` measured in a new process, and the seconds of the whole process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     before, begun = os.times(), time.perf_counter()
     command = [sys.executable, __file__, "--child", what]
@@ -200,35 +201,36 @@ def against(seconds, kind):
 
 
 def measure_import(n_repeats):
-    """Print what the import adds; it may compile nothing."""
+    """Show the time of the import, which must not compile anything."""
     found = []
     with tempfile.TemporaryDirectory() as cache:
         for _ in range(n_repeats + 1):
             found.append(in_fresh_process("import", cache))
             if found[-1]["compiled"] or n_files(cache):
                 raise SystemExit(f"The import compiled {found[-1]['compiled']}, {n_files(cache)} files cached.")
-    found = found[1:]  # the first one reads the disk
-    print(f"| import, {n_repeats} processes | of the processor, s | of the clock, s |\n|---|---|---|")
-    for key, name in {"bare": "scikit-learn and numba", "import": "skmanifold adds"}.items():
+    found = found[1:]  # the first one reads files from the disk
+    title(f"Import, {n_repeats} processes")
+    begin_table(("import", "seconds of processor time", "seconds of wall time"))
+    for key, name in {"bare": "scikit-learn and numba", "import": "skmanifold in addition"}.items():
         cpu, wall = ([run[key][clock] for run in found] for clock in ("cpu", "wall"))
         mark = against(np.median(cpu), "import") if key == "import" else ""
-        print(f"| {name} | {spread(cpu)}{mark} | {spread(wall)} |")
+        show(f"| {name} | {spread(cpu)}{mark} | {spread(wall)} |")
     modules = found[0]["modules"]
     print(
-        f"\nNothing was compiled. It imports {modules['skmanifold']} modules of its own, {modules['sklearn']} more of "
-        f"scikit-learn, {modules['all']} in all.\n",
+        f"\nNothing was compiled. It imports {modules['skmanifold']} modules of skmanifold, {modules['sklearn']} more "
+        f"of scikit-learn, and {modules['all']} in total.\n",
         flush=True,
     )
 
 
 def measure_modules(n_modules):
-    """Print where the time of the import goes: by package, and the package's own modules that take most."""
+    """Print the time of the import by package, and the slowest modules of skmanifold."""
     code = "import numba, sklearn.base; import skmanifold"
     with tempfile.TemporaryDirectory() as cache:
         command = [sys.executable, "-X", "importtime", "-c", code]
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
         lines = subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, text=True).stderr
-    modules = []  # a module stands after those that it imports, one level deeper
+    modules = []  # a module comes after those that it imports, which are one level deeper
     for line in lines.splitlines()[1:]:
         own, total, name = line.removeprefix("import time:").split("|")
         modules.append((len(name) - len(name.lstrip()), int(own) / 1e6, int(total) / 1e6, name.strip()))
@@ -241,16 +243,10 @@ def measure_modules(n_modules):
         if package == "skmanifold":
             own[name] = seconds
     most = sorted(packages, key=packages.get, reverse=True)[:5]
-    print("Of the clock, by package: " + ", ".join(f"{name} {packages[name]:.3f} s" for name in most))
+    print("Wall time by package: " + ", ".join(f"{name} {packages[name]:.3f} s" for name in most))
     for name in sorted(own, key=own.get, reverse=True)[:n_modules]:
         print(f"  {own[name]:6.3f} s  {name}")
     print(flush=True)
-
-
-def print_table(columns, rows):
-    print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
 
 
 def row_of_fit(name, cold, warm):
@@ -272,7 +268,7 @@ def row_of_inference(name, cold, warm):
 
 
 def print_compiled(what, compiled, n_kernels):
-    """Print the modules and the functions that took the compiler longest."""
+    """Print the modules and the functions with the longest compilation."""
     of_modules = {}
     for function, (_, own) in compiled.items():
         module = function.partition(".<locals>")[0].rpartition(".")[0]
@@ -286,7 +282,7 @@ def print_compiled(what, compiled, n_kernels):
 
 
 def measure_first_calls(names, n_repeats, n_kernels):
-    """Print first fits and first inference with a cold and a warm cache, and what took the compiler longest."""
+    """Show first fits and first inference with a cold and a warm cache, and the longest compilations."""
     found = {}
     for name in names:
         with tempfile.TemporaryDirectory() as cache:
@@ -294,11 +290,13 @@ def measure_first_calls(names, n_repeats, n_kernels):
         again = {function for run in warm for key in ("fit", "inference") for function in run[f"{key} compiled"]}
         if again:
             print(f"{name}: compiled again with a warm cache: {sorted(again)}", flush=True)
-    columns = "cold: fit, processor", "clock", "functions", "warm: fit, processor", "clock", "its import, processor"
-    columns = "estimator", *columns, "whole process, processor", "clock", "second fit, processor"
-    print_table(columns, (row_of_fit(name, cold, warm) for name, (cold, *warm) in found.items()))
-    columns = "cold: first inference, processor", "each method", "functions", "warm: first inference, processor"
-    print_table(("estimator", *columns), (row_of_inference(name, cold, warm) for name, (cold, *warm) in found.items()))
+    title("First fit: seconds of processor time (and of wall time)")
+    columns = "cold cache", "wall", "compiled functions", "warm cache", "wall", "import of the estimator"
+    columns = "estimator", *columns, "whole process", "wall", "second fit"
+    begin_table(columns, (row_of_fit(name, cold, warm) for name, (cold, *warm) in found.items()))
+    title("First inference: seconds of processor time")
+    columns = "estimator", "cold cache", "each method", "compiled functions", "warm cache"
+    begin_table(columns, (row_of_inference(name, cold, warm) for name, (cold, *warm) in found.items()))
     for name, (cold, *_) in found.items():
         for key in ("fit", "inference"):
             print_compiled(f"{name}, {key}", cold[f"{key} compiled"], n_kernels)
@@ -308,10 +306,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES), metavar="ESTIMATOR")
     parser.add_argument(
-        "--repeats", type=int, default=5, help="processes for the import, and half as many for warm calls"
+        "--repeats", type=int, default=5, help="processes for the import; half as many for calls with a warm cache"
     )
     parser.add_argument("--kernels", type=int, default=8, help="compiled functions to show for each estimator")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    add_write(parser)
     options = parser.parse_args()
     if options.child:
         print(json.dumps(import_alone() if options.child == "import" else first_calls(options.child)))
@@ -319,3 +318,4 @@ if __name__ == "__main__":
         measure_import(options.repeats)
         measure_modules(options.kernels)
         measure_first_calls(options.only, max(1, options.repeats // 2 + 1), options.kernels)
+        finish(options, notes="Medians (ranges) of new processes.")

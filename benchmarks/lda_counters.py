@@ -1,10 +1,10 @@
-"""What the counts of topics cost ESCA, exact in 32 bits, exact in a byte with escapes, or in approximate counters.
+"""Memory and time of ESCA's topic counts: exact in 32 bits, exact and packed in a byte, or in approximate counters.
 
-Two chains from one seed, one with exact counters and one with approximate, take their passes in turn on one core. After
-each pass of the exact one its statistics are packed and unpacked, and have to come back byte by byte: a chain that
-packs is the exact one, and a little later. Held-out perplexity is that of documents completed, by the average of the
-last passes' exact counts, and by the parameters that the last pass left for the next alone, which are fitted to
-rounded counts where counters are approximate. Memory is that of all arrays of each kind, indices and totals included.
+Two chains from one seed, with exact and with approximate counters, make their passes alternately on one core. After
+each pass of the exact chain its statistics are packed and unpacked, which must reproduce all bytes. Held-out perplexity
+is computed by document completion, from the average of the exact counts of the last passes, and from the parameters
+after the last pass alone, which belong to rounded counts if counters are approximate. Memory is that of all arrays,
+indices and totals included.
 
     python benchmarks/lda_counters.py --corpus wiki --n-components 100 1000
 """
@@ -16,6 +16,7 @@ import time
 
 import numpy as np
 from _corpora import load_counts, split_documents
+from _results import add_write, begin_table, finish, row, title
 
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.compact_counts import pack, round_counts, unpack
@@ -34,7 +35,7 @@ class Chain:
     """One chain, stepped by hand."""
 
     def __init__(self, X, n_components, counter, n_passes, n_average, seed):
-        counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
+        counts = whole_counts(canonical_csr(X), np.uint64(0))
         prior = TopicPrior(0.1, n_components, counts.n_features)
         self.alpha = np.full(n_components, 50 / n_components)
         self.model = LDAModel(counts, self.alpha, prior, Workers(1))
@@ -56,7 +57,7 @@ class Chain:
         assert all(a.tobytes() == b.tobytes() for a, b in zip(again, self.state.statistics, strict=True))
 
     def perplexities(self, X_test):
-        """Of the average, and of the last position by itself, its topics divided by their sums."""
+        """Of the average, and of the last position alone with normalised topics."""
         average = self.model.mode(mean_counts(*self.average.total()))
         last = self.state.position.toarray()
         return [document_completion(topics, X_test, self.alpha).perplexity for topics in (average, last)]
@@ -71,14 +72,15 @@ def spread(values, digits):
 
 
 def describe_memory(chain):
-    """Bytes a non-zero count of what a pass reads, writes, and what the average holds."""
+    """Bytes per non-zero count of what a pass reads and writes, and of the average."""
     statistics, sums = chain.state.statistics, chain.average.total()[0]
     n = len(statistics.counts)
     rounded = round_counts(statistics, np.uint64(0))
     kinds = {"exact, 32 bits": statistics, "exact, packed": pack(statistics), "approximate, 8 bits": rounded}
-    print(f"{n} non-zero counts, {np.mean(statistics.counts >= 255):.2%} beyond a byte, precision {rounded.precision}")
+    share = np.mean(statistics.counts >= 255)
+    print(f"{n} non-zero counts, {share:.2%} need more than a byte, precision {rounded.precision}")
     print(
-        f"beside them: weights of the position {chain.state.position.weights.nbytes / n:.2f} bytes each, "
+        f"in addition: weights of the position {chain.state.position.weights.nbytes / n:.2f} bytes each, "
         f"sums of {chain.average.total()[1]} passes {size(sums) / n:.2f} ({len(sums.counts) / n:.2f} times as many)"
     )
     return {name: size(arrays) / n for name, arrays in kinds.items()}
@@ -106,17 +108,16 @@ def compare(corpus, n_components, options):
     seconds = dict(
         zip(sum(ROWS.values(), ()), (times["exact"], times["exact"] + packing, times["approximate"]), strict=True)
     )
-    print("\n| counts | bytes a non-zero | s a pass | time / exact | perplexity, average | of the last pass alone |")
-    print("|---|---|---|---|---|---|")
+    title(f"{corpus}, K={n_components}")
+    head = "counts", "bytes per non-zero count", "seconds per pass", "time / exact"
+    begin_table((*head, "perplexity, average of the last passes", "last pass alone"))
     for counter, names in ROWS.items():
         perplexities = np.array([both for _, both in results[counter]])
         for name in names:
             ratio = seconds[name] / times["exact"]
             quartiles = " to ".join(f"{q:.3f}" for q in np.quantile(ratio, [0.25, 0.75]))
             cells = [f"{n_bytes[name]:.2f}", spread(seconds[name], 3), f"{np.median(ratio):.3f} ({quartiles})"]
-            print(
-                "| " + " | ".join([name, *cells, *(spread(column, 1) for column in perplexities.T)]) + " |", flush=True
-            )
+            row((name, *cells, *(spread(column, 1) for column in perplexities.T)))
 
 
 if __name__ == "__main__":
@@ -126,6 +127,9 @@ if __name__ == "__main__":
     parser.add_argument("--n-passes", type=int, default=100)
     parser.add_argument("--n-average", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add_write(parser)
     options = parser.parse_args()
     for n in options.n_components:
         compare(options.corpus, n, options)
+    part = "" if options.corpus == "wiki" else f"_{options.corpus}"
+    finish(options, part=part, notes="Medians with ranges, of the time ratio with quartiles; bytes include indices.")

@@ -1,10 +1,10 @@
-"""Do 90% credible intervals of the topics' words hold the truth nine times in ten? On corpora drawn from the model.
+"""Coverage of 90% credible intervals of the topics' word probabilities, on corpora drawn from the model.
 
-Every corpus has topics drawn from the prior that the samplers are given, so intervals of the exact posterior hold the
-true probabilities at their nominal rate, on average over corpora. Topics are matched to the true ones first. Beside
-the coverage stands the variance of a probability over its draws relative to Gibbs sampling, mean over cells with an
-expected count of 5 and more, and for minibatches without stored counts what corollary 4.2 of Baker et al. (2018) says:
-tanh(h / 2) times the variance of the minibatch's estimate of the shape comes on top.
+The topics of each corpus are drawn from the prior of the samplers, so that intervals of the exact posterior contain the
+true probabilities at their nominal rate, on average over corpora. Topics are matched to the true ones first. The table
+also has the variance of a probability over its draws relative to Gibbs sampling, mean over cells with an expected count
+of 5 or more; and for minibatches without stored counts the variance by corollary 4.2 of Baker et al. (2018): tanh(h /
+2) times the variance of the minibatch's estimate of the shape is added.
 
     python benchmarks/lda_coverage.py
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _results import add_write, begin_table, finish, row
 
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
@@ -52,7 +53,7 @@ def variance_of_minibatches(corpus):
 
 
 def run(options):
-    table = {}
+    found = {}
     for seed in range(options.n_corpora):
         corpus = make_lda_corpus(
             options.n_documents,
@@ -87,25 +88,26 @@ def run(options):
                 gibbs_variance = variance
                 tokens = corpus.data.sum() * lda.posterior_["topic_weights"].mean(axis=(0, 1))[match.other]
                 large = corpus.components * tokens[:, np.newaxis] >= 5
-            row = table.setdefault(name, {"all": [], "large": [], "ratio": [], "predicted": [], "match": []})
-            row["all"].append(inside.mean())
-            row["large"].append(inside[large].mean())
-            row["ratio"].append((variance / gibbs_variance)[large].mean())
-            row["match"].append(match.similarity.min())
+            own = found.setdefault(name, {"all": [], "large": [], "ratio": [], "predicted": [], "match": []})
+            own["all"].append(inside.mean())
+            own["large"].append(inside[large].mean())
+            own["ratio"].append((variance / gibbs_variance)[large].mean())
+            own["match"].append(match.similarity.min())
             if "minibatches" in name:
                 on_top = np.tanh(sampler.step_size / 2) * variance_of_minibatches(corpus) / gibbs_variance
-                row["predicted"].append(1 + on_top[large].mean())
-        print(f"corpus {seed}: " + ", ".join(f"{name} {row['all'][-1]:.3f}" for name, row in table.items()), flush=True)
-    print(f"\nmean and standard error over {options.n_corpora} corpora\n")
-    print("| sampler | coverage, all cells | cells of 5 tokens or more | variance / Gibbs | predicted | least cosine |")
-    print("|---|---|---|---|---|---|")
-    for name, row in table.items():
+                own["predicted"].append(1 + on_top[large].mean())
+        print(f"corpus {seed}: " + ", ".join(f"{name} {own['all'][-1]:.3f}" for name, own in found.items()), flush=True)
+    print()
+    coverage = "coverage, all cells", "coverage, cells with 5 or more tokens"
+    begin_table(("sampler", *coverage, "variance / Gibbs", "predicted", "smallest cosine with the true topics"))
+    for name, own in found.items():
         cells = [
-            f"{np.mean(row[key]):.3f} +- {np.std(row[key], ddof=1) / np.sqrt(len(row[key])):.3f}"
+            f"{np.mean(own[key]):.3f} ± {np.std(own[key], ddof=1) / np.sqrt(len(own[key])):.3f}"
             for key in ("all", "large", "ratio")
         ]
-        predicted = f"{np.mean(row['predicted']):.2f}" if row["predicted"] else ""
-        print(f"| {name} | " + " | ".join(cells) + f" | {predicted} | {min(row['match']):.2f} |")
+        predicted = f"{np.mean(own['predicted']):.2f}" if own["predicted"] else ""
+        row((name, *cells, predicted, f"{min(own['match']):.2f}"))
+    finish(options, notes=f"Mean ± standard error over {options.n_corpora} corpora drawn from the model.")
 
 
 if __name__ == "__main__":
@@ -118,4 +120,5 @@ if __name__ == "__main__":
     parser.add_argument("--max-iter", type=int, default=200)
     parser.add_argument("--h", type=float, nargs="+", default=[0.5, 0.1, 0.05])
     parser.add_argument("--n-jobs", type=int, default=2)
+    add_write(parser)
     run(parser.parse_args())

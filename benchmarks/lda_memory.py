@@ -1,7 +1,7 @@
-"""Peak memory of a fit beyond the corpus.
+"""Peak memory of a fit in addition to the corpus.
 
 python benchmarks/lda_memory.py                  # K=1000, 12M tokens, V=50,000
-python benchmarks/lda_memory.py --huge           # K=10,000, V=1,000,000
+python benchmarks/lda_memory.py --huge           # and K=10,000, V=1,000,000
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from _corpora import load_counts
+from _results import add_write, begin_table, finish, row
 
 from skmanifold import StochasticLDA
 
@@ -26,7 +27,7 @@ def resident_bytes():
 
 
 class PeakMemory:
-    """The largest resident size while the block runs, looked at a hundred times a second."""
+    """The largest resident size while the block runs, read a hundred times per second."""
 
     def __enter__(self):
         self.before = self.peak = resident_bytes()
@@ -53,14 +54,21 @@ def fit(X, n_components, max_iter):
         lda.fit(X)
         seconds = time.perf_counter() - start
     corpus = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    print(
-        f"K={n_components}, V={X.shape[1]}, {int(X.sum())} tokens, {X.nnz} pairs: corpus {corpus / 2**20:.0f} MiB, "
-        f"fit at most {(memory.peak - memory.before) / 2**20:.0f} MiB beyond it; {max_iter} passes in {seconds:.0f} s"
+    row(
+        (
+            f"{n_components:,}",
+            f"{X.shape[1]:,}",
+            f"{int(X.sum()):,}",
+            f"{corpus / 2**20:.0f}",
+            f"{(memory.peak - memory.before) / 2**20:.0f}",
+            max_iter,
+            f"{seconds:.0f}",
+        )
     )
 
 
 def wide_corpus():
-    """V = 1,000,000: Zipf words with a topic for each of 5,000 stretches of the vocabulary."""
+    """V = 1,000,000: words with Zipf frequencies, and a topic for each of 5,000 parts of the vocabulary."""
     rng = np.random.default_rng(0)
     n_documents, length, n_features = 60_000, 200, 1_000_000
     ranks = np.minimum(rng.zipf(1.3, n_documents * length) - 1, 199)
@@ -72,10 +80,13 @@ def wide_corpus():
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--huge", action="store_true")
+    parser.add_argument("--huge", action="store_true", help="also fit K=10,000 with a million words")
     parser.add_argument("--max-iter", type=int, default=100)
+    add_write(parser)
     options = parser.parse_args()
+    memory = "corpus, MiB", "peak memory of the fit in addition to the corpus, MiB"
+    begin_table(("K", "words", "tokens", *memory, "passes", "seconds"))
+    fit(load_counts("synthetic"), 1000, options.max_iter)
     if options.huge:
         fit(wide_corpus(), 10_000, min(options.max_iter, 30))
-    else:
-        fit(load_counts("synthetic"), 1000, options.max_iter)
+    finish(options)

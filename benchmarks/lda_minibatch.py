@@ -1,9 +1,9 @@
-"""What a minibatch costs: documents a second beside online variational Bayes, and how time grows with the vocabulary.
+"""Cost of a minibatch: documents per second compared with online variational Bayes, and growth with the vocabulary.
 
-``--peers``: one minibatch of `--batch` documents of Wikipedia through ``partial_fit`` (K=100, V=14,766), in turns with
-scikit-learn's and gensim's online variational Bayes on the same minibatch, one core each. ``--race``: held-out
-perplexity at equal training time, each library with the batch size that suits it best of those given. ``--vocabulary``:
-the time of a minibatch of 50 documents of about 200 tokens as V grows, for each sampler.
+``--peers``: one minibatch of `--batch` documents of Wikipedia through ``partial_fit`` (K=100, V=14,766), alternating
+with online variational Bayes of scikit-learn and gensim on the same minibatch, one core each. ``--race``: held-out
+perplexity after equal training time, for each of the batch sizes. ``--vocabulary``: the time of a minibatch of 50
+documents of about 200 tokens as V grows, for each sampler.
 
     python benchmarks/lda_minibatch.py --peers --race --vocabulary
 """
@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from _corpora import load_counts, split_documents
+from _results import add_write, begin_table, finish, row, title
 
 from skmanifold import StochasticLDA
 from skmanifold.metrics import document_completion
@@ -108,8 +109,8 @@ def draw_batch(X, size, rng):
     return X[np.sort(rng.choice(X.shape[0], size, replace=False))]
 
 
-def summary(seconds):
-    return f"{np.median(seconds):.4f} s ({min(seconds):.4f} to {max(seconds):.4f})"
+def spread(values):
+    return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def compare_peers(options):
@@ -128,19 +129,18 @@ def compare_peers(options):
                 seconds = time.perf_counter() - start
                 if turn >= options.warm_up:
                     times[trainer.name].append(seconds)
-        print(f"\nminibatches of {size} documents, K={options.n_components}, V={X.shape[1]}, {options.turns} turns")
+        title(f"Minibatches of {size} documents, K={options.n_components}, V={X.shape[1]:,}, {options.turns} runs")
+        begin_table(("method", "seconds", "documents per second", f"time / time of {Ours.name}"))
         for name, seconds in times.items():
             ratio = np.array(seconds) / np.array(times[Ours.name])
-            print(
-                f"{name:18s} {summary(seconds)}  {size / np.median(seconds):7.0f} documents/s  "
-                f"time / ours {np.median(ratio):.1f} ({ratio.min():.1f} to {ratio.max():.1f})",
-                flush=True,
-            )
+            row((name, spread(seconds), f"{size / np.median(seconds):,.0f}", spread(ratio)))
 
 
 def race(options):
     X, test = split_documents(load_counts("wiki"))
     test = test[:500]
+    title(f"Held-out perplexity after the same training time, K={options.n_components}")
+    begin_table(("method", "minibatch", *(f"{budget:g} s" for budget in options.budgets)))
     for kind in (OursLong, ScikitLearn, Gensim):
         for size in options.race_batch:
             trainer, rng, seconds, line = kind(X, options.n_components), np.random.default_rng(0), 0.0, []
@@ -150,8 +150,8 @@ def race(options):
                     start = time.perf_counter()
                     trainer.update(batch)
                     seconds += time.perf_counter() - start
-                line.append(f"{budget:g} s: {trainer.score(test):.0f}")
-            print(f"{trainer.name:18s} batch {size:4d}  perplexity at " + ", ".join(line), flush=True)
+                line.append(f"{trainer.score(test):.0f}")
+            row((trainer.name, size, *line))
 
 
 def make_documents(n_documents, n_words, rng):
@@ -169,11 +169,14 @@ def grow_vocabulary(options):
         "scir, lazy=False": SCIR(SCHEDULE, lazy=False),
         **{name: name for name in ("sgrld", "sgrhmc", "sgld", "sghmc")},
     }
-    print(f"\nseconds a minibatch of 50 documents, K={options.vocabulary_components}: median (range)")
+    title(f"Milliseconds per minibatch of 50 documents, K={options.vocabulary_components}")
+    begin_table(("words", *samplers))
     for n_words in options.vocabulary:
+        cells = []
         for name, sampler in samplers.items():
             n_bytes = 8 * n_words * options.vocabulary_components
             if name != "scir" and n_bytes > options.most_bytes:
+                cells.append("")
                 continue
             rng = np.random.default_rng(0)
             lda = make_ours(options.vocabulary_components, 100_000, sampler, max_draws_bytes=0)
@@ -183,16 +186,17 @@ def grow_vocabulary(options):
                 start = time.perf_counter()
                 lda.partial_fit(batch)
                 if turn >= 5:
-                    times.append(time.perf_counter() - start)
-            print(f"V={n_words:8d} {name:18s} {summary(times)}", flush=True)
+                    times.append(1e3 * (time.perf_counter() - start))
+            cells.append(spread(times))
+        row((f"{n_words:,}", *cells))
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message=".* does not draw from the posterior", category=UserWarning)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--race", action="store_true")
-    parser.add_argument("--vocabulary", nargs="*", type=int)
+    parser.add_argument("--peers", action="store_true", help="time minibatches of all libraries")
+    parser.add_argument("--race", action="store_true", help="measure perplexity after equal training time")
+    parser.add_argument("--vocabulary", nargs="*", type=int, help="time minibatches for these numbers of words")
     parser.add_argument("--n-components", type=int, default=100)
     parser.add_argument("--batch", type=int, nargs="+", default=[50, 500])
     parser.add_argument("--race-batch", type=int, nargs="+", default=[50, 250])
@@ -201,6 +205,7 @@ if __name__ == "__main__":
     parser.add_argument("--budgets", type=float, nargs="+", default=[5, 15, 30])
     parser.add_argument("--vocabulary-components", type=int, default=50)
     parser.add_argument("--most-bytes", type=float, default=1e9)
+    add_write(parser)
     options = parser.parse_args()
     if options.peers:
         compare_peers(options)
@@ -209,3 +214,4 @@ if __name__ == "__main__":
     if options.vocabulary is not None:
         options.vocabulary = options.vocabulary or [1000, 10_000, 100_000, 1_000_000]
         grow_vocabulary(options)
+    finish(options, "gensim", notes="One core per method; medians (ranges).")

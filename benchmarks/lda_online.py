@@ -1,16 +1,16 @@
-"""Held-out perplexity against documents seen and against seconds: the stochastic-gradient samplers on a stream.
+"""Held-out perplexity against documents seen and against seconds, for the minibatch samplers on a stream.
 
 Each method reads random minibatches of 50 documents through ``partial_fit``, with the priors and step sizes of the
 papers: SCIR and SGRLD those of table 2 of Baker et al. (2018), SGRHMC, SGLD and SGHMC those of section F.2 of Ma et al.
-(2015). Beside them stand SCIR with a step size that falls faster, SGRLD with the priors of SCIR, and Gibbs and ESCA,
-which pass over all documents. At set numbers of documents seen the predictive probability of held-out halves of
-documents, averaged over five draws of the second half of the stream, gives the perplexity; the time of evaluations does
-not count. Results are appended to a CSV file, one line an evaluation.
+(2015). SCIR with a step size that decreases faster and SGRLD with the priors of SCIR are added, and Gibbs and ESCA,
+which pass over all documents. After fixed numbers of documents the perplexity is computed from the predictive
+probability of held-out halves of documents, averaged over five draws of the second half of the stream. The time of
+evaluations does not count. Results are appended to a CSV file, one line per evaluation.
 
     python benchmarks/lda_online.py --corpus wiki --n-components 100 --seeds 0 1 2 3 4 --out benchmarks/lda_online.csv
-    python benchmarks/lda_online.py --draw --out benchmarks/lda_online.csv
+    python benchmarks/lda_online.py --draw --write
 
-The second draws the figure and prints the table.
+The second command draws the figure and prints the tables.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from _corpora import load_counts, split_documents
+from _results import add_write, finish, show, title
+from _runs import STYLE, line_style
 
 from skmanifold import StochasticLDA
 from skmanifold.samplers import ESCA, SCIR, SGHMC, SGLD, SGRHMC, SGRLD, Gibbs, PolynomialDecay
@@ -43,7 +45,7 @@ FIELDS = ("corpus", "n_components", "method", "seed", "documents", "seconds", "p
 
 
 def perplexity(lda, X_test):
-    """As `StochasticLDA.perplexity`; infinite where draws are not finite any more."""
+    """As `StochasticLDA.perplexity`; infinite if draws are no longer finite."""
     try:
         return lda.perplexity(X_test)
     except ValueError:
@@ -132,9 +134,9 @@ def load(path):
 
 def print_tables(groups):
     for (corpus, n_components), methods in groups.items():
-        print(f"\n{corpus}, K={n_components}: median (range) over seeds of the perplexity; last median seconds\n")
-        print("| method | " + " | ".join(f"{n:,}" for n in SEEN) + " | s |")
-        print("|---|" + "---|" * (len(SEEN) + 1))
+        title(f"{corpus}, K={n_components}")
+        show("| method | " + " | ".join(f"{n:,} documents" for n in SEEN) + " | seconds |")
+        show("|---|" + "---|" * (len(SEEN) + 1))
         for name, rows in methods.items():
             cells = []
             for n in SEEN:
@@ -145,26 +147,27 @@ def print_tables(groups):
                     cells.append("")
             last = rows[rows[:, 1] == rows[:, 1].max()]
             if name in PASSES:
-                cells[-1] = f"{rows[:, 1].max():,.0f} seen: {np.median(last[:, 3]):.0f}"
-            print(f"| {name} | " + " | ".join(cells) + f" | {np.median(last[:, 2]):.0f} |")
+                cells[-1] = f"{rows[:, 1].max():,.0f} documents: {np.median(last[:, 3]):.0f}"
+            show(f"| {name} | " + " | ".join(cells) + f" | {np.median(last[:, 2]):.0f} |")
 
 
 def draw(groups, path):
     import matplotlib.pyplot as plt
     from matplotlib.ticker import ScalarFormatter
 
+    plt.style.use(STYLE)
     figure, axes = plt.subplots(2, len(groups), figsize=(4.6 * len(groups), 8), squeeze=False, sharey="col")
     for column, ((corpus, n_components), methods) in enumerate(groups.items()):
         for name in (name for name in (*STREAMS, *PASSES) if name in methods):
-            rows, colour = methods[name], [*STREAMS, *PASSES].index(name)
-            style = {"color": f"C{colour}", "linestyle": "--" if name in PASSES or "," in name else "-"}
+            rows, number = methods[name], [*STREAMS, *PASSES].index(name)
+            style = line_style(number)
             for row, (field, label) in enumerate(((1, "documents seen"), (2, "seconds"))):
                 axis = axes[row, column]
                 documents = np.unique(rows[:, 1])
                 at = [rows[rows[:, 1] == n] for n in documents]
                 x = [np.median(a[:, field]) for a in at]
                 middle = np.array([np.median(a[:, 3]) for a in at])
-                axis.plot(x, middle, label=name, marker=".", **style)
+                axis.plot(x, middle, label=name, **style)
                 low, high = [a[:, 3].min() for a in at], [a[:, 3].max() for a in at]
                 axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
                 axis.set(xscale="log", yscale="log", xlabel=label)
@@ -176,8 +179,7 @@ def draw(groups, path):
         axes[0, column].set_ylim(0.95 * best, min(worst, 5 * best))
     axes[0, 0].set_ylabel("held-out perplexity")
     axes[1, 0].set_ylabel("held-out perplexity")
-    axes[0, -1].legend(fontsize=8)
-    figure.tight_layout()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.savefig(path, dpi=110)
 
 
@@ -193,11 +195,13 @@ if __name__ == "__main__":
     parser.add_argument("--n-test", type=int, default=300)
     parser.add_argument("--n-local-sweeps", type=int, default=50)
     parser.add_argument("--out", default="benchmarks/lda_online.csv")
-    parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="draw the figure and print the tables of --out")
+    add_write(parser)
     options = parser.parse_args()
     if options.draw:
         results = load(options.out)
         print_tables(results)
         draw(results, Path(options.out).with_suffix(".png"))
+        finish(options, notes="Perplexity: median (range) over seeds, after a number of documents; median seconds.")
     else:
         measure(options)

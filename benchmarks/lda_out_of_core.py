@@ -1,9 +1,9 @@
-"""A corpus that does not fit into memory: drawn from topics block by block, written to disk, read in pieces.
+"""A corpus larger than memory: it is drawn from topics block by block, written to disk, and read in pieces.
 
 The topics are Dirichlet around Zipf's law, as in `make_lda_corpus`. Documents are drawn with their proportions
-integrated out: each token takes a new topic, or that of an earlier token of its document. A document's draws belong to
-(seed, its number), so that the corpus is the same for any block size and any number of threads. A corpus that is in the
-folder is kept.
+integrated out: each token has a new topic, or that of an earlier token of its document. The draws of a document depend
+on the seed and its number only, so that the corpus is the same for any block size and any number of threads. A corpus
+that exists in the folder is used again.
 
     python benchmarks/lda_out_of_core.py --folder /data/corpus --n-tokens 1e9
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from _results import add_write, begin_table, finish, row, title
 from lda_memory import PeakMemory
 from numba import njit
 
@@ -34,7 +35,7 @@ LENGTHS, TOPICS, WORDS = range(3)  # what a document's draws are for
 
 
 def draw_topics(n_components, n_features, seed):
-    """Topics of which the frequent words are common and the rare ones belong to few."""
+    """Topics that share frequent words; rare words belong to few topics."""
     return make_lda_corpus(
         1, n_features, n_components, topic_word_prior=0.01, dtype=np.float32, random_state=seed
     ).components
@@ -42,7 +43,7 @@ def draw_topics(n_components, n_features, seed):
 
 @njit(cache=True, nogil=True)
 def alias_table(weights, out):
-    """A row of cells of equal weight, each shared by two words: 32 bits of where the first ends, 32 of the second."""
+    """Cells of equal weight, each shared by two words: 32 bits for the share of the first, 32 for the second word."""
     n = len(weights)
     scaled = weights.astype(np.float64) * (n / weights.astype(np.float64).sum())
     poor, rich = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -77,7 +78,7 @@ def draw_lengths(key, start, mean_length, out):
 
 @njit(cache=True, nogil=True)
 def draw_documents(key, start, lengths, tables, concentration, indptr, columns, counts):
-    """Fill CSR arrays, whose room is the number of tokens, with documents from number `start` on."""
+    """Fill CSR arrays, which have space for all tokens, with documents from number `start` on."""
     n_components, n_features = tables.shape
     longest = lengths.max() if len(lengths) else 0
     topics = np.empty(longest, np.int32)
@@ -149,7 +150,7 @@ class TopicModel:
 
 
 def corpus_on_disk(options):
-    """The corpus in the folder, which is made if it is not there."""
+    """The corpus in the folder; it is made if it does not exist."""
     n_documents = round(options.n_tokens / options.mean_length)
     if Path(options.folder).exists():
         corpus = open_corpus(options.folder)
@@ -166,8 +167,9 @@ def corpus_on_disk(options):
         corpus = save_corpus(blocks, options.folder, n_features=options.n_features)
         seconds = time.perf_counter() - start
     print(
-        f"drawn and written in {seconds:.0f} s: {corpus.n_tokens / seconds / 1e6:.1f} Mtokens/s, "
-        f"{corpus.nnz / seconds / 1e6:.1f} Mpairs/s, at most {(memory.peak - memory.before) / 2**20:.0f} MiB of memory"
+        f"drawn and written in {seconds:.0f} s: {corpus.n_tokens / seconds / 1e6:.1f} million tokens/s, "
+        f"{corpus.nnz / seconds / 1e6:.1f} million pairs/s, "
+        f"at most {(memory.peak - memory.before) / 2**20:.0f} MiB of memory"
     )
     return corpus
 
@@ -175,7 +177,7 @@ def corpus_on_disk(options):
 def describe(corpus):
     n_bytes = sum(file.stat().st_size for file in corpus.path.iterdir())
     print(corpus)
-    print(f"{n_bytes / 2**30:.2f} GiB on disk: {corpus.nnz} pairs, {n_bytes / corpus.n_tokens:.2f} bytes a token")
+    print(f"{n_bytes / 2**30:.2f} GiB on disk: {corpus.nnz} pairs, {n_bytes / corpus.n_tokens:.2f} bytes per token")
 
 
 def read(corpus, piece_tokens):
@@ -186,7 +188,7 @@ def read(corpus, piece_tokens):
             corpus.counts(*piece)
         seconds = time.perf_counter() - start
     print(
-        f"read in {seconds:.1f} s: {corpus.n_tokens / seconds / 1e6:.0f} Mtokens/s, "
+        f"read in {seconds:.1f} s: {corpus.n_tokens / seconds / 1e6:.0f} million tokens/s, "
         f"at most {(memory.peak - memory.before) / 2**20:.0f} MiB of memory"
     )
 
@@ -204,18 +206,18 @@ def fit(corpus, options):
         seconds = time.perf_counter() - start
     trace = lda.log_density_trace_[0] / corpus.n_tokens
     speed = (options.max_iter + 1) * corpus.n_tokens / seconds / 1e6
-    print(
-        f"K={options.n_components}, {options.max_iter} passes and a random start in {seconds:.0f} s, "
-        f"{options.n_jobs} threads: {speed:.2f} Mtokens/s, at most {memory.peak / 2**20:.0f} MiB of memory, of which "
-        f"{memory.before / 2**20:.0f} before"
-    )
+    title(f"{corpus.n_tokens:,} tokens, {corpus.shape[0]:,} documents, {corpus.shape[1]:,} words")
+    head = "million tokens per second", "peak memory, MiB", "memory before the fit, MiB"
+    begin_table(("K", "threads", "passes, and a random start", "seconds", *head))
+    cells = f"{speed:.2f}", f"{memory.peak / 2**20:,.0f}", f"{memory.before / 2**20:,.0f}"
+    row((options.n_components, options.n_jobs, options.max_iter, f"{seconds:.0f}", *cells))
     print("log likelihood per token by pass:", " ".join(f"{value:.4f}" for value in trace))
-    print(f"perplexity of {options.n_held_out} of its documents by completion: {lda.perplexity(held_out):.1f}")
+    print(f"perplexity of {options.n_held_out} documents by document completion: {lda.perplexity(held_out):.1f}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", required=True)
+    parser.add_argument("--folder", required=True, help="where the corpus is or will be")
     parser.add_argument("--n-tokens", type=float, default=1e9)
     parser.add_argument("--n-features", type=int, default=50_000)
     parser.add_argument("--n-topics", type=int, default=100)
@@ -227,6 +229,7 @@ if __name__ == "__main__":
     parser.add_argument("--max-iter", type=int, default=5)
     parser.add_argument("--n-jobs", type=int, default=2)
     parser.add_argument("--n-held-out", type=int, default=10_000)
+    add_write(parser)
     options = parser.parse_args()
     corpus = corpus_on_disk(options)
     describe(corpus)
@@ -234,3 +237,4 @@ if __name__ == "__main__":
     warm_up = make_lda_corpus(200, 500, 5, random_state=0).data
     StochasticLDA(5, max_iter=2).fit(warm_up).perplexity(warm_up)  # compiles
     fit(corpus, options)
+    finish(options)

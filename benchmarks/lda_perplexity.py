@@ -1,8 +1,8 @@
-"""Held-out perplexity at equal wall time, one core against one core, ours and the peers' by one evaluator.
+"""Held-out perplexity after equal wall time on one core: StochasticLDA and other libraries, with one evaluator.
 
-Ours is ``StochasticLDA.fit`` as a user calls it, once for each budget, stopped by a callback; a larger budget averages
-more passes in the estimate. Its time includes reading the matrix. A peer trains once and is evaluated whenever a
-budget is reached; its time leaves out reading the documents and the evaluation. Both topic-word matrices go through
+StochasticLDA is fitted once for each budget and stopped by a callback; a larger budget averages more passes in the
+estimate. Its time includes reading the matrix. Another library trains once and is evaluated whenever a budget is
+reached; its time excludes reading the documents and the evaluation. All topic-word matrices are evaluated by
 ``document_completion`` on the same held-out documents.
 
     python benchmarks/lda_perplexity.py --corpus wiki --n-components 100 --budgets 10 30 120
@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 from _corpora import load_counts, split_documents
 from _peers import installed
+from _results import add_write, begin_table, finish, row, title
 from _stop_after import StopAfter
 
 from skmanifold import StochasticLDA
@@ -29,16 +30,13 @@ def score(topic_word, X_test, alpha):
     return document_completion(topic_word, X_test, np.full(n_components, alpha))
 
 
-def report(corpus, n_components, budget, name, seconds, n_passes, result, seed):
+def describe(result, n_passes):
     error = result.perplexity * result.standard_error
-    print(
-        f"{corpus} K={n_components} budget {budget:g} s: {name:10s} seed {seed} perplexity {result.perplexity:8.1f} "
-        f"(+- {error:.1f} over documents), {n_passes} passes in {seconds:.1f} s",
-        flush=True,
-    )
+    return f"{result.perplexity:.0f} ± {error:.0f}, {n_passes} passes"
 
 
-def run_ours(X, X_test, corpus, n_components, budgets, alpha, beta, seed):
+def run_ours(X, X_test, n_components, budgets, alpha, beta, seed):
+    cells = []
     for budget in budgets:
         lda = StochasticLDA(
             n_components,
@@ -50,24 +48,22 @@ def run_ours(X, X_test, corpus, n_components, budgets, alpha, beta, seed):
             thin=1_000_000,
             random_state=seed,
         ).set_callbacks(StopAfter(budget, time.perf_counter))
-        start = time.perf_counter()
         lda.fit(X)
-        seconds = time.perf_counter() - start
-        result = score(lda.components_, X_test, alpha)
-        report(corpus, n_components, budget, "skmanifold", seconds, lda.n_iter_, result, seed)
+        cells.append(describe(score(lda.components_, X_test, alpha), lda.n_iter_))
+    row(("`StochasticLDA`", seed, *cells))
 
 
-def run_peer(trainer, X, X_test, corpus, n_components, budgets, alpha, beta, seed):
+def run_peer(trainer, X, X_test, n_components, budgets, alpha, beta, seed):
     peer = trainer(X, n_components, alpha, beta, seed)
-    seconds, n_passes = 0.0, 0
+    seconds, n_passes, cells = 0.0, 0, []
     for budget in budgets:
         while seconds < budget:
             start = time.perf_counter()
             peer.step()
             seconds += time.perf_counter() - start
             n_passes += 1
-        result = score(peer.topic_word(), X_test, alpha)
-        report(corpus, n_components, budget, trainer.name, seconds, n_passes, result, seed)
+        cells.append(describe(score(peer.topic_word(), X_test, alpha), n_passes))
+    row((trainer.name, seed, *cells))
 
 
 if __name__ == "__main__":
@@ -78,12 +74,18 @@ if __name__ == "__main__":
     parser.add_argument("--budgets", type=float, nargs="+", default=[10, 30, 120])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--peers", nargs="*", default=["tomotopy"], choices=["tomotopy", "gensim", "sklearn"])
+    add_write(parser)
     options = parser.parse_args()
     train, test = split_documents(load_counts(options.corpus))
     StochasticLDA(10, max_iter=3).fit(train[:100])  # load the machine code
     for n in options.n_components:
+        title(f"{options.corpus}, K={n}")
+        begin_table(("method", "seed", *(f"{budget:g} s" for budget in options.budgets)))
         for seed in options.seeds:
-            shared = (train, test, options.corpus, n, options.budgets, 50 / n, 0.1, seed)
+            shared = (train, test, n, options.budgets, 50 / n, 0.1, seed)
             run_ours(*shared)
             for trainer in installed(options.peers):
                 run_peer(trainer, *shared)
+    part = "" if options.corpus == "wiki" else f"_{options.corpus}"
+    notes = "Perplexity ± standard error over documents, of a random tenth of the documents, by document completion."
+    finish(options, *options.peers, part=part, notes=notes)

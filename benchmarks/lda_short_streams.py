@@ -1,7 +1,7 @@
-"""How long a stream must be: held-out perplexity of streams of docstrings, and planted topics after a few epochs.
+"""Necessary length of a stream: held-out perplexity of streams of docstrings, and true topics after a few epochs.
 
 Minibatches of 100 docstrings with hashed words through ``partial_fit``, compared with the word frequencies of the
-training documents. Then the mean cosine of ten planted topics with those found in 2,000 documents, three epochs of
+training documents. Then the mean cosine of ten true topics with those estimated from 2,000 documents, three epochs of
 minibatches of 50.
 
     python benchmarks/lda_short_streams.py
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _results import add_write, begin_table, finish, row, show, title
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import train_test_split
 
@@ -27,13 +28,17 @@ def stream_docstrings(n_test):
     hasher = HashingVectorizer(n_features=2**16, alternate_sign=False, norm=None)
     X, X_test = hasher.transform(train), hasher.transform(test[:n_test])
     frequencies = np.asarray(X.sum(axis=0)).reshape(1, -1) + 0.1
-    print(f"word frequencies: {document_completion(frequencies, X_test, [1.0]).perplexity:.0f}")
+    title("Perplexity of held-out docstrings, by documents seen")
+    shown = range(1000, X.shape[0], 1000)
+    begin_table(("sampler", *(f"{n:,}" for n in shown)))
     for sampler in SAMPLERS:
-        lda = StochasticLDA(10, sampler=sampler, total_samples=X.shape[0], random_state=0)
+        lda, cells = StochasticLDA(10, sampler=sampler, total_samples=X.shape[0], random_state=0), []
         for start in range(0, X.shape[0], 100):
             lda.partial_fit(X[start : start + 100])
-            if (start + 100) % 1000 == 0:
-                print(f"{sampler}, {start + 100} documents: {lda.perplexity(X_test):.0f}", flush=True)
+            if start + 100 in shown:
+                cells.append(f"{lda.perplexity(X_test):.0f}")
+        row((f'`"{sampler}"`', *cells))
+    show(f"\nWord frequencies alone: {document_completion(frequencies, X_test, [1.0]).perplexity:.0f}.")
 
 
 def stream_planted(seed):
@@ -47,18 +52,22 @@ def stream_planted(seed):
             for start in range(0, 2000, 50):
                 lda.partial_fit(corpus.data[rows[start : start + 50]])
         cosine = match_topics(lda.components_, corpus.components).similarity.mean()
-        found.append(f"{sampler} {cosine:.3f}")
-    print(f"planted, seed {seed}: {', '.join(found)}", flush=True)
+        found.append(f"{cosine:.3f}")
+    row((seed, *found))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n-test", type=int, default=200, help="documents that are scored")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], help="of the planted corpora")
+    parser.add_argument("--n-test", type=int, default=200, help="number of held-out documents")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], help="seeds of the synthetic corpora")
+    add_write(parser)
     options = parser.parse_args()
     stream_docstrings(options.n_test)
+    title("Mean cosine with ten true topics")
+    begin_table(("seed", *(f'`"{sampler}"`' for sampler in SAMPLERS)))
     for seed in options.seeds:
         stream_planted(seed)
+    finish(options)
 
 
 if __name__ == "__main__":

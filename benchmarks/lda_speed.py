@@ -1,8 +1,8 @@
-"""Tokens per second of a full pass over a corpus, ours and the peers' in one run.
+"""Tokens per second of a full pass over a corpus: samplers of StochasticLDA and other libraries in one run.
 
-The state is trained first (speed depends on how many topics a document has), then passes of ours on one worker, ours on
-two, and the fastest peer's are timed in turn, so that all see the same machine; medians and ranges are printed, and the
-ratios of passes that stood side by side. The variational peers take part with one pass over a few documents.
+The state is trained first, because speed depends on the number of topics of a document. Then passes of all methods are
+timed alternately, so that they run under the same conditions. Printed are medians and ranges, and ratios of times
+within a round. The variational methods make one pass over a few documents.
 
     python benchmarks/lda_speed.py --corpus wiki --n-components 100 1000
 """
@@ -15,6 +15,7 @@ import time
 import numpy as np
 from _corpora import load_counts
 from _peers import installed
+from _results import add_write, begin_table, finish, row, show, title
 
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
@@ -49,63 +50,71 @@ def timed(step):
     return time.perf_counter() - start
 
 
-def describe(seconds, n_tokens):
-    speeds = n_tokens / np.array(seconds) / 1e6
-    return f"{np.median(speeds):7.3f} Mtokens/s ({speeds.min():.3f} to {speeds.max():.3f}, n={len(speeds)})"
+def spread(values, digits=3):
+    """Median and range, with about three digits."""
+    return "{:.{d}g} ({:.{d}g} to {:.{d}g})".format(np.median(values), np.min(values), np.max(values), d=digits)
 
 
 def compare(X, n_components, n_train, n_rounds):
     alpha, beta, n_tokens = 50 / n_components, 0.1, int(X.sum())
     print(f"\nK={n_components}: {X.shape[0]} documents, V={X.shape[1]}, {n_tokens} tokens", flush=True)
-    ours = Ours(X, n_components, alpha, beta, ESCA())
+    esca = Ours(X, n_components, alpha, beta, ESCA())
     exact = {
-        "gibbs": Ours(X, n_components, alpha, beta, Gibbs()),
-        "collapsed gibbs": Ours(X, n_components, alpha, beta, CollapsedGibbs()),
+        '"gibbs"': Ours(X, n_components, alpha, beta, Gibbs()),
+        '"collapsed_gibbs"': Ours(X, n_components, alpha, beta, CollapsedGibbs()),
     }
     for _ in range(n_train):
-        ours.step()
+        esca.step()
+    n_exact = min(n_train, 2_000 // n_components)
     for chain in exact.values():
-        for _ in range(min(n_train, 2_000 // n_components)):
+        for _ in range(n_exact):
             chain.step()
     peers = [trainer(X, n_components, alpha, beta) for trainer in installed(["tomotopy"])]
     for peer in peers:
         for _ in range(min(n_train, 40)):
             peer.step()
     one, two = Workers(1), Workers(2)
-    times = {"ours, one core": [], "ours, two cores": [], **{peer.name + ", one core": [] for peer in peers}}
+    steps = {  # what is timed in each round: how often, and the call
+        ('"esca"', 1): (2, lambda: esca.step(one)),
+        ('"esca"', 2): (2, lambda: esca.step(two)),
+        **{(name, 1): (1, lambda chain=chain: chain.step(one)) for name, chain in exact.items()},
+        ('"gibbs"', 2): (1, lambda: exact['"gibbs"'].step(two)),
+        **{(f"{peer.name}, collapsed Gibbs", 1): (1, peer.step) for peer in peers},
+    }
+    times = {method: [] for method in steps}
     for _ in range(n_rounds):
-        times["ours, one core"] += [timed(lambda: ours.step(one)) for _ in range(2)]
-        times["ours, two cores"] += [timed(lambda: ours.step(two)) for _ in range(2)]
-        for peer in peers:
-            times[peer.name + ", one core"].append(timed(peer.step))
-        for name, chain in exact.items():
-            times.setdefault(name + ", one core", []).append(timed(lambda chain=chain: chain.step(one)))
-        times.setdefault("gibbs, two cores", []).append(timed(lambda: exact["gibbs"].step(two)))
-    print(f"trained state: {n_train} passes, {ours.topics_per_document():.1f} topics a document")
-    for name, seconds in times.items():
-        print(f"{name:24s} {describe(seconds, n_tokens)}", flush=True)
-    base = np.array(times["ours, one core"])
-    print(f"two cores / one core     {np.median(base / np.array(times['ours, two cores'])):.2f}")
-    for peer in peers:
-        ratio = np.array(times[peer.name + ", one core"]) / base.reshape(n_rounds, 2).mean(axis=1)
-        print(f"ours / {peer.name:17s} {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f}), one core each")
-    for name in ("gibbs, one core", "gibbs, two cores", "collapsed gibbs, one core"):
-        ratio = np.array(times[name]) / base.reshape(n_rounds, 2).mean(axis=1)
-        print(f"time of {name} / ESCA, one core: {np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f})")
+        for method, (n_times, step) in steps.items():
+            times[method].append(np.mean([timed(step) for _ in range(n_times)]))
+    title(f"K={n_components}")
+    begin_table(("method", "cores", "million tokens per second", 'time of a pass / `"esca"` on one core'))
+    base = np.array(times['"esca"', 1])
+    for (name, n_cores), seconds in times.items():
+        ratio = "1" if name == '"esca"' and n_cores == 1 else spread(np.array(seconds) / base)
+        method = f"`{name}`" if name.startswith('"') else name
+        row((method, n_cores, spread(n_tokens / np.array(seconds) / 1e6), ratio))
     few = X[: max(100, 40_000 // n_components)]
     for trainer in installed(["gensim", "sklearn"]):
-        peer = trainer(few, n_components, alpha, beta)
-        speed = describe([timed(peer.step)], int(few.sum()))
-        print(f"{trainer.name + ', one core':24s} {speed}, {few.shape[0]} documents")
+        seconds = timed(trainer(few, n_components, alpha, beta).step)
+        speed = few.sum() / seconds / 1e6
+        ratio = n_tokens / 1e6 / speed / np.median(base)
+        row((f"{trainer.name}, online variational Bayes", 1, f"{speed:.2g}", f"{ratio:.0f}"))
+    show(
+        f'\n`"esca"` was trained for {n_train} passes ({esca.topics_per_document():.0f} topics per document), the '
+        f"exact samplers for {n_exact}. Medians (ranges) of {n_rounds} rounds; the online methods read "
+        f"{few.shape[0]} documents."
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="wiki", choices=["wiki", "ng20", "synthetic"])
-    parser.add_argument("--n-components", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--n-train", type=int, default=80)
-    parser.add_argument("--n-rounds", type=int, default=7)
+    parser.add_argument("--n-components", type=int, nargs="+", default=[100, 1000], help="numbers of topics")
+    parser.add_argument("--n-train", type=int, default=80, help="passes before the timed ones")
+    parser.add_argument("--n-rounds", type=int, default=7, help="rounds of timed passes")
+    add_write(parser)
     options = parser.parse_args()
     counts = load_counts(options.corpus)
     for n in options.n_components:
         compare(counts, n, options.n_train, options.n_rounds)
+    data = f"{options.corpus}: {counts.shape[0]:,} documents, {counts.shape[1]:,} words, {int(counts.sum()):,} tokens."
+    finish(options, "tomotopy", "gensim", notes=data, part="" if options.corpus == "wiki" else f"_{options.corpus}")

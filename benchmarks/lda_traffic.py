@@ -1,7 +1,7 @@
-"""What a pass of topics on a cluster sends: bytes of parameters down and of counts up, packed and not, and its seconds.
+"""Bytes that a pass sends on a cluster, parameters down and counts up, packed and not, and seconds per pass.
 
-Rows are in shards of this process; bytes are those of pickles with their buffers, as Dask sends them. Of each worker
-it says what it receives and sends in a pass when there are two, of the client the same.
+Rows are in shards of this process; bytes are those of pickles with their buffers, as Dask sends them: between the
+client and the first of two workers, and between the workers.
 
     SKMANIFOLD_DATA=... python benchmarks/lda_traffic.py --n-components 100 1000
 """
@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 from _corpora import load_counts
+from _results import add_write, begin_table, finish, row, title
 from sklearn.base import clone
 
 from skmanifold import StochasticLDA, distributed
@@ -32,20 +33,20 @@ MB = 1e6
 
 
 class Unpacked(TokenShards):
-    """Shards that send what they have as it is."""
+    """Shards that send arrays without packing."""
 
     pack = unpack = staticmethod(lambda value: value)
 
 
 def wire_bytes(value):
-    """Bytes of a pickle and of the arrays that travel beside it."""
+    """Bytes of a pickle and of its buffers."""
     buffers = []
     pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     return len(pickled) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 class CountedShards:
-    """Shards in this process, and how many bytes a cluster would send between them."""
+    """Shards in this process, with the number of bytes that a cluster would send between them."""
 
     def __init__(self, builder, counts, n_shards):
         self.builder = builder
@@ -89,13 +90,13 @@ class CountedShards:
 
 
 def changed_cells(before, after):
-    """Share of the cells that are non-zero in one of two passes and differ."""
+    """Share of cells that differ, among those that are non-zero in one of two passes."""
     before, after = before.tocsr(), after.tocsr()
     return (before != after).nnz / ((before + after) != 0).nnz
 
 
 def measure(counts, n_components, n_passes, n_shards):
-    """Passes of ESCA; then the bytes of one more, sent as it is and packed."""
+    """Passes of ESCA; then the bytes of further passes, sent without packing and packed."""
     alpha = np.full(n_components, 1.0 / n_components)
     head = LDAModel(no_rows(counts.n_features), alpha, TopicPrior(0.1, n_components, counts.n_features), Workers(2))
     sampler = ESCA()
@@ -110,19 +111,20 @@ def measure(counts, n_components, n_passes, n_shards):
             nnz = len(state.statistics.topics)
             large = np.mean(state.statistics.counts > 254)
             print(
-                f"pass {iteration}: {nnz} non-zeros, {nnz / counts.n_features:.1f} topics a word, "
-                f"{counts.n_tokens / nnz:.1f} tokens each, {large:.2%} of 255 and more, "
+                f"pass {iteration}: {nnz} non-zeros, {nnz / counts.n_features:.1f} topics per word, "
+                f"{counts.n_tokens / nnz:.1f} tokens each, {large:.2%} of 255 or more, "
                 f"{changed_cells(before, state.statistics):.0%} changed",
                 flush=True,
             )
     richness = fit_richness(counts, state.statistics)
     nnz, V, K = len(state.statistics.topics), counts.n_features, n_components
     halves = [len(shard.model._count_topics(shard.latents[0]).topics) for shard in shards.shards]
-    print(f"non-zeros of the shards: {halves}; in all {nnz}")
+    print(f"non-zeros of the shards: {halves}; together {nnz}")
     print(
         f"formula: position {(6 * nnz + 16 * V + 8 * K) / MB:.1f} MB, packed {(3 * nnz + 10 * V + 8 * K) / MB:.1f} MB"
     )
     print(f"formula: counts {(6 * nnz + 8 * V + 8 * K) / MB:.1f} MB, packed {(3 * nnz + 2 * V + 8 * K) / MB:.1f} MB")
+    sent = f"{nnz / 1e6:.2f} million", f"{nnz / counts.n_features:.0f}"
     for kind in (Unpacked, TokenShards):
         shards.builder = kind(alpha, np.uint64(0), "StochasticLDA")
         for shard in shards.shards:
@@ -131,39 +133,43 @@ def measure(counts, n_components, n_passes, n_shards):
         for _ in range(5):
             state = sampler.step(model, state)
             seconds.append(shards.seconds)
-        told = ", ".join(f"{name} {n_bytes / MB:.1f} MB" for name, n_bytes in shards.sent.items())
         spent = ", ".join(f"{name} {np.median([s[name] for s in seconds]):.3f} s" for name in shards.seconds)
-        print(f"{kind.__name__}: {told}; {spent}", flush=True)
+        print(f"{kind.__name__}: {spent}", flush=True)
+        if kind is Unpacked:
+            title(f"K={n_components}: megabytes of a pass after {n_passes} passes")
+            begin_table(("counts", "non-zero", "topics per word", *shards.sent))
+        row(("32 bits" if kind is Unpacked else "packed", *sent, *(f"{n / MB:.1f}" for n in shards.sent.values())))
     return richness
 
 
 def fit_richness(counts, statistics):
-    """Exponent b and factor a of topics(c) = a c**b, by words of c tokens that have more than one and not all."""
+    """Factor a and exponent b of topics(c) = a c**b, from words of c tokens with neither one nor all topics."""
     tokens = np.bincount(counts.indices, counts.counts, counts.n_features)
     n_topics, K = np.diff(statistics.indptr), len(statistics.totals)
     for low in 4.0 ** np.arange(1, 9):
         some = (tokens >= low) & (tokens < 4 * low)
         if some.any():
-            told = f"words of {low:.0f} to {4 * low:.0f} tokens: {n_topics[some].mean():.0f} topics of {K}"
-            print(f"{told}, {some.sum()} words")
+            words = f"words with {low:.0f} to {4 * low:.0f} tokens: {n_topics[some].mean():.0f} topics of {K}"
+            print(f"{words}, {some.sum()} words")
     inner = (tokens >= 16) & (n_topics < K / 2)
     b, log_a = np.polyfit(np.log(tokens[inner]), np.log(n_topics[inner]), 1)
     return np.exp(log_a), b
 
 
 def extrapolate(richness, n_tokens, V, K, n_workers):
-    """A pass of a corpus that is not here: Zipf's law for its words, and for each the topics that words here have."""
+    """Bytes of a pass over a larger corpus: Zipf's law for its words, and the fitted number of topics for each word."""
     a, b = richness
     tokens = n_tokens / np.sum(1.0 / np.arange(1, V + 1)) / np.arange(1, V + 1)
-    law = np.minimum(np.minimum(a * tokens**b, K), tokens).sum()
-    print(f"V = {V}, K = {K}, {n_tokens / 1e6:.0f}M tokens; topics(c) = {a:.2f} c**{b:.2f}; {n_workers} workers")
-    for name, nnz in (("by the law", law), ("every cell", float(V * K))):
+    fitted = np.minimum(np.minimum(a * tokens**b, K), tokens).sum()
+    print(f"topics(c) = {a:.2f} c**{b:.2f}; {len(tree_rounds(n_workers))} rounds each way")
+    size = f"{n_tokens / 1e6:.0f} million tokens, {V:,} words"
+    title(f"Computed for {size}, K={K}, {n_workers} workers: megabytes of a pass")
+    begin_table(("counts", "non-zero", "topics per word", "down", "down, packed", "up", "up, packed"))
+    for name, nnz in (("by the fitted formula", fitted), ("no count zero", float(V * K))):
         down, up = (6 * nnz + 16 * V) / MB, (6 * nnz + 8 * V) / MB
         packed_down, packed_up = (3 * nnz + 10 * V) / MB, (3 * nnz + 2 * V) / MB
-        print(
-            f"{name}: {nnz / 1e6:.1f}M non-zeros, {nnz / V:.0f} topics a word; down {down:.0f} MB, packed "
-            f"{packed_down:.0f}; up {up:.0f} MB, packed {packed_up:.0f}; {len(tree_rounds(n_workers))} rounds each way"
-        )
+        cells = f"{down:.0f}", f"{packed_down:.0f}", f"{up:.0f}", f"{packed_up:.0f}"
+        row((name, f"{nnz / 1e6:.1f} million", f"{nnz / V:.0f}", *cells))
 
 
 def timed(lda, X):
@@ -183,7 +189,7 @@ def timed(lda, X):
 
 
 def synchronous_cost(X, n_components, n_passes, n_rounds):
-    """Medians over the passes of fits that take turns: one thread, two threads, two workers of one thread."""
+    """Median seconds per pass of alternating fits: one thread, two threads, two workers of one thread."""
     from distributed import Client, LocalCluster
 
     lda = StochasticLDA(n_components, max_iter=n_passes, burn_in=n_passes - 1, random_state=0)
@@ -199,8 +205,8 @@ def synchronous_cost(X, n_components, n_passes, n_rounds):
             for name, own in (("two workers", client), ("two workers, direct", direct)):
                 with distributed(own):
                     seconds[name] += timed(lda, X).tolist()
-    for name, values in seconds.items():
-        print(f"K = {n_components}, {name}: {np.median(values):.3f} s a pass ({len(values)} passes)", flush=True)
+    title(f"K={n_components}: seconds per pass, medians")
+    begin_table(tuple(seconds), [[f"{np.median(values):.3f}" for values in seconds.values()]])
 
 
 if __name__ == "__main__":
@@ -211,12 +217,14 @@ if __name__ == "__main__":
     parser.add_argument("--n-shards", type=int, default=2)
     parser.add_argument("--timed-passes", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
+    add_write(parser)
     options = parser.parse_args()
     X = load_counts(options.corpus)
-    counts = whole_counts(canonical_csr(X), np.uint64(0), by_content=False)
+    counts = whole_counts(canonical_csr(X), np.uint64(0))
     for n_components in options.n_components:
         richness = measure(counts, n_components, options.n_passes, options.n_shards)
         extrapolate(richness, 738e6, 141_043, n_components, 16)  # PubMed abstracts as the UCI repository has them
     for n_components in options.n_components:
         if options.rounds:
             synchronous_cost(X, n_components, options.timed_passes, options.rounds)
+    finish(options, "distributed")

@@ -1,9 +1,9 @@
-"""Orthogonal topics of NSF abstracts: how many, which words, and how coherent beside other topics.
+"""Orthogonal topics of NSF abstracts: their number, words and coherence, compared with other topics.
 
-9,364 abstracts of 11,181 words as tf-idf, 500 of them held out. First topics of a given number (20) are compared with
+9,364 abstracts with 11,181 words as tf-idf, 500 of them held out. First a given number of topics (20) is compared with
 those of `SphericalAdmixture` and `StochasticLDA`: NPMI of their top ten words over the training documents, the share of
-top words that are those of another topic, too, and held-out scores in nats a document above the uniform law. Then the
-number of topics is inferred, at several costs of a topic (`n_components_penalty`, in nats). One core.
+top words that another topic also has, and held-out scores in nats per document above the uniform distribution. Then the
+number of topics is inferred, for several penalties per topic (`n_components_penalty`, in nats). One core.
 
     python benchmarks/orthogonal_nsf.py --passes 200 --penalties 1 10000
 """
@@ -16,6 +16,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 from _corpora import data_folder
+from _results import add_write, begin_table, finish, row, title
 from sklearn.feature_extraction.text import TfidfTransformer
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +25,7 @@ from skmanifold.metrics import topic_coherence
 
 HELD_OUT = 500
 TOP_WORDS = 10
+HEAD = "mean NPMI", "median", "smallest", "top words that repeat", "held-out score, nats"
 
 
 def load():
@@ -34,12 +36,14 @@ def load():
 
 
 def repeated(components) -> float:
-    """Share of top words that are those of another topic, too."""
+    """Share of top words that another topic also has."""
     top = np.argsort(-components, axis=1)[:, :TOP_WORDS].ravel()
     return 1.0 - len(np.unique(top)) / len(top)
 
 
 def infer_number(tfidf, words, passes, penalties, most):
+    title(f"Inferred number of topics, {passes} passes, at most {most} topics")
+    begin_table(("penalty per topic, nats", "number of topics: probability", "seconds", *HEAD))
     for penalty in penalties:
         model = OrthogonalSphericalAdmixture(
             max_iter=passes, max_components=most, n_components_penalty=penalty, random_state=0
@@ -48,26 +52,23 @@ def infer_number(tfidf, words, passes, penalties, most):
         model.fit(tfidf[:-HELD_OUT])
         seconds = time.perf_counter() - start
         probable = np.flatnonzero(model.n_components_posterior_)
-        told = ", ".join(f"{k}: {model.n_components_posterior_[k]:.2f}" for k in probable)
-        kappa = model.document_concentration_
-        print(f"penalty {penalty:g}: {passes} passes in {seconds:.0f} s, concentration {kappa:.0f}")
-        print(f"  number of topics {told}")
+        numbers = ", ".join(f"{k}: {model.n_components_posterior_[k]:.2f}" for k in probable)
+        row((f"{penalty:,g}", numbers, f"{seconds:.0f}", *cells_of(model, tfidf)))
+        print(f"  concentration {model.document_concentration_:.0f}")
         trace = model.posterior_["n_components"][0]
         print(f"  draws {trace[:: max(1, len(trace) // 20)].astype(int).tolist()}")
-        report(model, tfidf)
         for topic in model.topic_words(6, words)[:20]:
             positive, negative = (" ".join(word for word, _ in of) for of in topic)
             print(f"    {positive}  |  {negative}")
 
 
-def report(model, tfidf):
+def cells_of(model, tfidf):
     coherence = topic_coherence(model.components_ - model.components_.min(), tfidf[:-HELD_OUT], n_top_words=TOP_WORDS)
-    print(
-        f"  NPMI mean {coherence.mean():.3f} median {np.median(coherence):.3f} least {coherence.min():.3f}, "
-        f"repeated top words {repeated(model.components_):.2f}"
-    )
+    score = ""
     if not isinstance(model, StochasticLDA):
-        print(f"  held-out score {model.set_params(n_predictive_draws=5).score(tfidf[-HELD_OUT:]):.1f}")
+        score = f"{model.set_params(n_predictive_draws=5).score(tfidf[-HELD_OUT:]):.1f}"
+    npmi = (f"{value:.3f}" for value in (coherence.mean(), np.median(coherence), coherence.min()))
+    return *npmi, f"{repeated(model.components_):.2f}", score
 
 
 def compare(counts, tfidf, n_components, passes):
@@ -76,24 +77,28 @@ def compare(counts, tfidf, n_components, passes):
         "spherical": SphericalAdmixture(n_components, max_iter=passes, random_state=0),
         "LDA": StochasticLDA(n_components, random_state=0),
     }
+    title(f"{n_components} topics, {passes} passes")
+    begin_table(("method", "fit, seconds", *HEAD))
     for name, model in models.items():
         start = time.perf_counter()
         model.fit((counts if name == "LDA" else tfidf)[:-HELD_OUT])
-        print(f"{name}, {n_components} topics: {time.perf_counter() - start:.0f} s")
-        report(model, tfidf)
+        seconds = time.perf_counter() - start
+        row((f"`{type(model).__name__}`", f"{seconds:.0f}", *cells_of(model, tfidf)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=200)
     parser.add_argument("--penalties", type=float, nargs="*", default=[1.0, 10_000.0])
-    parser.add_argument("--most", type=int, default=100, help="topics, at most")
+    parser.add_argument("--most", type=int, default=100, help="largest number of topics")
     parser.add_argument("--n-components", type=int, default=20)
+    add_write(parser)
     arguments = parser.parse_args()
     counts, tfidf, words = load()
     with threadpool_limits(1):
         compare(counts, tfidf, arguments.n_components, arguments.passes)
         infer_number(tfidf, words, arguments.passes, arguments.penalties, arguments.most)
+    finish(arguments, notes="One seed, 500 held-out abstracts.")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """Held-out log perplexity of spherical admixtures against seconds, by sampler.
 
-20News-different, the authors' own tf-idf (1,666 documents fitted, 1,107 held out, V=5,000), K=20, or Wikipedia's counts
-as tf-idf (3,000 words of middling document frequency, 1,000 documents held out), K=50, at the concentrations of
-Liu et al. (2016): the shape of their figure 5. At set times, not counting those of scoring, the score is that of up to
-10 evenly spaced draws of the second half of the run so far, averaged document by document, as `score` would give it;
-variational methods have one estimate. Negative mean log density per document with respect to surface area, by
-importance sampling. ``--biased`` also tells, at the end of a run, what the paper's estimator (1,000 draws from the
-prior) makes of the last topics. One core. Results are appended to a CSV file.
+20News-different with the tf-idf of the authors (1,666 training and 1,107 test documents, V=5,000), K=20, or Wikipedia
+as tf-idf (3,000 words of medium document frequency, 1,000 test documents), K=50, at the concentrations of Liu et al.
+(2016), figure 5. After fixed times, which exclude scoring, the score is that of up to 10 evenly spaced draws of the
+second half of the run so far, averaged document by document, as `score` would give it; variational methods have one
+estimate. It is the negative mean log density per document with respect to surface area, by importance sampling. With
+``--biased`` the estimator of the paper (1,000 draws from the prior) is applied to the last topics of a run. One core.
+Results are appended to a CSV file.
 
     python benchmarks/sam_perplexity.py --data news --seeds 0 1 2 3 4
-    python benchmarks/sam_perplexity.py --data news --draw
+    python benchmarks/sam_perplexity.py --data news --draw --write
 
-The second draws the figure and prints the table.
+The second command draws the figure and prints the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from _corpora import data_folder
-from _runs import at_time, of_each_seed, read_runs
+from _results import add_write, begin_table, finish, row
+from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from threadpoolctl import threadpool_limits
 
 from skmanifold.admixture._spherical.estimator import SphericalAdmixture
@@ -39,7 +40,7 @@ from skmanifold.utils._threads import Workers
 TIMES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 SETTINGS = SphericalAdmixture._settings
 MINIBATCH = "minibatch"
-METHODS = {  # sampler, and its documents at a time
+METHODS = {  # sampler, and whether it uses minibatches
     "gsgnht": (lambda: GSGNHT(**SETTINGS["gsgnht"]), MINIBATCH),
     "sggmc": (lambda: SGGMC(**SETTINGS["sggmc"]), MINIBATCH),
     "gsgnht, SVRG": (lambda: GSGNHT(**{**SETTINGS["gsgnht"], "control_variate": SVRG(50)}), MINIBATCH),
@@ -58,7 +59,7 @@ N_AVERAGED = 10
 
 
 def load(name):
-    """Directions to fit and to hold out."""
+    """Training and test directions."""
     if name == "news":
         parts = [sp.load_npz(data_folder() / f"ng20diff_{part}_tfidf.npz") for part in ("train", "test")]
     else:
@@ -187,10 +188,10 @@ def measure(options):
         for seed in options.seeds:
             for name in options.methods:
                 for result in run(name, rows, held_out, options.data, seed, options.seconds, options.biased):
-                    row = (name, seed, *(round(float(value), 3) for value in result))
-                    writer.writerow(row)
+                    line = (name, seed, *(round(float(value), 3) for value in result))
+                    writer.writerow(line)
                     file.flush()
-                print(*row, flush=True)
+                print(*line, flush=True)
 
 
 def matrix(rows):
@@ -199,8 +200,7 @@ def matrix(rows):
 
 def print_table(methods):
     shown = [at for at in TIMES if any(len(at_time(rows, at)) for rows in methods.values())]
-    print(f"| method | {' | '.join(f'{at:g} s' for at in shown)} | passes/s | temperature | one draw | biased |")
-    print("|---|" + "---|" * (len(shown) + 4))
+    begin_table(("method", *(f"{at:g} s" for at in shown), "passes per second", "temperature", "one draw", "biased"))
     for name, rows in methods.items():
         cells = []
         for at in shown:
@@ -210,12 +210,14 @@ def print_table(methods):
         rate, single, temperature, biased = np.median(
             np.stack((last[:, 2] / last[:, 1], last[:, 4], last[:, 5], last[:, 6])), axis=1
         )
-        print(f"| {name} | {' | '.join(cells)} | {rate:.3g} | {temperature:.3f} | {single:.0f} | {biased:.0f} |")
+        last = f"{rate:.3g}", f"{temperature:.3f}", f"{single:.0f}", f"{biased:.0f}"
+        row((name, *cells, *("" if text == "nan" else text for text in last)))
 
 
 def draw(methods, path, data):
     import matplotlib.pyplot as plt
 
+    plt.style.use(STYLE)
     figure, axis = plt.subplots(figsize=(8, 5.5))
     ends = []
     for number, (name, rows) in enumerate(methods.items()):
@@ -223,14 +225,14 @@ def draw(methods, path, data):
         x = [np.median(p[:, 1]) for p in points]
         middle = [np.median(p[:, 3]) for p in points]
         ends.append(middle[-1])
-        axis.plot(x, middle, marker=".", label=name, color=f"C{number}")
+        style = line_style(number)
+        axis.plot(x, middle, label=name, **style)
         low, high = [p[:, 3].min() for p in points], [p[:, 3].max() for p in points]
-        axis.fill_between(x, low, high, color=f"C{number}", alpha=0.15, linewidth=0)
-    axis.set(xscale="log", xlabel="seconds, one core", ylabel="held-out log perplexity, nats a document")
+        axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    axis.set(xscale="log", xlabel="seconds on one core", ylabel="held-out log perplexity, nats per document")
     axis.set_ylim(min(ends) - 50, max(ends) + 500)
     axis.set_title({"news": "20News-different, K=20", "wiki": "Wikipedia, K=50"}[data])
-    axis.legend(fontsize=8)
-    figure.tight_layout()
+    figure.legend(loc="outside right upper")
     figure.savefig(path, dpi=110)
 
 
@@ -240,15 +242,18 @@ if __name__ == "__main__":
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--n-held-out", type=int, help="score so many of the documents held out")
-    parser.add_argument("--biased", action="store_true")
+    parser.add_argument("--n-held-out", type=int, help="number of held-out documents that are scored")
+    parser.add_argument("--biased", action="store_true", help="also apply the estimator of the paper")
     parser.add_argument("--out")
-    parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="draw the figure and print the table of --out")
+    add_write(parser)
     options = parser.parse_args()
     options.out = options.out or f"benchmarks/sam_{options.data}.csv"
     if options.draw:
         results = read_runs(options.out, FIELDS, METHODS)
         print_table(results)
         draw(results, Path(options.out).with_suffix(".png"), options.data)
+        part = "" if options.data == "news" else f"_{options.data}"
+        finish(options, part=part, notes="Lower is better. Medians (ranges) over seeds, by seconds on one core.")
     else:
         measure(options)

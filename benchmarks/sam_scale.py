@@ -1,8 +1,8 @@
-"""Time of a step of a spherical admixture, and memory, as the corpus grows; and what the parts of a step cost.
+"""Time of a step of a spherical admixture and memory as the corpus grows, and the time of the parts of a step.
 
-Synthetic sparse corpora of V=3,000, K=50, 80 entries a document (`make_spherical_admixture`), minibatches of 100; and
-20News-different (1,666 documents, V=5,000), K=20, minibatches of 50, with ten transitions of proportions a visit, and
-the gradient of all its documents. Medians over turns, with the range. One core.
+Synthetic sparse corpora with V=3,000, K=50, 80 entries per document (`make_spherical_admixture`), minibatches of 100;
+and 20News-different (1,666 documents, V=5,000), K=20, minibatches of 50, with ten transitions of proportions per visit,
+and the gradient from all documents. Medians over repetitions, with ranges. One core.
 
     python benchmarks/sam_scale.py --sizes 1500 15000 150000
 """
@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 from _corpora import data_folder
+from _results import add_write, begin_table, finish, row, title
 from threadpoolctl import threadpool_limits
 
 from skmanifold import SphericalAdmixture
@@ -53,7 +54,7 @@ def begin(X, n_components, batch_size, n_draws, workers):
 
 
 def times_of(call, n_calls):
-    """Milliseconds of a call: median, least and most over turns of several calls."""
+    """Milliseconds of a call: median and range over repetitions of several calls."""
     call()
     turns = []
     for _ in range(N_TURNS):
@@ -73,8 +74,9 @@ def time_steps(sampler, target, state):
 
 
 def measure_growth(sizes):
-    print("| documents | ms a step | set up and first step, s | peak memory, GiB | data, GiB |")
-    print("|---|---|---|---|---|")
+    title("Growth with the corpus")
+    head = "documents", "milliseconds per step", "set-up and first step, seconds"
+    begin_table((*head, "peak memory, GiB", "data, GiB"))
     for n in sizes:
         X = make_spherical_admixture(n, 3000, 50, n_words=80, random_state=0).data
         data = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**30
@@ -85,35 +87,33 @@ def measure_growth(sizes):
             first = time.perf_counter() - start
             of_step = time_steps(sampler, target, state)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"| {n} | {of_step} | {first:.1f} | {peak:.2f} | {data:.3f} |", flush=True)
+        row((f"{n:,}", of_step, f"{first:.1f}", f"{peak:.2f}", f"{data:.3f}"))
 
 
 def measure_parts():
     X = sp.load_npz(data_folder() / "ng20diff_train_tfidf.npz")
     with Workers(1) as workers:
         sampler, target, state = begin(X, 20, 50, 10, workers)
-        print("step, 50 documents, 10 transitions:", time_steps(sampler, target, state), "ms")
+        title("Parts of a step")
+        begin_table(("part", "milliseconds"))
+        row(("a step with 50 documents, ten transitions of proportions", time_steps(sampler, target, state)))
         model, rows = target.model, target.model.directed
         out = np.empty_like(state.position)
         draws = np.empty((len(rows), 1, 20))
         turned = model.to_word_major(state.position[0])
-        print(
-            "proportions of all documents, 1 transition:",
-            times_of(lambda: move_chains(model, target.chains, rows, 1, *turned, 1, True, draws), 3),
-            "ms",
-        )
+        of_chains = times_of(lambda: move_chains(model, target.chains, rows, 1, *turned, 1, True, draws), 3)
+        row(("one transition of the proportions of all documents", of_chains))
         conditional = ConditionalSAM(model, draws)
-        print(
-            "topic gradient of all documents, given proportions:",
-            times_of(lambda: conditional.grad_log_density(state.position, None, out), 10),
-            "ms",
-        )
+        of_gradient = times_of(lambda: conditional.grad_log_density(state.position, None, out), 10)
+        row(("gradient of the topics from all documents, given proportions", of_gradient))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="*", default=[1500, 15000, 150000])
+    add_write(parser)
     options = parser.parse_args()
     with threadpool_limits(1):
         measure_parts()
         measure_growth(options.sizes)
+    finish(options, notes="Medians (ranges) of 15 repetitions, one core.")

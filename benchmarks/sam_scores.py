@@ -1,9 +1,9 @@
-"""Spherical admixtures as they come, against mixtures and other topics: held-out scores, and groups told apart.
+"""Spherical admixtures with default settings, mixtures and other topics: held-out scores and predicted groups.
 
-20News-different, five seeds. Scores are nats a held-out document above the uniform law; differences to
-`VonMisesFisherMixture` of as many components are paired by document. Groups (3) are predicted by a logistic regression
-on proportions: `SphericalAdmixture`, `StochasticLDA` and `TruncatedSVD` of as many columns, tf-idf itself for
-comparison. One core.
+20News-different, five seeds. Scores are nats per held-out document above the uniform distribution; differences to
+`VonMisesFisherMixture` with the same number of components are paired by document. The three groups are predicted by
+logistic regression on proportions of `SphericalAdmixture` and `StochasticLDA`, on `TruncatedSVD` with the same number
+of columns, and on tf-idf. One core.
 
     python benchmarks/sam_scores.py --samplers gsgnht gmc_gibbs vb
 """
@@ -16,6 +16,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 from _corpora import data_folder
+from _results import add_write, begin_table, finish, row, title
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -43,7 +44,10 @@ def compare_scores(data, samplers, n_components, seeds):
     train, test = data["train", "tfidf"], data["test", "tfidf"]
     mixtures = {seed: VonMisesFisherMixture(n_components, random_state=seed).fit(train) for seed in seeds}
     logs = {seed: mixture.score_samples(test) for seed, mixture in mixtures.items()}
-    print(f"von Mises-Fisher mixture, K={n_components}: {ranged([log.mean() for log in logs.values()])}")
+    title(f"Nats per held-out document above the uniform distribution, K={n_components}")
+    head = "held-out score", "difference to the mixture, paired", "standard error", "score of training documents"
+    begin_table(("method", *head, "fit, seconds", "scoring, seconds", "temperature"))
+    row(("`VonMisesFisherMixture`", ranged([log.mean() for log in logs.values()]), *[""] * 6))
     for sampler in samplers:
         scores, differences, errors, fitting, scoring, temperatures, trained = [], [], [], [], [], [], []
         for seed in seeds:
@@ -60,19 +64,17 @@ def compare_scores(data, samplers, n_components, seeds):
             temperatures.append(np.mean(model.posterior_.get("temperature", np.nan)))
             trained.append(model.score(train[::10]))
         concentrations = model.document_concentration_, model.topic_concentration_, model.mean_concentration_
-        print(
-            f"{sampler}: score {ranged(scores)}; less the mixture's {ranged(differences)}, paired s.e. "
-            f"{ranged(errors)}; every tenth fitted document {ranged(trained)}; fit {ranged(fitting)} s, score "
-            f"{ranged(scoring)} s; temperature {ranged(temperatures)}; concentrations of the last "
-            + " ".join(f"{value:.0f}" for value in concentrations),
-            flush=True,
-        )
+        columns = scores, differences, errors, trained, fitting, scoring, temperatures
+        row((f'`"{sampler}"`', *map(ranged, columns)))
+        print("concentrations of the last fit:", *(f"{value:.0f}" for value in concentrations), flush=True)
 
 
 def classify(data, n_components, seeds):
     regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     raw = LogisticRegression(max_iter=1000).fit(data["train", "tfidf"], data["train", "labels"])
-    print(f"tf-idf itself, 5,000 columns: accuracy {raw.score(data['test', 'tfidf'], data['test', 'labels']):.3f}")
+    title("Accuracy of predicted groups")
+    begin_table(("columns", "accuracy"))
+    row(("tf-idf, 5,000 columns", f"{raw.score(data['test', 'tfidf'], data['test', 'labels']):.3f}"))
     makers = {
         "SphericalAdmixture": ("tfidf", lambda seed: SphericalAdmixture(n_components, random_state=seed)),
         "SphericalAdmixture, vb": (
@@ -90,7 +92,7 @@ def classify(data, n_components, seeds):
         for seed in seeds:
             pipe = make_pipeline(make(seed), regression).fit(data["train", kind], data["train", "labels"])
             accuracies.append(pipe.score(data["test", kind], data["test", "labels"]))
-        print(f"{name}, K={n_components}: accuracy {ranged(accuracies)}", flush=True)
+        row((f"{name}, {n_components} columns", ranged(accuracies)))
 
 
 if __name__ == "__main__":
@@ -98,8 +100,10 @@ if __name__ == "__main__":
     parser.add_argument("--samplers", nargs="+", default=["gsgnht", "gmc_gibbs", "vb"])
     parser.add_argument("--n-components", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    add_write(parser)
     options = parser.parse_args()
     with threadpool_limits(1):
         data = load()
         classify(data, options.n_components, options.seeds)
         compare_scores(data, options.samplers, options.n_components, options.seeds)
+    finish(options, notes="Medians (ranges) over seeds.")

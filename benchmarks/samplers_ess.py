@@ -1,10 +1,10 @@
-"""Effective samples per second of every sampler on reference targets, with the error beside the speed.
+"""Effective samples per second of every sampler on reference targets, and errors of their means.
 
-Each pair of a target and a sampler runs several times, all pairs of a target in turn. ESS is the bulk's (arviz-stats),
-all chains together, the least over the target's test functions, and is divided by the time of the draws that are kept:
-wall clock, CPU time, or thousands of gradients of a chain, which no machine changes. The error is that of the worst
-test function's mean, all runs together, in standard deviations of the function, beside the Monte Carlo standard error
-that a mean of so many effective samples has: an error beyond four of them (marked !) is bias.
+Each pair of a target and a sampler runs several times; all pairs of a target alternate. ESS is the bulk ESS of
+arviz-stats for all chains together, the smallest over the test functions of the target, divided by the time of the kept
+draws: wall time, processor time, or thousands of gradients of a chain, which do not depend on the machine. The error is
+that of the mean of the worst test function over all runs, in standard deviations of the function, with the Monte Carlo
+standard error of a mean of so many effective samples. An error above four standard errors (marked !) is bias.
 
     python benchmarks/samplers_ess.py
     python benchmarks/samplers_ess.py --targets "normal, d=1000" --n-chains 64 --seconds 3
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _blackjax import Blackjax, installed
+from _results import add_write, begin_table, finish, row, title
 from _targets import TARGETS
 from threadpoolctl import threadpool_limits
 
@@ -45,7 +46,7 @@ class Ours(NamedTuple):
 
 
 class Theirs(NamedTuple):
-    """One of blackjax's, with settings that mean the same as ours."""
+    """A sampler of blackjax with the same settings."""
 
     algorithm: str
     step_size: float
@@ -61,10 +62,10 @@ class Theirs(NamedTuple):
         return f"blackjax.{self.algorithm}({settings})"
 
 
-# From coarse grids: of the settings that biased no test function by more than 2 or 3% of its standard deviation, those
-# with the most effective samples a gradient. Exceptions, kept to be seen: SGRLD where shapes are below one, and
-# thermostats with the noise of plain minibatches, which is not isotropic. Blackjax has the step sizes of the same
-# algorithm and scheme of ours; its SGHMC draws a new momentum every n_steps, which therefore make a time of about one.
+# From coarse grids: among the settings that bias no test function by more than 2 or 3% of its standard deviation, those
+# with the most effective samples per gradient. Exceptions are shown on purpose: SGRLD where shapes are below one, and
+# thermostats with the noise of plain minibatches, which is not isotropic. blackjax has the same step sizes for the same
+# algorithm and scheme; its SGHMC draws a new momentum every n_steps, which therefore cover a time of about one.
 SETTINGS: dict[str, list[Ours | Theirs]] = {
     "normal, d=10": [
         Ours(SGLD(0.05)),
@@ -150,7 +151,7 @@ SETTINGS: dict[str, list[Ours | Theirs]] = {
 
 
 class Result(NamedTuple):
-    """What one run gave."""
+    """The results of one run."""
 
     mean: np.ndarray  # of the test functions
     ess: np.ndarray
@@ -251,9 +252,9 @@ def describe_error(target, results):
 def compare(name, options):
     target = TARGETS[name]()
     settings = [each for each in SETTINGS[name] if isinstance(each, Ours) or options.blackjax]
-    print(f"\n{name}: {options.n_chains} chains, {options.n_rounds} runs of {options.seconds:g} s each\n")
-    cells = ("sampler", "ESS / s", "ESS / CPU s", "ESS / 1000 gradients", "error / sd", "us a gradient", "compile, s")
-    print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|", flush=True)
+    title(f"{name}: {options.n_chains} chains, {options.n_rounds} runs of {options.seconds:g} s each")
+    speeds = "effective samples per second", "per second of processor time", "per 1000 gradients"
+    begin_table(("sampler", *speeds, "error, standard deviations", "microseconds per gradient", "compilation, seconds"))
     programs = [
         OurProgram(target, each, options.n_chains)
         if isinstance(each, Ours)
@@ -276,7 +277,7 @@ def compare(name, options):
             f"{1e6 * np.median(wall / n_gradients):.1f}",
             f"{program.compile_seconds:.1f}",
         )
-        print("| " + " | ".join(cells) + " |", flush=True)
+        row(cells)
 
 
 if __name__ == "__main__":
@@ -284,13 +285,16 @@ if __name__ == "__main__":
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS), metavar="TARGET")
     parser.add_argument("--n-chains", type=int, default=4)
     parser.add_argument("--n-rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.4, help="length of one run, burn-in apart")
-    parser.add_argument("--quick", action="store_true", help="a smoke test, without blackjax")
+    parser.add_argument("--seconds", type=float, default=0.4, help="length of one run without burn-in")
+    parser.add_argument("--quick", action="store_true", help="short runs without blackjax, to check that all works")
+    add_write(parser)
     given = parser.parse_args()
     if given.quick:
         given.n_rounds, given.seconds = 2, 0.05
     given.blackjax = installed() and not given.quick
-    print("Blackjax takes part." if given.blackjax else "Blackjax is absent (or left out): only our own samplers run.")
+    print("blackjax is included." if given.blackjax else "blackjax is not installed or left out.")
     with threadpool_limits(1):
         for each_name in given.targets:
             compare(each_name, given)
+    part = "" if given.n_chains == 4 else f"_{given.n_chains}_chains"
+    finish(given, "blackjax", "arviz-stats", part=part, notes="Medians (ranges). `!` marks bias of the step size.")

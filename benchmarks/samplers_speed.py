@@ -1,8 +1,8 @@
-"""What a step of a sampler costs: kernels beside numpy, composed steps beside kernels fused by hand.
+"""Cost of a step of a sampler: kernels compared with numpy, composed steps compared with hand-written fused kernels.
 
-Every number is the median over rounds in which the programs that are compared took turns, so that all see the same
-machine; differences and ratios are taken within a round. Times are CPU time of the process by default (`--clock wall`:
-wall clock). The last line says how the two compare: far from 1, the machine was busy, and only ratios mean something.
+Every number is the median over rounds in which the compared programs alternate, so that they run under the same
+conditions; differences and ratios are taken within a round. Times are processor times by default (`--clock wall`: wall
+times). The last line shows the ratio of the two: if it is far from 1, the machine was busy, and only ratios are useful.
 
     python benchmarks/samplers_speed.py
 """
@@ -16,6 +16,8 @@ import time
 
 import numpy as np
 from _fused import RETRACT_EVERY, UNIT, fused_gsgnht, fused_sghmc
+from _results import add_write, begin_table, finish, show, title
+from _results import row as show_row
 from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
@@ -40,16 +42,16 @@ from skmanifold.samplers._cir.scir import _step_cir
 from skmanifold.samplers._density import integrator_kernels as kernels
 
 SIZES = ((1, 3), (20, 500), (20, 5000))  # points x coordinates, one chain
-TARGET = 5.0  # us that an inner step composed of kernels may take beyond the fused one
+TARGET = 5.0  # microseconds by which a composed inner step may exceed the fused one
 STEP, FRICTION = 0.01, 1.0
 _NOISE = Purpose.NOISE
 
 
-# Taking turns
+# Alternating runs
 
 
 class Clock:
-    """Times programs in turn, by CPU time and wall clock."""
+    """Times programs alternately, by processor and wall time."""
 
     def __init__(self, which, n_rounds, seconds):
         self.which, self.n_rounds, self.seconds = which, n_rounds, seconds
@@ -68,7 +70,7 @@ class Clock:
         return times
 
     def _count(self, program):
-        """How many calls fill a turn."""
+        """The number of calls of a run."""
         program()  # compiles
         count = 1
         while (spent := max(self._time(program, count))) < self.seconds / 4:
@@ -91,12 +93,11 @@ def spread(values, digits=2):
 
 
 def row(*cells):
-    print("| " + " | ".join(cells) + " |", flush=True)
+    show_row(cells)
 
 
 def header(*cells):
-    row(*cells)
-    print("|" + "---|" * len(cells), flush=True)
+    begin_table(cells)
 
 
 def label(size):
@@ -107,7 +108,7 @@ def label(size):
 
 
 class Arrays:
-    """What the kernels read and write, of one chain."""
+    """Arrays that the kernels read and write, of one chain."""
 
     def __init__(self, size):
         rng = np.random.default_rng(0)
@@ -129,13 +130,13 @@ class Arrays:
         self.theta = np.exp(self.log_theta)
 
     def fresh_keys(self):
-        """Another key for every call, lest the branch predictor learn the draws by heart."""
+        """Another key for every call, so that the branch predictor cannot learn the draws."""
         self.keys[0] = next(self.numbers)
         return self.keys
 
 
 def in_numpy(a):
-    """The kernels' work as numpy would do it, without temporaries where it can."""
+    """The same work as the kernels in numpy, without temporaries where possible."""
     kept, lost = math.exp(-0.5), -math.expm1(-0.5)
     x, v, out, force, noise = (array.copy() for array in (a.x, a.v, a.out, a.force, a.noise))
     theta = a.theta.copy()
@@ -229,7 +230,7 @@ def in_kernels(a):
 
 
 def stiefel_flows(size):
-    """The library's flow of a frame, and the textbook's by one QR factorisation and one exponential."""
+    """The flow of a frame in skmanifold, and the textbook version by one QR factorisation and one exponential."""
     p, n = size
     manifold = Stiefel(n, p)
     x = manifold.random_point(np.random.default_rng(0))[None]
@@ -250,8 +251,8 @@ def stiefel_flows(size):
 
 def compare_kernels(clock):
     first, rest = SIZES[0], SIZES[1:]
-    units = [f"{label(first)}, us a call", *(f"{label(size)}, ns a coordinate" for size in rest)]
-    print("\nKernels: median (range), and how many times as long numpy takes\n")
+    units = [f"{label(first)}, µs per call", *(f"{label(size)}, ns per coordinate" for size in rest)]
+    title("Kernels: median (range), and the time of numpy relative to the kernel")
     header("kernel", *(cell for unit in units for cell in (unit, "numpy")))
     table = {}
     for size in SIZES:
@@ -267,11 +268,11 @@ def compare_kernels(clock):
         row(name, *cells)
 
 
-# Composed steps, and steps fused by hand
+# Composed steps, and hand-written fused steps
 
 
 class Free:
-    """A target whose gradient, value and counts cost nothing: what it would write stands there already."""
+    """A target whose gradient, value and counts cost nothing, because they are already written."""
 
     noise_covariance = None
     log_variance = 1.0
@@ -302,7 +303,7 @@ def force_at(size):
 
 
 def composed(sampler, manifold, force):
-    """The sampler's state, and a program that takes it one step further."""
+    """The state of the sampler, and a program that makes a step."""
     model = Free(manifold, force)
     holder = [sampler.init(model, np.array([7], np.uint64))]
 
@@ -313,7 +314,7 @@ def composed(sampler, manifold, force):
 
 
 def samplers_at(size, n_steps):
-    """Every sampler on a space of this size, with what its gradient (or counts, or mean) is."""
+    """Every sampler on a space of this size, with its gradient (or counts, or mean)."""
     flat, orthant, sphere = Euclidean(size), PositiveOrthant(size), Sphere(size[1], n_points=size[0])
     force = force_at(size)
     many = {
@@ -336,7 +337,7 @@ def samplers_at(size, n_steps):
 
 
 def compare_samplers(clock):
-    print("\nOne inner step of every sampler, its gradient free: us, median (range)\n")
+    title("One inner step of every sampler, without its gradient: microseconds, median (range)")
     runs = [(size, n_steps) for size in SIZES for n_steps in (1, 10)]
     header("sampler", *(f"{label(size)}, n_steps={n_steps}" for size, n_steps in runs))
     table = {}
@@ -349,7 +350,7 @@ def compare_samplers(clock):
 
 
 def start_of(sampler, manifold, size):
-    """Arrays of the sampler's own start, and the number of the next inner step."""
+    """Arrays of the initial state of the sampler, and the number of the next inner step."""
     state = sampler.init(Free(manifold, force_at(size)), np.array([7], np.uint64))
     thermostat = state.thermostat.copy() if hasattr(state, "thermostat") else None
     return state.key.copy(), state.position.copy(), state.momentum.copy(), thermostat, itertools.count()
@@ -412,22 +413,20 @@ def sghmc_programs(size, n_steps):
 
 
 def check_same(programs, holder, fused, bare, n=120):
-    """Take all three beyond a retraction from the same start; returns how far bare and fused come from composed."""
+    """Run all three beyond a retraction from the same start; returns the distances of bare and fused to composed."""
     for _ in range(n):
         for program in programs.values():
             program()
     ours = holder[0].position, holder[0].momentum
     apart = [max(np.abs(a - b).max() for a, b in zip(ours, others, strict=True)) for others in (bare, fused)]
-    assert max(apart) < 1e-9, f"the programs do different things: they come {apart} apart"
+    assert max(apart) < 1e-9, f"the programs do different things: their results differ by {apart}"
     return apart
 
 
 def compare_with_fused(clock):
-    print(
-        "\nOne inner step composed of kernels, beside its kernels called bare and beside one kernel fused by hand: us, "
-        f"median (range);\nthe overhead is composed less fused, and is to stay under {TARGET:.0f} us\n"
-    )
-    header("sampler", "size", "n_steps", "composed", "kernels, bare", "fused", "overhead", "of it Python", "ratio")
+    title("One inner step composed of kernels, its kernels called directly, and one fused kernel: microseconds")
+    columns = "overhead (composed minus fused)", "Python part of the overhead", "composed / fused"
+    header("sampler", "size", "n_steps", "composed", "kernels called directly", "fused", *columns)
     agreement = {}
     for name, programs_at in {"GSGNHT, ou": gsgnht_programs, "SGHMC, baoab": sghmc_programs}.items():
         for size, n_steps in itertools.product(SIZES, (1, 10)):
@@ -439,18 +438,19 @@ def compare_with_fused(clock):
             ratio = np.median(times["composed"] / times["fused"])
             cells = [spread(times[each], 1) for each in ("composed", "bare", "fused")]
             row(name, label(size), str(n_steps), *cells, spread(overhead, 1), f"{python:.1f}", f"{ratio:.2f}")
-    print("\nThe three after 120 steps from one start:")
+    show(f"\nThe overhead should be below {TARGET:.0f} microseconds. Results after 120 steps from one start:\n")
     for name, apart in agreement.items():
-        said = ["the same bytes" if worst == 0 else f"within {worst:.0e}" for worst in np.max(apart, axis=0)]
-        print(f"  {name}: composed and bare {said[0]}, composed and fused {said[1]}")
+        found = ["equal in all bytes" if worst == 0 else f"equal within {worst:.0e}" for worst in np.max(apart, axis=0)]
+        show(f"- {name}: composed and called directly {found[0]}, composed and fused {found[1]}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clock", choices=["cpu", "wall"], default="cpu")
     parser.add_argument("--n-rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.02, help="length of one turn")
-    parser.add_argument("--quick", action="store_true", help="a smoke test")
+    parser.add_argument("--seconds", type=float, default=0.02, help="length of one run")
+    parser.add_argument("--quick", action="store_true", help="short runs, to check that all works")
+    add_write(parser)
     options = parser.parse_args()
     timer = Clock(options.clock, *((2, 0.002) if options.quick else (options.n_rounds, options.seconds)))
     with threadpool_limits(1):
@@ -458,4 +458,6 @@ if __name__ == "__main__":
         compare_samplers(timer)
         compare_with_fused(timer)
     ratios = np.quantile(timer.wall_to_cpu, [0.5, 0.05, 0.95])
-    print(f"\nTimes by {options.clock}; wall clock / CPU time {ratios[0]:.2f}, 90% {ratios[1]:.2f} to {ratios[2]:.2f}")
+    spread_of_ratios = f"{ratios[0]:.2f}, 90% between {ratios[1]:.2f} and {ratios[2]:.2f}"
+    show(f"\nTimes are by {options.clock}; wall time / processor time: {spread_of_ratios}.")
+    finish(options)

@@ -1,6 +1,6 @@
-"""SHA-256 of what every estimator gives with every sampler, streams included: the same before and after a change.
+"""SHA-256 of the results of every estimator with every sampler, streams included, to compare two versions.
 
-Each line is a case and a digest of its fitted attributes, draws, `transform`, `predict_proba`, `predict`,
+Each line has a case and a digest of its fitted attributes, draws, `transform`, `predict_proba`, `predict`,
 `score_samples`, `score` and, where there is one, `sample`; then those of `sample` for densities with each sampler.
 
     python benchmarks/seeded_results.py > before.txt

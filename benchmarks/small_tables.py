@@ -1,10 +1,10 @@
-"""Fits of small tables with default settings compared with scikit-learn's, in one process and interleaved.
+"""Fits of small tables with default settings, compared with scikit-learn in one process, alternately.
 
 Each case is a table of 150 to 2,000 rows, an estimator of this package and one of scikit-learn for the same number of
-components and of starts. All kernels are compiled and every library runs in one thread. A repeat fits both with the
-same seed; the table has medians and ranges of processor seconds, and of the ratio within a repeat. Scores are of
-held-out rows of the same splits: the mean log density of a row, or the accuracy. A mixture of counts has no peer with
-comparable densities, and is compared with the best of many runs of EM of the same emission. The last table has
+components and of initialisations. All kernels are compiled and every library runs in one thread. A repeat fits both
+with the same seed; the table has medians and ranges of processor seconds, and of the ratio within a repeat. Scores are
+of held-out rows of the same splits: the mean log density of a row, or the accuracy. A mixture of counts has no peer
+with comparable densities, and is compared with the best of many runs of EM of the same emission. The last table has
 milliseconds per pass of samplers that run to the end: the difference of a long and a short fit, over that of passes.
 
     python benchmarks/small_tables.py --save before.json
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _results import add_write, begin_table, finish, row, title
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -44,7 +45,7 @@ MOST_PASSES = 400  # of the long fit; the short one has half of them
 
 
 class Case(NamedTuple):
-    """A table with an estimator and its peer."""
+    """A table with an estimator and the one it is compared with."""
 
     name: str  # of the table
     table: Callable[[], tuple[np.ndarray, np.ndarray]]  # rows and classes
@@ -281,40 +282,32 @@ def spread(of, scale=1.0, digits=1):
 
 
 def rows_of(found, before):
-    """Lines of the three tables; with figures of an earlier run where there are some."""
+    """The lines of the three tables by title, with figures of an earlier run if there are any."""
 
     def earlier(part, label, show):
         of = before.get(part, {}).get(label)
         return [] if not before else ["-" if of is None else show(of)]
 
     was = ["before"] if before else []
-    lines = [["ms of a fit, processor", "ours", *was, "peer", "ratio", *was, "at most", "passes"]]
+    lines = [["table", "skmanifold", *was, "scikit-learn", "ratio", *was, "aim", "passes"]]
+    tables = {"Milliseconds of processor time per fit": lines}
     for label, of in found["fits"].items():
         ours_before = earlier("fits", label, lambda of: f"{1e3 * of['ours']['median']:.1f}")
         ratio_before = earlier("fits", label, lambda of: f"{of['ratio']['median']:.1f}")
         ours, peer = spread(of["ours"], 1e3), spread(of["peer"], 1e3)
         last = [f"{of['most']:g}", f"{of['n_passes']:g}"]
         lines.append([label, ours, *ours_before, peer, spread(of["ratio"]), *ratio_before, *last])
-    lines.append([])
-    lines.append(["score of held-out rows", "ours", *was, "peer or EM", "mean gap", "standard error"])
+    lines = [["table", "skmanifold", *was, "scikit-learn or long EM", "mean difference", "standard error"]]
+    tables["Scores of held-out rows"] = lines
     for label, of in found["scores"].items():
         score_before = earlier("scores", label, lambda of: f"{of['ours']:.3f}")
         figures = [f"{of[name]:.3f}" for name in ("other", "gap", "error")]
         lines.append([label, f"{of['ours']:.3f}", *score_before, *figures])
-    lines.append([])
-    lines.append(["ms per pass, processor", "ours", *was])
+    lines = [["table, sampler", "skmanifold", *was]]
+    tables["Milliseconds of processor time per pass"] = lines
     for label, of in found["passes"].items():
         lines.append([label, spread(of, 1.0, 3), *earlier("passes", label, lambda of: f"{of['median']:.3f}")])
-    return lines
-
-
-def show(lines):
-    widths = {}
-    for line in lines:
-        for column, text in enumerate(line):
-            widths[column] = max(widths.get(column, 0), len(text))
-    for line in lines:
-        print("  ".join(text.ljust(widths[column]) for column, text in enumerate(line)).rstrip())
+    return tables
 
 
 def main():
@@ -324,11 +317,18 @@ def main():
     parser.add_argument("--no-scores", action="store_true")
     parser.add_argument("--save", type=Path, help="file for the figures")
     parser.add_argument("--compare", type=Path, help="file of an earlier --save")
+    add_write(parser)
     arguments = parser.parse_args()
     found = measure(arguments.only, arguments.repeats, not arguments.no_scores)
     if arguments.save:
         arguments.save.write_text(json.dumps(found, indent=1))
-    show(rows_of(found, json.loads(arguments.compare.read_text()) if arguments.compare else {}))
+    before = json.loads(arguments.compare.read_text()) if arguments.compare else {}
+    for name, (head, *lines) in rows_of(found, before).items():
+        title(name)
+        begin_table(head)
+        for line in lines:
+            row(line)
+    finish(arguments, notes="Medians (ranges), one thread, default settings.")
 
 
 if __name__ == "__main__":

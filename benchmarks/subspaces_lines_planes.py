@@ -1,10 +1,10 @@
-"""A line and a plane in three dimensions: how far from the best possible guess, as noise grows.
+"""A line and a plane in three dimensions: accuracy compared with the best possible rule, as noise grows.
 
-Data sets of `make_subspaces`, 500 + 500 rows to fit and 50 + 50 held out, at noise precisions nu from 10 down to 0.2:
-the higher, the flatter. The oracle knows the law that the rows come from. Beside `SubspaceMixture` by both samplers
-stand two rules that classify by the subspaces found: the least residual e, and the least e + d, with e squared and d
-the dimension (St. Thomas et al., 2014); k-means; and Gaussian mixtures of full covariance. Clusters are matched to
-components by the rows that were fitted. One core.
+Data sets of `make_subspaces`, 500 + 500 training and 50 + 50 test rows, at noise precisions from 10 down to 0.2. The
+oracle knows the distribution of the rows. `SubspaceMixture` with both samplers is compared with two rules that classify
+by its subspaces: the smallest squared residual e, and the smallest e + d, where d is the dimension (St. Thomas et al.,
+2014); with k-means; and with Gaussian mixtures with full covariances. Clusters are matched to components by the
+training rows. One core.
 
     python benchmarks/subspaces_lines_planes.py --data-sets 40 --csv lines_planes.csv
 """
@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 from _partitions import match
+from _results import add_write, begin_table, finish, row, title
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
@@ -29,7 +30,7 @@ N_FITTED, N_HELD_OUT = 500, 50  # of each component
 
 
 def draw(seed, noise_precision):
-    """The mixture; its rows and components, to fit and held out."""
+    """The mixture; training and test rows with their components."""
     size = N_FITTED + N_HELD_OUT
     mixture = make_subspaces([size, size], 3, (1, 2), noise_precision=noise_precision, shuffle=False, random_state=seed)
     held_out = np.arange(2 * size) % size >= N_FITTED
@@ -38,7 +39,7 @@ def draw(seed, noise_precision):
 
 
 def accuracies(seed, noise_precision, options):
-    """Held-out accuracy of each method; the dimensions and seconds of ours."""
+    """Held-out accuracy of each method; dimensions and seconds of `SubspaceMixture`."""
     mixture, X, y, held_out, truth = draw(seed, noise_precision)
     found = {"oracle": np.mean(mixture.log_densities(held_out).argmax(axis=1) == truth)}
 
@@ -76,25 +77,28 @@ if __name__ == "__main__":
     parser.add_argument("--max-iter", type=int, default=SubspaceMixture().max_iter)
     parser.add_argument("--n-init", type=int, default=SubspaceMixture().n_init)
     parser.add_argument("--n-pilot", type=int, default=FrameGibbs().n_pilot)
-    parser.add_argument("--csv", help="where to write every data set's figures")
+    parser.add_argument("--csv", help="file for the figures of each data set")
+    add_write(parser)
     options = parser.parse_args()
     rows = []
     with threadpool_limits(1):
         accuracies(0, 10, argparse.Namespace(max_iter=4, n_init=2, n_pilot=2))  # compiles
         for nu in options.noise_precisions:
+            title(f"Noise precision {nu:g}")
+            gap_of = "below the oracle, mean ± standard error", "dimensions 1 and 2 found"
+            begin_table(("method", "accuracy, median (range)", *gap_of, "fit, seconds"))
             runs = [accuracies(seed, nu, options) for seed in range(options.data_sets)]
             oracle = np.array([found["oracle"] for found, _, _ in runs])
             for name in runs[0][0]:
                 values = np.array([found[name] for found, _, _ in runs])
                 gap = oracle - values
-                line = f"nu={nu:g} {name}: median accuracy {spread(values)}, mean {values.mean():.3f}"
+                below, right, fit = "", "", ""
                 if name != "oracle":
-                    line += f", oracle's less this {gap.mean():.3f} +- {gap.std(ddof=1) / np.sqrt(len(gap)):.3f}"
+                    below = f"{gap.mean():.3f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.3f}"
                 if name in runs[0][1]:
-                    right = sum(dimensions[name] == "12" for _, dimensions, _ in runs)
-                    line += f", dimensions 1 and 2 in {right} of {len(runs)}"
-                    line += f", fit {spread([seconds[name] for *_, seconds in runs])} s"
-                print(line, flush=True)
+                    right = f"{sum(dimensions[name] == '12' for _, dimensions, _ in runs)} of {len(runs)}"
+                    fit = spread([seconds[name] for *_, seconds in runs])
+                row((name, spread(values), below, right, fit))
                 for seed, (_, dimensions, seconds) in enumerate(runs):
                     rows.append((nu, name, seed, values[seed], dimensions.get(name, ""), seconds.get(name, "")))
     if options.csv:
@@ -102,3 +106,4 @@ if __name__ == "__main__":
             writer = csv.writer(file)
             writer.writerow(("noise_precision", "method", "data_set", "accuracy", "dimensions", "seconds"))
             writer.writerows(rows)
+    finish(options, notes=f"{options.data_sets} data sets.")

@@ -1,7 +1,7 @@
-"""Seconds a sweep and memory of `SubspaceMixture`: 1e4 to 1e6 rows of 20 columns, five subspaces of dimensions 1 to 5.
+"""Seconds per sweep and memory of `SubspaceMixture`: 1e4 to 1e6 rows, 20 columns, subspaces of dimensions 1 to 5.
 
-Each size runs in a process of its own, whose peak memory is told, the data included; `--alone` stays in this one. A
-sweep is timed after the first three of the chain, by the wall and in seconds of the processor (of all threads).
+Each size runs in a new process, whose peak memory is measured, data included. Sweeps are timed after the first three of
+the chain, in wall time and in processor time of all threads.
 
     python benchmarks/subspaces_scale.py
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
 import sys
 import time
 
 import numpy as np
+from _results import add_write, begin_table, finish, show_output_of
 from dp_scale import Clock
 
 from skmanifold import SubspaceMixture
@@ -25,7 +25,7 @@ N_BURNT = 3
 
 
 class BusyClock(Clock):
-    """Processor time of each sweep, too: what it takes where other work waits beside it."""
+    """Also the processor time of each sweep, which depends less on other processes."""
 
     def __init__(self):
         super().__init__()
@@ -70,17 +70,18 @@ if __name__ == "__main__":
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--n-jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--max-iter", type=int, default=40)
-    parser.add_argument("--n-init", type=int, default=1, help="beginnings: of several, each is tried for some sweeps")
-    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--n-init", type=int, default=1, help="initialisations, each tried for some sweeps")
+    parser.add_argument("--alone", action="store_true", help="measure the first size in this process")
+    add_write(parser)
     options = parser.parse_args()
     if options.alone:
         measure(options.sizes[0], options.n_jobs[0], options.max_iter, options.n_init)
         sys.exit()
-    columns = "rows", "n_jobs", "n_init", "seconds a sweep", "processor", "ns a row", "dimensions", "farthest subspace"
-    columns += "whole fit, s", "peak GiB", "before the fit"
-    print("| " + " | ".join(columns) + " |")
-    print("|---" * len(columns) + "|", flush=True)
+    columns = "rows", "n_jobs", "n_init", "seconds per sweep", "seconds of processor time per sweep"
+    columns += "nanoseconds per row", "dimensions", "distance of the farthest subspace", "whole fit, seconds"
+    begin_table((*columns, "peak memory, GiB", "memory before the fit, GiB"))
     for size in options.sizes:
         for n_jobs in options.n_jobs:
             own = ["--sizes", str(size), "--n-jobs", str(n_jobs), "--max-iter", str(options.max_iter)]
-            subprocess.run([sys.executable, __file__, "--alone", *own, "--n-init", str(options.n_init)], check=True)
+            show_output_of([sys.executable, __file__, "--alone", *own, "--n-init", str(options.n_init)])
+    finish(options, notes="Medians (ranges) of sweeps.")

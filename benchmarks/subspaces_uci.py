@@ -1,11 +1,11 @@
-"""Small tables with known classes: a subspace for each class, beside other classifiers; clusters beside the classes.
+"""Small tables with known classes: one subspace per class compared with other classifiers, and clusters with classes.
 
-Wisconsin breast cancer, Statlog heart, vehicle silhouettes; columns standardised by the rows that are fitted; random
-splits with a tenth held out, the first ten of which are those of the tests. "PPCA per class" takes the dimension of
-each class by the Bayesian information criterion, of a normal law whose smallest variances are equal, fitted by maximum
-likelihood. Differences are paired by split; since splits share most of their rows, their standard error is that of
-Nadeau and Bengio (2003), larger than that of independent splits. Then, with all rows, the posterior of the dimension
-of each class beside Kaiser's rule (eigenvalues above 1), and clusters found without the classes. One core.
+Wisconsin breast cancer, Statlog heart, vehicle silhouettes; columns are standardised by the training rows; random
+splits with a tenth held out. "PPCA per class" is a normal distribution whose smallest variances are equal, fitted by
+maximum likelihood, with the dimension by the Bayesian information criterion. Differences are paired by split; because
+splits share most of their rows, the standard error is that of Nadeau and Bengio (2003), which is larger than for
+independent splits. Then, with all rows, the posterior of the dimension of each class is compared with Kaiser's rule
+(eigenvalues above 1), and clusters with the classes. One core.
 
     python benchmarks/subspaces_uci.py --splits 50
 """
@@ -19,6 +19,7 @@ import time
 import numpy as np
 from _corpora import data_folder
 from _partitions import agreement
+from _results import add_write, begin_table, finish, row, title
 from scipy.linalg import eigvalsh
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
@@ -39,7 +40,7 @@ TEST_SIZE = 0.1
 
 
 class PPCAPerClass(ClassifierMixin, BaseEstimator):
-    """Bayes' rule with probabilistic PCA for each class, of the dimension with the least BIC."""
+    """Bayes' rule with probabilistic PCA for each class, with the dimension of the smallest BIC."""
 
     def fit(self, X, y):
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -63,7 +64,7 @@ class PPCAPerClass(ClassifierMixin, BaseEstimator):
 
 
 def load(name):
-    """Columns and classes."""
+    """Columns and classes of a table."""
     if name == "breast":
         return load_breast_cancer(return_X_y=True)
     cells = np.genfromtxt(data_folder() / FILES[name], delimiter=",", dtype=str, skip_header=1)
@@ -71,7 +72,7 @@ def load(name):
 
 
 def classifiers(m):
-    """Methods by name; ours first, then those that it is compared with."""
+    """Methods by name; those of skmanifold first."""
     half = (m - 1) // 2
     return {
         "SubspaceClassifier": SubspaceClassifier(random_state=0),
@@ -86,24 +87,29 @@ def classifiers(m):
 def classify(name, X, y, n_splits, save):
     splits = StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0)
     ours = None
+    title(f"{name}: accuracy, {n_splits} splits")
+    own = "`SubspaceClassifier` minus this, mean ± standard error"
+    begin_table(("method", "first ten splits", "all splits (range)", own, "seconds per split"))
     for method, classifier in classifiers(X.shape[1]).items():
         start = time.perf_counter()
         scores = cross_val_score(make_pipeline(StandardScaler(), classifier), X, y, cv=splits)
         seconds = (time.perf_counter() - start) / n_splits
-        line = f"{name} {method}: first ten {scores[:10].mean():.4f}, all {scores.mean():.4f}"
-        line += f" ({scores.min():.3f} to {scores.max():.3f}), {seconds:.2f} s a split"
+        cells = f"{scores[:10].mean():.3f}", f"{scores.mean():.3f} ({scores.min():.3f} to {scores.max():.3f})"
+        difference = ""
         if ours is None:
             ours = scores
         else:
             less = ours - scores
             error = less.std(ddof=1) * np.sqrt(1 / n_splits + TEST_SIZE / (1 - TEST_SIZE))
-            line += f"; ours less this {less.mean():+.4f} +- {error:.4f}"
-        print(line, flush=True)
+            difference = f"{less.mean():+.3f} ± {error:.3f}"
+        row((method, *cells, difference, f"{seconds:.2f}"))
         save(name, method, scores)
 
 
 def show_dimensions(name, X, y):
     X = StandardScaler().fit_transform(X)
+    title(f"{name}: dimensions of the classes")
+    begin_table(("method", "dimension: probability, by class"))
     for method, classifier in classifiers(X.shape[1]).items():
         if not isinstance(classifier, SubspaceClassifier):
             continue
@@ -111,16 +117,19 @@ def show_dimensions(name, X, y):
         of_classes = []
         for mixture in fitted.mixtures_:
             posterior = mixture.dimension_posterior_[0]
-            of_classes.append(" ".join(f"{d}:{posterior[d]:.2f}" for d in np.flatnonzero(posterior >= 0.01)))
-        print(f"{name} {method}, dimension:probability by class: {'; '.join(of_classes)}", flush=True)
+            of_classes.append(", ".join(f"{d}: {posterior[d]:.2f}" for d in np.flatnonzero(posterior >= 0.01)))
+        row((method, "; ".join(of_classes)))
     by_bic = [model.n_components_ for model in PPCAPerClass().fit(X, y).models_]
     kaiser = [int((eigvalsh(np.cov(X[y == label].T)) > 1).sum()) for label in np.unique(y)]
-    print(f"{name} dimensions by BIC {by_bic}, by Kaiser's rule {kaiser}", flush=True)
+    row(("BIC", "; ".join(map(str, by_bic))))
+    row(("Kaiser's rule", "; ".join(map(str, kaiser))))
 
 
 def cluster(name, X, y, seeds):
     X, n_classes = StandardScaler().fit_transform(X), len(np.unique(y))
     half = (X.shape[1] - 1) // 2
+    title(f"{name}: share of rows in the right cluster, {len(seeds)} seeds")
+    begin_table(("method", "median (range)"))
     for method, make in {
         "SubspaceMixture": lambda seed: SubspaceMixture(n_classes, random_state=seed),
         "SubspaceMixture, d < m/2": lambda seed: SubspaceMixture(n_classes, max_dimension=half, random_state=seed),
@@ -128,28 +137,29 @@ def cluster(name, X, y, seeds):
         "Gaussian mixture": lambda seed: GaussianMixture(n_classes, n_init=5, random_state=seed),
     }.items():
         found = [agreement(make(seed).fit_predict(X), y) for seed in seeds]
-        line = f"{np.median(found):.3f} ({min(found):.3f} to {max(found):.3f})"
-        print(f"{name} clusters of {method}: {line}", flush=True)
+        row((method, f"{np.median(found):.3f} ({min(found):.3f} to {max(found):.3f})"))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=["heart", "vehicle", "breast"])
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of clusters")
-    parser.add_argument("--csv", help="where to write every split's accuracy")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="seeds of clusters")
+    parser.add_argument("--csv", help="file for the accuracy of each split")
+    add_write(parser)
     options = parser.parse_args()
     rows = []
     with threadpool_limits(1):
-        for table in options.tables:
-            X, y = load(table)
+        for name in options.tables:
+            X, y = load(name)
             classify(
-                table, X, y, options.splits, lambda *run: rows.extend((*run[:2], i, a) for i, a in enumerate(run[2]))
+                name, X, y, options.splits, lambda *run: rows.extend((*run[:2], i, a) for i, a in enumerate(run[2]))
             )
-            show_dimensions(table, X, y)
-            cluster(table, X, y, options.seeds)
+            show_dimensions(name, X, y)
+            cluster(name, X, y, options.seeds)
     if options.csv:
         with open(options.csv, "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("table", "method", "split", "accuracy"))
             writer.writerows(rows)
+    finish(options)

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.pop("MPLBACKEND", None)  # blocks show their figures by the backend of their kernel
 # The style of all figures, also of those that blocks on the pages draw in processes of their own
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).parents[1] / "skmanifold" / "inspection" / "skmanifold.mplstyle")
 sys.path.insert(0, str(Path(__file__).parent))

@@ -1,5 +1,7 @@
-"""The benchmarks' own machinery: who won is told rightly, who is missing is told, and the suites can be set up."""
+"""The benchmarks' machinery: comparisons name the right winner and what is missing, and the suites can be set up."""
 
+import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +15,8 @@ import skmanifold
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sys.path += [str(FOLDER), str(FOLDER / "asv")]  # scripts, which import each other by plain names
 
-compare, first_fit, table, turns = map(import_module, ("compare", "first_fit", "_compare_table", "_compare_turns"))
+compare, first_fit, charts = map(import_module, ("compare", "first_fit", "_compare_charts"))
+results, table, turns = map(import_module, ("_results", "_compare_table", "_compare_turns"))
 first_use, passes, quality = (import_module(f"suites.{name}") for name in ("first_use", "passes", "quality"))
 Contest, Contestant, Measure, hold = turns.Contest, turns.Contestant, turns.Measure, turns.hold
 
@@ -27,6 +30,10 @@ def contest(measures, **given):
     return Contest("A contest", "Made up", measures, contestants)
 
 
+def found_in(held, n_turns):
+    return table.results_of(held, hold(held, n_turns))
+
+
 def rows_of(text):
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {cells[0]: cells[1:] for cells in lines[2:]}
@@ -35,7 +42,7 @@ def rows_of(text):
 def test_the_best_of_each_column_is_bold_whoever_has_it():
     measures = Measure("speed"), Measure("seconds", "lower"), Measure("size", None)
     held = contest(measures, ours=[(2.0, 3.0, 9.0)] * 3, peer=[(1.0, 1.0, 1.0)] * 3, other=[(1.5, 2.0, 5.0)] * 3)
-    rows = rows_of(table.contest_table(held, hold(held, 3)))
+    rows = rows_of(table.contest_table(found_in(held, 3)))
     assert rows["ours"] == ["**2**", "", "3", "", "9"]
     assert rows["peer"] == ["1", "2", "**1**", "0.333", "1"]
     assert rows["other"] == ["1.5", "1.33", "2", "0.667", "5"]
@@ -43,36 +50,36 @@ def test_the_best_of_each_column_is_bold_whoever_has_it():
 
 def test_the_median_decides_and_the_range_is_shown():
     held = contest((Measure("speed"),), ours=[(1.0,), (2.0,), (9.0,)], peer=[(3.0,), (3.0,), (3.0,)])
-    rows = rows_of(table.contest_table(held, hold(held, 3)))
+    rows = rows_of(table.contest_table(found_in(held, 3)))
     assert rows["ours"] == ["2 (1 to 9)", ""]
     assert rows["peer"] == ["**3**", "0.667 (0.333 to 3)"]
 
 
 def test_numbers_of_either_sign_are_compared_by_their_difference():
     held = contest((Measure("nats", "higher", "difference", ".2f"),), ours=[(-5.0,)] * 2, peer=[(-6.0,), (-5.5,)])
-    outcomes = hold(held, 2)
-    rows = rows_of(table.contest_table(held, outcomes))
+    found = found_in(held, 2)
+    rows = rows_of(table.contest_table(found))
     assert rows["ours"][0].startswith("**")
     assert rows["peer"] == ["-5.75 (-6.00 to -5.50)", "+0.75 (+0.50 to +1.00)"]
-    assert table.summary_rows(held, outcomes)[0][-1] == "**ours**"
+    assert table.summary_rows(found)[0][3] == "**skmanifold**"
 
 
 def test_equal_winners_are_both_bold():
     held = contest((Measure("accuracy", digits=".3f"),), ours=[(0.9751,)], peer=[(0.9749,)], other=[(0.97,)])
-    rows = rows_of(table.contest_table(held, hold(held, 1)))
+    rows = rows_of(table.contest_table(found_in(held, 1)))
     assert [rows[name][0] for name in rows] == ["**0.975**", "**0.975**", "0.970"]
 
 
 @pytest.mark.parametrize(
     ("peer", "won"),
     [
-        ((6.0, 7.0, 8.0), "**ours, second**"),
-        ((1.0, 2.0, 2.5), "**peer**"),
-        ((2.0, 2.0, 4.0), "level: both won turns, or neither"),
-        ((3.0, 3.0, 3.0), "level: both won turns, or neither"),
+        ((6.0, 7.0, 8.0), "**skmanifold**"),
+        ((1.0, 2.0, 2.5), "**other**"),
+        ((2.0, 2.0, 4.0), "undecided"),
+        ((3.0, 3.0, 3.0), "undecided"),
     ],
 )
-def test_the_summary_sets_the_best_of_ours_beside_the_best_peer(peer, won):
+def test_the_summary_compares_the_best_of_ours_with_the_best_peer(peer, won):
     seconds = {
         "ours": (9.0, 9.0, 9.0),
         "ours, second": (3.0, 3.0, 3.0),
@@ -80,9 +87,8 @@ def test_the_summary_sets_the_best_of_ours_beside_the_best_peer(peer, won):
         "peer, worse": (50.0, 50.0, 50.0),
     }
     held = contest((Measure("seconds", "lower"),), **{name: [(t,) for t in each] for name, each in seconds.items()})
-    row = table.summary_rows(held, hold(held, 3))[0]
-    assert row[2:4] == ["ours, second", "peer"]
-    assert row[-1] == won
+    row = table.summary_rows(found_in(held, 3))[0]
+    assert row[2:4] == ["ours, second / peer", won]
 
 
 def test_contestants_take_turns_in_the_same_order():
@@ -95,33 +101,71 @@ def test_contestants_take_turns_in_the_same_order():
     assert seen == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
-def test_a_missing_peer_is_said_to_be_missing():
+def test_a_missing_peer_is_named():
     held = contest((Measure("speed"), Measure("seconds", "lower")), ours=[(1.0, 1.0)])
     held.contestants.append(Contestant("peer", lambda: pytest.fail("was begun"), "no_package_of_this_name"))
-    outcomes = hold(held, 1)
-    assert rows_of(table.contest_table(held, outcomes))["peer"] == ["not installed", "", "", ""]
-    assert table.summary_rows(held, outcomes)[0][3:] == ["no_package_of_this_name not there", "", ""]
+    found = found_in(held, 1)
+    assert rows_of(table.contest_table(found))["peer"] == ["not installed", "", "", ""]
+    assert table.summary_rows(found)[0][2:] == ["ours / no_package_of_this_name not available", "", ""]
 
 
-def test_the_page_names_what_is_not_installed(monkeypatch):
-    monkeypatch.setattr(compare, "is_installed", lambda package: package in ("numpy", "skmanifold"))
-    held = contest((Measure("speed"),), ours=[(1.0,)])
-    sections = [(held, table.contest_table(held, hold(held, 1)))]
-    text = compare.page(sections, [], quick=True, only=[], n_turns=1, seconds=60.0, load=(0.0, 0.0))
-    missing = next(line for line in text.splitlines() if line.startswith("- Not installed:"))
-    assert "tomotopy" in missing
-    assert "numpy" not in missing
-    assert "too small to prove anything" in text
-    assert "## A contest\n\nData: Made up." in text
+def a_run(contests, **changes):
+    run = {"command": "python -m benchmarks.compare", "quick": False, "only": [], "n_turns": 3, "minutes": 8.0}
+    run |= {"machine": "A machine", "load": [0.1, 0.2], "versions": "numpy 2.4", "missing": "", "contests": contests}
+    return run | changes
 
 
-def test_a_peer_that_fails_is_told_and_ours_is_an_error():
+def test_the_page_names_what_is_not_installed():
+    found, missing = results.versions(("numpy", "no-distribution-of-this-name"))
+    assert found.startswith("numpy ")
+    assert missing == "no-distribution-of-this-name"
+    text = compare.page(a_run([], missing=missing, quick=True))
+    assert "- Not installed: no-distribution-of-this-name\n" in text
+    assert "too small for conclusions" in text
+
+
+def a_comparison():
+    measures = Measure("million rows per second"), Measure("held-out nats per row", "higher", "difference", ".2f")
+    held = contest(measures, ours=[(40.0, -1.0), (50.0, -1.1)], peer=[(1.0, -1.5), (2.0, -1.6)])
+    return json.loads(json.dumps(found_in(held, 2)))  # as it is kept
+
+
+def test_the_page_shows_a_made_up_comparison():
+    text = compare.page(a_run([a_comparison()]), {"A contest": "../results/chart.svg"})
+    assert text.startswith("# Benchmarks: comparison with other libraries\n")
+    assert "| comparison | measure | compared methods | winner | advantage |" in text
+    assert "| A contest | million rows per second | ours / peer | **skmanifold** | 32.5 (25 to 40) |" in text
+    assert "## A contest\n\nData: Made up. \n\n![Bar chart: million rows per second and" in text
+    assert "| peer | 1.5 (1 to 2) | 32.5 (25 to 40) | -1.55 (-1.60 to -1.50) | +0.50 |" in text
+    assert not re.search(r"\b(beside|told|nats a row|a second|s of the processor|as it comes)\b", text)
+
+
+def test_the_page_in_the_documentation_is_that_of_its_data():
+    run = json.loads(compare.RESULTS.read_text(encoding="utf-8"))
+    drawn = [found for found in run["contests"] if charts.has_chart(found)]
+    links = {found["title"]: f"../benchmarks/results/{charts.chart_name(found)}" for found in drawn}
+    assert compare.PAGE.read_text(encoding="utf-8") == compare.page(run, links)
+    files = {charts.chart_name(found) for found in drawn}
+    assert files == {path.name for path in results.FOLDER.glob("compare_*.svg")}
+
+
+def test_charts_are_logarithmic_where_factors_are_large(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "chart.svg"
+    charts.draw(a_comparison(), path)
+    text = path.read_text(encoding="utf-8")
+    assert "million rows per second" in text
+    assert "(higher is better)" in text
+    assert "10^{" in text
+
+
+def test_a_failure_of_a_peer_is_reported_and_ours_is_an_error():
     def fail(turn):
         raise RuntimeError("too | small\nindeed")
 
     held = contest((Measure("speed"),), ours=[(1.0,)] * 2, peer=[(2.0,)] * 2)
     held.contestants[1] = Contestant("peer", lambda: fail, "numpy")
-    assert rows_of(table.contest_table(held, hold(held, 2)))["peer"] == ["failed: RuntimeError: too / small", ""]
+    assert rows_of(table.contest_table(found_in(held, 2)))["peer"] == ["failed: RuntimeError: too / small", ""]
     held.contestants[1] = Contestant("ours, broken", lambda: fail)
     with pytest.raises(RuntimeError):
         hold(held, 2)

@@ -48,7 +48,7 @@ SAMPLERS = sorted({s for estimator in ESTIMATORS for s in estimator._samplers.va
 
 # What two samplers say of the default topic_word_prior, and nothing else
 allow_warning_of_small_priors = pytest.mark.filterwarnings(
-    "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
+    "ignore:SGR(LD|HMC) does not draw from the posterior if topic_word_prior is below 1/2:UserWarning"
 )
 
 # What the checks' X, of any numbers, makes fits say that count tokens

@@ -244,7 +244,7 @@ def what_is_missing(sampler, model):
         return f"{GEOMETRY[sampler]}, which PositiveOrthant does not offer"
     lacks = f"{WORDS.get(sampler, f'a {sampler.requires[0].__name__}')}, which {type(model).__name__} does not offer"
     if sampler in GEOMETRY:  # a model without a manifold
-        lacks += f" and {GEOMETRY[sampler]}, which {type(model).__name__} does not offer"
+        lacks += f", and {GEOMETRY[sampler]}, which {type(model).__name__} does not offer"
     return lacks
 
 

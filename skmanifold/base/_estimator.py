@@ -211,7 +211,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         """Raise a ValueError if a parameter, such as the sampler, differs from the last fit or minibatch."""
         if type(sampler) is not type(self.sampler_):
             previous = type(self.sampler_).__name__
-            raise ValueError(f"{type(sampler).__name__} cannot go on where {previous} stopped: call fit.")
+            raise ValueError(f"{type(sampler).__name__} cannot continue a fit by {previous}: call fit.")
 
     def _forget(self, names: tuple[str, ...]) -> None:
         for name in names:

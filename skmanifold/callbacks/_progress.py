@@ -16,8 +16,8 @@ class ProgressBar(TaskBars):
     """Progress bar that also shows passes, the objective, held-out scores and speed.
 
     Below the bars it shows a line such as
-    ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held out -7.312, 1.9M tokens/s``. Set it on the outermost
-    estimator, which may be a search or a pipeline; scikit-learn propagates it to the inner estimators. Before
+    ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held-out score -7.312, 1.9M tokens/s``. Set it on the
+    outermost estimator, which may be a search or a pipeline; scikit-learn propagates it to the inner estimators. Before
     scikit-learn 1.9, searches and pipelines have no callbacks: set it on the estimator inside of them.
 
     Parameters
@@ -85,7 +85,7 @@ class ProgressBar(TaskBars):
 def _status(report: PassReport, n_done: int, n_passes: int, seconds: float, held_out: float | None) -> str:
     parts = [f"{n_done} of {n_passes}", f"{report.objective} {report.value:.6g}"]
     if held_out is not None:
-        parts.append(f"held out {held_out:.6g}")
+        parts.append(f"held-out score {held_out:.6g}")
     if seconds > 0:
         parts.append(f"{_short(n_done * report.n_units / seconds)} {report.unit}/s")
     return ", ".join(parts)

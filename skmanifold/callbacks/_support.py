@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn where it has them (from 1.9 on), and otherwise our own; nothing else depends on which."""
+"""Callbacks of scikit-learn from version 1.9 on, and otherwise our own; other modules do not depend on the choice."""
 
 from __future__ import annotations
 

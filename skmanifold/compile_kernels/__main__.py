@@ -13,7 +13,7 @@ from ._progress import show_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile what the arguments ask for, and return the exit status: 0, or 1 if nothing can be kept."""
+    """Compile the requested kernels, and return the exit status: 0, or 1 if they cannot be saved."""
     parser = argparse.ArgumentParser(
         prog="python -m skmanifold.compile_kernels",
         description="Compile the kernels of estimators and save them in numba's cache.",
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("estimators", nargs="*", metavar="ESTIMATOR", help=f"all by default: {', '.join(ESTIMATORS)}")
     parser.add_argument(
-        "--only-defaults", action="store_true", help="leave out samplers and emissions that are not the default"
+        "--only-defaults", action="store_true", help="omit samplers and emissions that are not the default"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes; -1: one per core")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What is fitted so that kernels are compiled: each estimator with its defaults, each sampler and each emission."""
+"""Small fits that compile the kernels: each estimator with its defaults, each sampler and each emission."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from . import _data
 
-_FEW = {"n_components": 3, "n_init": 2, "random_state": 0}  # of those that the estimator has
-_SHORT = {"max_iter": 12, "burn_in": 6}  # of settings other than the defaults; priors are learned from pass ten on
+_FEW = {"n_components": 3, "n_init": 2, "random_state": 0}  # called if the estimator has them
+_SHORT = {"max_iter": 12, "burn_in": 6}  # for other settings than the defaults; priors are learned from pass 10 on
 _DATA: dict[str, Callable[[], Any]] = {
     "StochasticLDA": _data.counts,
     "SphericalAdmixture": _data.directions,
@@ -30,7 +30,7 @@ ESTIMATORS = tuple(_DATA)
 
 
 class Case(NamedTuple):
-    """A small fit and what is asked of it.
+    """A small fit and the methods to call after it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
         X = self.data()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of so few rows and passes
+            warnings.simplefilter("ignore")  # warnings due to the small numbers of rows and passes
             try:
                 self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator == "SubspaceClassifier" else []))
             except IncompatibleError:  # an emission that this sampler cannot use
@@ -81,14 +81,14 @@ class Case(NamedTuple):
 
 
 def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
-    """What is fitted of an estimator: its defaults first.
+    """The fits of an estimator, first with its defaults.
 
     Parameters
     ----------
     name : str
         Name of the class.
     only_defaults : bool, default=False
-        Leave out the samplers and emissions that are not the default.
+        Whether to omit samplers and emissions that are not the default.
 
     Yields
     ------
@@ -106,7 +106,7 @@ def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
     for emission, sampler in product(emissions, samplers):
         chosen = {"emission": emission, "sampler": sampler}
         settings = {block: value for block, value in chosen.items() if value != defaults.get(block)}
-        if settings.get("emission") == "gaussian":  # of an admixture: words have vectors
+        if settings.get("emission") == "gaussian":  # in an admixture, words have vectors
             yield Case(name, settings | {"word_vectors": _data.word_vectors()}, _data.counts)
         elif settings:
             yield Case(name, settings, _DATA[name] if emission is None else _data.OF_EMISSIONS[emission])
@@ -114,7 +114,7 @@ def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
 
 
 def _others(name: str) -> list[dict[str, Any]]:
-    """Settings that have kernels of their own, other than samplers and emissions with names."""
+    """Settings with separate kernels, other than samplers and emissions with names."""
     if name == "ExponentialFamilyMixture":
         from ..emissions import Gaussian
 

@@ -21,7 +21,7 @@ class KernelsNotSavedError(RuntimeError):
 
 
 class CompiledKernels(NamedTuple):
-    """What `compile_kernels` has found and done.
+    """Result of `compile_kernels`.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class CompiledKernels(NamedTuple):
     n_found : int
         Number of kernels that the cache had before. Kernels that this process used before the call are not counted.
     folders : tuple of str
-        Where the cache is; usually one folder.
+        Folders of the cache; usually one.
     n_bytes : int
-        Size of all machine code there.
+        Size of all machine code in these folders.
     seconds : float
-        Time that it took.
+        Time of the call.
     """
 
     n_compiled: int
@@ -61,16 +61,16 @@ def compile_kernels(
     estimators : iterable of str, default=None
         Names of classes, in upper or lower case. None compiles the kernels of all estimators.
     only_defaults : bool, default=False
-        Compile what the default settings need, and nothing else.
+        Whether to compile only the kernels of the default settings.
     n_jobs : int, default=None
         Number of processes; None is 1, -1 uses all cores. Processes may compile a kernel that both need twice.
     report : callable, default=None
-        Called after each fit with what was fitted, the number of fits so far and the number of all fits.
+        Called after each fit with its description, the number of fits so far and the number of all fits.
 
     Returns
     -------
     compiled : CompiledKernels
-        Numbers of kernels, and where they are.
+        Numbers of kernels, and their folders.
 
     Raises
     ------
@@ -94,11 +94,11 @@ def compile_kernels(
     if config.DISABLE_JIT:
         raise KernelsNotSavedError("Nothing can be compiled while the environment variable NUMBA_DISABLE_JIT is set.")
     cases = [list(cases_of(name, only_defaults)) for name in known_names(estimators)]
-    # One process reports each fit. Several have an estimator each, whose fits need the same kernels.
+    # One process reports each fit. Each of several processes has one estimator, whose fits need the same kernels.
     groups = [[case] for of_one in cases for case in of_one] if n_jobs in (None, 1) else cases
     n_done, n_all = 0, sum(map(len, groups))
     whole, warning = _Tally(set(), set(), set(), set(), None, None), None
-    patience, notice.patience = notice.patience, float("inf")  # whoever calls this knows that kernels are compiled
+    patience, notice.patience = notice.patience, float("inf")  # no log message is needed
     try:
         runs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(delayed(_run)(group) for group in groups)
         for what, n_cases, tally in runs:
@@ -112,7 +112,7 @@ def compile_kernels(
                 report(what, n_done, n_all)
     finally:
         notice.patience = patience
-    if warning is not None:  # fits of so few rows are quiet, and processes too
+    if warning is not None:  # no warnings about fits with few rows, also in processes
         warnings.warn(warning, RuntimeWarning, stacklevel=2)
     return CompiledKernels(
         len(whole.compiled),
@@ -133,7 +133,7 @@ class _Tally(NamedTuple):
 
 
 def known_names(names: Iterable[str] | None) -> list[str]:
-    """Names as the classes have them; those of all estimators for None.
+    """Names of the classes in their exact spelling; None gives all estimators.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def known_names(names: Iterable[str] | None) -> list[str]:
 
 
 def _run(cases: list[Case]) -> tuple[str, int, _Tally]:
-    """Run cases in this process, and tell which kernels they compiled and loaded."""
+    """Run cases in this process, and return the kernels that they compiled and loaded."""
     compiled, found = _kernels("saved"), _kernels("loaded")
     for case in cases:
         case.run()

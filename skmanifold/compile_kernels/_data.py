@@ -1,4 +1,4 @@
-"""Small data of each kind.
+"""Small data sets of each type.
 
 Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, read-only
 X and missing cells need the same kernels.

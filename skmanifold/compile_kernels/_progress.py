@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A function that is told what was done, and how many of how many."""
+    """A function of a description, the number of fits so far and the number of all fits, which shows the progress."""
     try:
         from rich import progress
     except ImportError:

@@ -12,27 +12,27 @@ import numpy as np
 
 from ._plain_files import opened_plain
 
-PIECE = 1 << 18  # bytes that have one checksum, from the first item on
+PIECE = 1 << 18  # bytes per checksum, counted from the first item
 HEADER_BYTES = 128
 _COPIED = 1 << 18  # items
 
 
 def array_header(dtype: str, size: int) -> bytes:
-    """The header of a one-dimensional ``.npy`` file: the same bytes as numpy writes, as many for every size."""
+    """The header of a one-dimensional ``.npy`` file: the bytes that numpy writes, of equal length for every size."""
     described = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({size},), }}"
     start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
     return start + described.encode().ljust(HEADER_BYTES - 11) + b"\n"
 
 
 class Checksums:
-    """CRC-32 of each piece of bytes that come one after the other."""
+    """CRC-32 of each piece of a stream of bytes."""
 
     def __init__(self) -> None:
         self._pieces = array("L")
         self._last = self._n_last = 0
 
     def update(self, raw: np.ndarray) -> None:
-        """The next bytes (uint8)."""
+        """Add the next bytes (uint8)."""
         start = 0
         while start < len(raw):
             some = raw[start : start + PIECE - self._n_last]
@@ -44,12 +44,12 @@ class Checksums:
                 self._last = self._n_last = 0
 
     def values(self) -> np.ndarray:
-        """One uint32 for each piece, of which the last may be shorter."""
+        """One uint32 for each piece; the last piece may be shorter."""
         return np.array([*self._pieces, self._last] if self._n_last else self._pieces, dtype=np.uint32)
 
 
 class GrowingArray:
-    """An ``.npy`` file that grows at its end, and whose type may become wider."""
+    """An ``.npy`` file to which items can be appended, and whose type may become wider."""
 
     def __init__(self, path: Path, dtype: str):
         self.path, self.dtype, self.size = path, np.dtype(dtype), 0
@@ -71,7 +71,7 @@ class GrowingArray:
         self.size += len(values)
 
     def widen(self, dtype: str) -> None:
-        """Keep items of a wider type from now on; nothing happens if `dtype` is not wider."""
+        """Convert the items to a wider type; nothing happens if `dtype` is not wider."""
         if np.dtype(dtype).itemsize <= self.dtype.itemsize:
             return
         self._file.close()  # some systems do not rename open files
@@ -96,7 +96,7 @@ class GrowingArray:
 
 
 class StoredArray:
-    """A one-dimensional ``.npy`` file of which stretches are read; threads may do so at the same time.
+    """A one-dimensional ``.npy`` file from which ranges of items are read; threads may read at the same time.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class StoredArray:
     size : int
         Number of items.
     checksums : ndarray of uint32, optional
-        One of each piece; a piece is compared when an item of it is read for the first time.
+        One per piece; a piece is verified when one of its items is read for the first time.
     """
 
     def __init__(self, path: Path, dtype: str, size: int, checksums: np.ndarray | None = None):
@@ -119,7 +119,7 @@ class StoredArray:
                 raise self._damaged("is not the array that header.json describes")
 
     def read(self, first: int, last: int) -> np.ndarray:
-        """The items `first` to `last - 1`. Not through a map: a map of a file that is cut ends the process."""
+        """The items `first` to `last - 1`. Not by a memory map: if a mapped file is truncated, the process crashes."""
         with opened_plain(self.path) as file:
             items = self._items(file, first, last)
             if self._checksums is not None:
@@ -127,7 +127,7 @@ class StoredArray:
         return items
 
     def checksums(self) -> np.ndarray:
-        """Those of the pieces as they are, if none were stored."""
+        """Checksums computed from the current pieces, if none were stored."""
         if self._checksums is not None:
             return self._checksums
         found = Checksums()
@@ -139,11 +139,11 @@ class StoredArray:
         file.seek(HEADER_BYTES + first * self.dtype.itemsize)
         items = np.fromfile(file, self.dtype, last - first)
         if len(items) != last - first:
-            raise self._damaged("has been cut since it was opened")
+            raise self._damaged("has been truncated since it was opened")
         return items
 
     def _verify(self, file: BinaryIO, first: int, items: np.ndarray) -> None:
-        """Compare the pieces that have these items, with what they hold besides."""
+        """Verify the whole pieces that contain these items."""
         assert self._checksums is not None
         size, raw = self.dtype.itemsize, items.view(np.uint8)
         start, stop = first * size, first * size + len(raw)
@@ -165,5 +165,5 @@ class StoredArray:
 
 
 def n_pieces(n_bytes: int) -> int:
-    """Number of pieces of so many bytes."""
+    """Number of pieces of this many bytes."""
     return -(-n_bytes // PIECE)

@@ -1,4 +1,4 @@
-"""A corpus on disk: a folder of arrays in CSR order, of which any range of documents can be read."""
+"""A corpus on disk: a folder of arrays in CSR order, from which any range of documents can be read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ._text_files import PathLike
 from ._vocabulary import words_of
 
 _INT32_MAX = np.iinfo(np.int32).max
-_ROWS_AT_ONCE = 1 << 18  # of which two numbers each are checked while a corpus is opened
+_ROWS_AT_ONCE = 1 << 18  # whose two numbers each are checked together while a corpus is opened
 _TOKENS_AT_ONCE = 1 << 22
 
 
@@ -128,7 +128,7 @@ class Corpus:
 
     @property
     def _identity(self) -> str:
-        """The digest where it costs nothing; else the sizes and a checksum of the documents' lengths."""
+        """The digest if it is known without reading; else the sizes and a checksum of the documents' lengths."""
         if CHECKSUMS in self._stamps:
             return self.digest
         return f"{self.shape[1]}-{self.nnz}-{zlib.crc32(self.token_start.data)}"
@@ -194,7 +194,7 @@ class Corpus:
         return pieces
 
     def _read_starts(self) -> np.ndarray:
-        """The token starts, checked together with those of the pairs, of which none stays in memory."""
+        """The token starts, checked together with the pair starts, which are not kept in memory."""
         indptr, tokens, counts = (self._arrays[name] for name in (INDPTR, TOKENS, COUNTS))
         token_start = tokens.read(0, tokens.size)
         largest = np.iinfo(counts.dtype).max
@@ -222,7 +222,7 @@ class Corpus:
             indptr -= first
             rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
             if self._checked[start:stop].all():
-                fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later: no kernel may crash
+                fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later, and kernels must not crash
             else:
                 fault = rows_fault(rows, counts, token_start)
             if not fault:
@@ -238,7 +238,7 @@ class Corpus:
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Whatever is read within is of the files that were opened, or else the error says that they changed."""
+        """Check that everything read in the block is from the files that were opened; otherwise raise an error."""
         try:
             yield
         except (OSError, ValueError):
@@ -247,7 +247,7 @@ class Corpus:
         self._refuse_changed()
 
     def _refuse_changed(self) -> None:
-        """Raise a ValueError unless all files are those that were opened."""
+        """Raise a ValueError unless all files are still those that were opened."""
         for name, stamp in self._stamps.items():
             try:
                 same = stamp_of(self.path / name) == stamp
@@ -256,7 +256,7 @@ class Corpus:
             if not same and name == HEADER:
                 raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
             if not same:
-                raise ValueError(f"{self.path} has changed: {name} is not as it was when this corpus was opened.")
+                raise ValueError(f"{self.path} has changed: {name} was modified after this corpus was opened.")
 
     def _damaged(self, how: str) -> ValueError:
         return ValueError(f"{self.path} is damaged: {how}.")
@@ -295,15 +295,15 @@ def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:
 
 
 def _open_same(path: str, identity: str) -> Corpus:
-    """The corpus at a path again, which must be the one that was there."""
+    """Open the corpus at a path again; it must be the same corpus as before."""
     corpus = Corpus(path)
     if corpus._identity != identity:
-        raise ValueError(f"{path} contains another corpus than in the process that opened it first: open it again.")
+        raise ValueError(f"{path} contains a different corpus from the one that was opened first: open it again.")
     return corpus
 
 
 def _arrays(path: Path, header: Header) -> dict[str, StoredArray]:
-    """The arrays, with the checksums of their pieces if there are any."""
+    """The arrays, with the checksums of their pieces if they were stored."""
 
     def stored(name: str, checksums: np.ndarray | None = None) -> StoredArray:
         return StoredArray(path / name, header.files[name]["dtype"], header.sizes[name], checksums)

@@ -16,12 +16,12 @@ FORMAT = "skmanifold corpus"
 VERSION = 2  # 1 had no checksums
 HEADER = "header.json"
 VOCABULARY = "vocabulary.txt"
-CHECKSUMS = "checksums.npy"  # of the pieces of all arrays, in their order
+CHECKSUMS = "checksums.npy"  # checksums of the pieces of all arrays, in their order
 INDPTR, TOKENS, INDICES, COUNTS = ARRAYS = ("indptr.npy", "tokens.npy", "indices.npy", "counts.npy")
-COUNT_TYPES = ("|u1", "<u2", "<i4")  # of the counts on disk: the smallest that holds them all
+COUNT_TYPES = ("|u1", "<u2", "<i4")  # possible types of the counts on disk; the smallest sufficient one is used
 _DTYPES = {INDPTR: ("<i8",), TOKENS: ("<i8",), INDICES: ("<i4",), COUNTS: COUNT_TYPES, CHECKSUMS: ("<u4",)}
 _NUMBERS = ("n_rows", "n_features", "n_pairs", "n_tokens")
-_LONGEST = 1 << 16  # bytes of the header
+_LONGEST = 1 << 16  # maximum number of bytes of the header
 _MOST_COLUMNS = int(np.iinfo(np.int32).max)
 _MOST = int(np.iinfo(np.int64).max)
 _FIELDS = {"dtype": str, "crc32": int}
@@ -36,7 +36,7 @@ class Header(NamedTuple):
     n_pairs: int
     n_tokens: int
     sizes: dict[str, int]  # items of each array
-    files: dict[str, dict[str, Any]]  # dtype of an array, number of bytes, CRC-32 of what has no pieces
+    files: dict[str, dict[str, Any]]  # dtype of an array, number of bytes, CRC-32 of files without pieces
 
 
 def write_header(folder: Path, numbers: dict[str, int], files: dict[str, dict[str, Any]]) -> None:
@@ -53,12 +53,14 @@ def _checksum(header: dict) -> int:
 
 
 def read_header(path: Path) -> tuple[Header, dict[str, Stamp]]:
-    """The header of a corpus, and the stamps of its files, which have the sizes that it says."""
+    """The header of a corpus, and the stamps of its files, whose sizes are checked."""
     stamps = {HEADER: _header_stamp(path)}
     found = parse_header(path)
     version = found.get("version")
     if type(version) is int and version > VERSION:
-        raise ValueError(f"{path} has version {version} of the format, and this release reads up to {VERSION}: update.")
+        raise ValueError(
+            f"{path} has format {version}, but this release reads up to format {VERSION}: upgrade skmanifold."
+        )
     header = _checked(path, found)
     for name, described in header.files.items():
         try:
@@ -73,7 +75,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, Stamp]]:
 
 
 def parse_header(path: Path) -> dict:
-    """What the header has, if it is one of a corpus; nothing in it is checked but the format."""
+    """The parsed header of a corpus; only the name of the format is checked."""
     with opened_plain(path / HEADER) as file:
         content = file.read(_LONGEST + 1)
     if len(content) > _LONGEST:
@@ -97,7 +99,7 @@ def _header_stamp(path: Path) -> Stamp:
 
 
 def _checked(path: Path, found: dict) -> Header:
-    """A header whose fields are of their types and agree with each other."""
+    """A validated header: the types of its fields, and their consistency."""
     version: Any = found.get("version")
     numbers: list[Any] = [found.get(name) for name in _NUMBERS]
     crc32 = found.pop("crc32", None)
@@ -116,12 +118,12 @@ def _checked(path: Path, found: dict) -> Header:
         if files[name]["bytes"] != HEADER_BYTES + item_bytes[name] * size:
             raise ValueError(f"{path} is damaged: {name} is not the array that {HEADER} describes.")
     if n_features > _MOST_COLUMNS:
-        raise ValueError(f"{path} is damaged: it has {n_features} columns, and at most {_MOST_COLUMNS} can be.")
+        raise ValueError(f"{path} is damaged: it has {n_features} columns, more than the maximum {_MOST_COLUMNS}.")
     return Header(version, n_rows, n_features, n_pairs, n_tokens, sizes, files)
 
 
 def _checked_files(path: Path, version: int, files: Any) -> dict[str, dict[str, Any]]:
-    """Descriptions of the files, all of which are known and have what is asked of them."""
+    """Validated descriptions of the files, which must have known names and all required fields."""
     needed = {*ARRAYS} if version == 1 else {*ARRAYS, CHECKSUMS}
     if not isinstance(files, dict) or {*files} - {VOCABULARY} != needed:
         raise _incomplete(path)

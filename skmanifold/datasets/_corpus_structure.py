@@ -12,25 +12,25 @@ _PAIRS = 1 << 16  # compared at a time, while they are in the cache
 
 
 def starts_fault(indptr: np.ndarray, token_start: np.ndarray, n_features: int, largest: int) -> str | None:
-    """What is wrong with where consecutive documents begin, as half a sentence; None if nothing is.
+    """Describe an error in the starts of consecutive documents, for a message; None if they are valid.
 
     `largest` is the largest count that the type of the counts can hold.
     """
     for starts, what in ((indptr, "pairs"), (token_start, "tokens")):
         if starts.min() < 0 or np.any(starts[1:] < starts[:-1]):
-            return f"a document has less than no {what}"
+            return f"a document has a negative number of {what}"
     pairs, tokens = np.diff(indptr), np.diff(token_start)
     if pairs.max(initial=0) > n_features:
-        return f"a document has more pairs than the {n_features} columns"
+        return f"a document has more pairs than there are columns ({n_features})"
     if np.any(tokens < pairs) or np.any(tokens > pairs.astype(np.float64) * largest):
-        return "the tokens of a document are not as many as its pairs can have"
+        return "the number of tokens of a document is impossible for its number of pairs"
     return None
 
 
 def rows_fault(rows: Counts, narrow: np.ndarray, token_start: np.ndarray) -> str | None:
-    """What is wrong with some documents, as half a sentence; None if nothing is.
+    """Describe an error in some documents, for a message; None if they are valid.
 
-    `narrow` are the counts in the type that they have on disk; `token_start` is what they should add up to.
+    `narrow` are the counts in their type on disk; `token_start` are the expected sums.
     """
     wanted = rows.indptr[0] + np.arange(0, len(narrow), _PAIRS)
     cuts = np.unique(np.concatenate((np.searchsorted(rows.indptr, wanted), [rows.n_rows])))
@@ -45,7 +45,7 @@ def rows_fault(rows: Counts, narrow: np.ndarray, token_start: np.ndarray) -> str
 
 
 def range_fault(indices: np.ndarray, narrow: np.ndarray, n_features: int) -> str | None:
-    """What is wrong with some pairs, as half a sentence; None if nothing is."""
+    """Describe an error in some pairs, for a message; None if they are valid."""
     if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
         return f"a column is outside 0..{n_features - 1}"
     return "a count is below 1" if len(narrow) and narrow.min() < 1 else None
@@ -59,7 +59,7 @@ def _order_fault(rows: Counts, narrow: np.ndarray, n_tokens: np.ndarray) -> str 
     rises = rows.indices[1:] > rows.indices[:-1]
     rises[starts[1:] - 1] = True
     if not rises.all():
-        return "the columns of a document are not sorted or not different"
+        return "the columns of a document are not sorted or not distinct"
     if np.any(np.add.reduceat(narrow, starts, dtype=np.int64) != n_tokens[not_empty]):
         return "the counts of a document do not add up to its number of tokens"
     return None

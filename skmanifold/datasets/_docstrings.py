@@ -27,7 +27,7 @@ _DESCR = """\
 Docstrings of installed Python packages: {packages}.
 
 {n_documents} documents, one docstring each, of at least {min_words} words; no two are equal. The label is the package;
-`module` gives a finer one, and `names` says whose docstring it is. The texts are those of the installed releases.
+`module` gives a finer one, and `names` contains the documented object. The texts are those of the installed releases.
 """
 
 _COPIES_OF_OTHERS = {"externals", "_vendor", "_vendored", "array_api_compat", "array_api_extra", "cobyqa", "pyprima"}
@@ -35,15 +35,15 @@ _BESIDE_THE_LIBRARY = {"encodings", "pydoc_data", "distutils", "ensurepip", "idl
 _SKIPPED_FOLDERS = frozenset({"test", "tests"} | _COPIES_OF_OTHERS | _BESIDE_THE_LIBRARY)
 _SKIPPED_FILES = frozenset(("conftest.py", "setup.py"))
 
-# Compiled objects have no source to parse. These modules are in the process anyway, so that reading them imports
-# nothing; what else numpy compiles is documented in calls of add_newdoc.
+# Compiled objects have no source to parse. These modules are always loaded, so that reading them imports
+# nothing; other compiled objects of numpy are documented in calls of add_newdoc.
 _COMPILED: dict[str, dict[str, tuple[type, ...]]] = {
     "numpy": {"numpy": (np.ufunc,), "numpy.random": (type,)},
     _STDLIB: dict.fromkeys(("builtins", "itertools", "math", "sys", "time"), (type, BuiltinFunctionType)),
 }
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
-# as doctest reads it: what an example prints goes on until a blank line
+# as in doctest: the output of an example ends at a blank line
 _DOCTEST = re.compile(r"^[ \t]*>>>.*\n?(?:[ \t]*\S.*\n?)*", re.MULTILINE)
 
 
@@ -188,7 +188,7 @@ def _has_words(text: str, n_words: int) -> bool:
 def _parsed(package: str) -> Iterator[tuple[str, str, str]]:
     """Module, qualified name and raw docstring of everything public in a package's source files."""
     for module, path in _source_files(package):
-        with warnings.catch_warnings():  # invalid escapes in others' files are not our user's business
+        with warnings.catch_warnings():  # no warnings about invalid escapes in files of other packages
             warnings.simplefilter("ignore")
             try:
                 tree = ast.parse(path.read_bytes())  # bytes: the parser reads the file's own coding declaration
@@ -240,13 +240,13 @@ def _definitions(body: Sequence[ast.AST], prefix: str = "") -> Iterator[tuple[st
                 yield prefix + node.name, docstring
             if isinstance(node, ast.ClassDef):
                 yield from _definitions(node.body, f"{prefix}{node.name}.")
-        else:  # what stands under if, try and with is the module's too
+        else:  # definitions under if, try and with belong to the module too
             for field in ("body", "handlers", "orelse", "finalbody"):
                 yield from _definitions(getattr(node, field, None) or (), prefix)
 
 
 def _added_docs(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str, str]]:
-    """Place, name and docstring in calls of ``add_newdoc([place,] name, doc)``; a place of "" is not given.
+    """Place, name and docstring in calls of ``add_newdoc([place,] name, doc)``; the place is "" if it is not given.
 
     As in numpy, `doc` is a string, a pair of a method and its string, or a list of pairs.
     """

@@ -11,12 +11,12 @@ from ._save_corpus import _canonical, _gathered, _rows_of
 
 
 def counts_of_documents(documents: Iterable, n_features: int | None = None) -> Counts:
-    """Counts of documents, each as :func:`save_corpus` takes it; by default as many columns as the largest needs.
+    """Counts of documents in the formats of :func:`save_corpus`; by default the largest column determines their width.
 
     Raises
     ------
     TypeError, ValueError
-        If a document is none, or a count or a column is out of range.
+        If an item is not a document, or a count or a column is out of range.
     """
     parts = list(_gathered(_rows_of(documents, n_features, None)))
     if n_features is None:

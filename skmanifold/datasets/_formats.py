@@ -1,6 +1,6 @@
-"""Bag-of-words files as the field keeps them: UCI's docword, Blei's LDA-C, and vocabularies of one word per line.
+"""Common formats of bag-of-words files: UCI's docword, Blei's LDA-C, and vocabularies of one word per line.
 
-The readers check everything that the format lets them check, and return all of a file or nothing.
+The readers check everything that the format allows, and raise an error instead of returning a part of a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._vocabulary import words_for
 _WRITTEN = 1 << 18  # numbers formatted at a time
 _LARGEST = int(np.iinfo(np.int32).max)
 _MOST_DIGITS = 18  # always fit an int64
-_LONGEST_DOCUMENT = 1 << 24  # bytes of a line of LDA-C
+_LONGEST_DOCUMENT = 1 << 24  # maximum number of bytes of a line of LDA-C
 _FEW_DOCUMENTS = 1 << 20
 _PER_ENTRY = 16  # documents
 _SPACES = np.isin(np.arange(256), list(b" \t\r\n"))
@@ -212,7 +212,7 @@ def dump_ldac(X: MatrixLike, path: PathLike) -> None:
     """
     csr = _check_counts(X, "dump_ldac")
     sizes = np.diff(csr.indptr)
-    # every row's size before its pairs: one flat array of all the numbers, cut where a block of rows ends
+    # one array of all numbers, each row's size before its pairs, divided at the ends of blocks of rows
     numbers = np.empty(len(sizes) + 2 * csr.nnz, dtype=np.int64)
     ends = np.cumsum(2 * sizes.astype(np.int64) + 1)
     is_pair = np.ones(len(numbers), dtype=bool)
@@ -232,10 +232,10 @@ def dump_ldac(X: MatrixLike, path: PathLike) -> None:
 def opened_docword(
     path: PathLike, max_documents: int | None = None
 ) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
-    """The three numbers of a docword file's header, and its entries block by block.
+    """The three numbers of the header of a docword file, and its entries block by block.
 
-    A block is the number of its first line and an (n, 3) int64 table of checked entries. The last one is followed by a
-    check of how many there were.
+    A block is the number of its first line and an (n, 3) int64 table of checked entries. The number of entries is
+    checked after the last block.
     """
     with opened(path) as file:
         n_samples, n_features, n_entries = (
@@ -248,12 +248,12 @@ def opened_docword(
 
 
 def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, most: int | None = None) -> None:
-    """Raise a ValueError if so many documents cannot be meant, of which so few entries are known."""
+    """Raise a ValueError if the number of documents is implausible for the number of entries."""
     most = max(_FEW_DOCUMENTS, _PER_ENTRY * n_entries) if most is None else most
     if n_documents > most:
         raise ValueError(
-            f"{path} has {n_documents} documents for {n_entries} entries, more than the {most} that are accepted: if "
-            f"the file is right, read it by load_uci_docword with max_documents={n_documents}."
+            f"{path} has {n_documents} documents for {n_entries} entries, more than the limit of {most}: if "
+            f"the file is correct, read it by load_uci_docword with max_documents={n_documents}."
         )
 
 
@@ -271,17 +271,19 @@ def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) ->
             _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
         n_found += len(table)
         if n_found > n_entries:
-            raise ValueError(f"{path} announces {n_entries} entries but holds more.")
+            raise ValueError(f"{path} has more than {n_entries} entries, the number in its header.")
         yield first_line, table
     if n_found < n_entries:
-        raise ValueError(f"{path} announces {n_entries} entries but holds {n_found}: it seems to have been cut.")
+        raise ValueError(
+            f"{path} has {n_found} entries, but {n_entries} according to its header: it seems to be truncated."
+        )
 
 
 class _Fields(NamedTuple):
     """The whole numbers in a block of lines."""
 
     values: np.ndarray  # (n_fields,) int64
-    ends: np.ndarray  # (n_fields,) where in the block a field's digits end
+    ends: np.ndarray  # (n_fields,) position in the block of the end of a field's digits
     per_line: np.ndarray  # (n_lines,) fields in each line
     bad_lines: np.ndarray  # (n_lines,) bool: has a byte that is neither digit nor separator, or a number too long
 
@@ -316,7 +318,7 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
     heads = np.cumsum(fields.per_line) - fields.per_line
     position = np.arange(len(fields.values)) - heads[line_of_field]
     is_id = position % 2 == 1
-    # a colon stands right after every id, right before a digit, and nowhere else
+    # a colon is valid only directly after an id and directly before a digit
     bad_lines = fields.bad_lines | (fields.per_line % 2 == 0)
     bad_lines[line_of_field[(raw[fields.ends] == ord(":")) != is_id]] = True
     colons = np.flatnonzero(raw == ord(":"))
@@ -329,7 +331,7 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
     (wrong,) = np.nonzero(sizes != pairs)
     if len(wrong):
         line = wrong[0]
-        raise ValueError(f"{path}, line {first_line + line}: announces {sizes[line]} words but holds {pairs[line]}.")
+        raise ValueError(f"{path}, line {first_line + line}: expected {sizes[line]} words, got {pairs[line]}.")
     is_count = ~is_id & (position > 0)
     _refuse_values(path, first_line, fields.values[is_id], line_of_field[is_id], "id", 0, limit)
     _refuse_values(path, first_line, fields.values[is_count], line_of_field[is_count], "count", 1, _LARGEST)
@@ -377,10 +379,10 @@ def _assemble(path: PathLike, rows, columns, counts, shape: tuple[int, int], bas
 
 
 def _check_counts(X, whom: str) -> sp.csr_array:
-    """Counts as int64 CSR, sorted, without duplicates or zeros; X stays as it is."""
+    """Counts as int64 CSR, sorted, without duplicates or zeros; X is not modified."""
     formats = ["csr", "csc", "coo"]
     X = check_array(X, accept_sparse=formats, ensure_min_samples=0, ensure_min_features=0, input_name="X")
-    # floats before csr: narrow integers could overflow where duplicates add up
+    # conversion to float before csr, because sums of duplicates could overflow narrow integers
     csr = sp.csr_array(X.astype(np.float64), copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()

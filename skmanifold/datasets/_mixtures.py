@@ -92,7 +92,7 @@ def make_categorical_mixture(
     sizes = {"n_samples": n_samples, "n_features": n_features, "n_components": n_components}
     for name, value in (sizes | {"n_categories": n_categories}).items():
         _check_size(name, value)
-    n_samples, n_features, n_components = map(int, sizes.values())  # numpy's narrow numbers overflow
+    n_samples, n_features, n_components = map(int, sizes.values())  # narrow numbers of numpy could overflow
     _check_number("category_prior", category_prior)
     _check_number("missing", missing, zero=True)
     if missing >= 1:
@@ -104,7 +104,7 @@ def make_categorical_mixture(
     components = _draw_dirichlet(rng, np.full(n_categories, category_prior), n_components * n_features)
     components = components.reshape(n_components, n_features, n_categories)
     labels = rng.choice(n_components, size=n_samples, p=weights)
-    rows = np.argsort(labels, kind="stable")  # component by component, so that each table serves all of its rows
+    rows = np.argsort(labels, kind="stable")  # one cumulative table per component
     drawn, starts = np.unique(labels[rows], return_index=True)
     ranges = [*zip(drawn, starts, [*starts[1:], n_samples], strict=True)]
     code_type = np.min_scalar_type(-n_categories)
@@ -113,7 +113,7 @@ def make_categorical_mixture(
     for column in range(n_features):
         uniform = rng.random(n_samples)
         for component, start, stop in ranges:
-            below = np.cumsum(components[component, column, :-1])  # without the last: rounding invents no category
+            below = np.cumsum(components[component, column, :-1])  # rounding cannot give an invalid category
             codes[rows[start:stop]] = np.searchsorted(below, uniform[start:stop], side="right")
         if missing:
             codes[rng_of_missing.random(n_samples) < missing] = np.nan

@@ -1,4 +1,4 @@
-"""Files of a corpus: only regular ones are opened, and a stamp shows whether one has changed."""
+"""Files of a corpus: only regular files are opened, and a stamp shows whether a file has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 
 class Stamp(NamedTuple):
-    """Differs between a file and another, longer, shorter or newer one under the same name."""
+    """Identity, size and time of a file: different if another file has the same name or the file was modified."""
 
     inode: int
     n_bytes: int
@@ -20,7 +20,7 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Raise a ValueError if there is something else than a file, and a FileNotFoundError if there is nothing."""
+    """Raise a ValueError if the path is not a file, and a FileNotFoundError if it does not exist."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -33,7 +33,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def opened_plain(path: Path) -> Iterator[BinaryIO]:
-    """A file to read; a pipe or a device in its place raises a ValueError instead of being waited for."""
+    """Open a file for reading; a pipe or a device raises a ValueError, because reading could block."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         _refuse_irregular(path, os.fstat(descriptor))

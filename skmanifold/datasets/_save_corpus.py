@@ -129,7 +129,7 @@ class _Rows(NamedTuple):
     sizes: np.ndarray  # (n_rows,) pairs in each
     columns: np.ndarray  # (n_pairs,) ints
     counts: np.ndarray  # (n_pairs,) numbers
-    width: int  # of the matrix that they are rows of, 0 if of none
+    width: int  # width of the matrix of these rows, 0 if there is none
 
 
 def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iterator[_Rows]:
@@ -150,7 +150,7 @@ def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iter
 
 
 def _read_document(document, number: int) -> Iterator[_Rows]:
-    """One document, or the parts of a block of documents."""
+    """Read one document, or the parts of a block of documents."""
     if sp.issparse(document):
         yield from _sparse_rows(document, number)
         return
@@ -259,7 +259,7 @@ def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, 
 
 
 def _gathered(parts: Iterator[_Rows]) -> Iterator[_Rows]:
-    """The same documents in fewer and larger parts."""
+    """Combine the same documents into fewer and larger parts."""
     held: list[_Rows] = []
     n_held = 0
     for rows in parts:

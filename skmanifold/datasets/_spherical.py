@@ -117,7 +117,7 @@ def make_spherical_admixture(
     """
     for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
         _check_size(name, value)
-    n_samples, n_features, n_components = map(int, (n_samples, n_features, n_components))  # narrow ones overflow
+    n_samples, n_features, n_components = map(int, (n_samples, n_features, n_components))  # narrow types overflow
     if n_features < 2:
         raise ValueError("n_features must be at least 2, because directions need two features.")
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)

@@ -14,13 +14,13 @@ from typing import IO, cast
 PathLike = str | os.PathLike[str]
 
 LONGEST_LINE = 1 << 20  # bytes
-_BLOCK = 1 << 19  # bytes parsed at a time, so that work arrays stay in the cache: five times faster than a whole file
+_BLOCK = 1 << 19  # bytes parsed at a time: arrays fit in the cache, five times faster than a whole file
 _SURE = 1 << 24  # uncompressed bytes that are allowed for any gzip file
 _EXPANSION = 200  # maximum compression ratio of larger files; texts have 3 to 30
 
 
 class _Counted:
-    """A file that counts the bytes that gzip reads."""
+    """A file that counts the bytes read by gzip."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -69,7 +69,7 @@ def opened(path: PathLike) -> Iterator[File]:
         with open(path, "rb") as file:
             yield _Unpacked(path, file) if _is_gzip(path) else file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is cut or not a gzip file ({str(error).rstrip('.')}).") from error
+        raise ValueError(f"{path} is truncated or not a gzip file ({str(error).rstrip('.')}).") from error
 
 
 def line_blocks(
@@ -93,7 +93,7 @@ def line_blocks(
         held, n_held = [tail], len(tail)
     rest = b"".join(held)
     if rest and not may_lack_end:  # the last number may have lost digits
-        raise ValueError(f"{path}, line {first_line}: the line does not end, so the file seems to have been cut.")
+        raise ValueError(f"{path}, line {first_line}: the line does not end, so the file seems to be truncated.")
     if rest:
         yield first_line, rest
 

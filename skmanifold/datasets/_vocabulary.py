@@ -30,7 +30,7 @@ def load_vocabulary(path: PathLike) -> list[str]:
 
 
 def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[str]:
-    """The words of a file; their number must be `n_words`, if it is not None, which is what `whose` needs."""
+    """The words of a file; their number must be `n_words` unless that is None. `whose` is named in the error."""
     words: list[str] = []
     with opened(path) as file:
         for first_line, block in line_blocks(file, path, 1, may_lack_end=True):

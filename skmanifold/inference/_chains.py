@@ -162,15 +162,15 @@ def run_chains(
         The chains after the last pass.
     """
     keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-    beginnings = [(plan, model, chain_key, schedule) for chain_key in keys]
+    chain_arguments = [(plan, model, chain_key, schedule) for chain_key in keys]
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
     try:
         while found is None or found[0] < found[1][0].schedule.max_iter:
             try:
                 if found is None:
-                    found = checkpoints.load(model, partial(_resume, beginnings)) if checkpoints else None
-                    found = found or (0, _run_all(workers, Chain, beginnings))
+                    found = checkpoints.load(model, partial(_resume, chain_arguments)) if checkpoints else None
+                    found = found or (0, _run_all(workers, Chain, chain_arguments))
                     continue
                 iteration, chains = found
                 if checkpoints and iteration and checkpoints.is_due(iteration):
@@ -221,13 +221,13 @@ def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) 
     return schedule.settled(iteration, sampler.average_window(schedule.n_kept_passes))
 
 
-def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
+def _resume(chain_arguments: list[tuple], iteration: Any, stored: Any) -> list[Chain]:
     """The chains of a checkpoint after this pass; a ValueError if it is not valid for this run."""
-    plan, model, _, schedule = beginnings[0]
+    plan, model, _, schedule = chain_arguments[0]
     if type(iteration) is not int or not 0 < iteration < schedule.max_iter:
         raise ValueError(f"no checkpoint is written after pass {iteration!r} of {schedule.max_iter}")
-    if not isinstance(stored, list) or len(stored) != len(beginnings):
-        raise ValueError(f"it does not have {len(beginnings)} chains")
+    if not isinstance(stored, list) or len(stored) != len(chain_arguments):
+        raise ValueError(f"it does not have {len(chain_arguments)} chains")
     traces = [check_trace(chain, iteration) for chain in stored]
     for n in range(1, min(iteration, schedule.burn_in) + 1):
         settled = settled_schedule(plan, schedule, [trace[:n] for trace in traces])
@@ -239,7 +239,7 @@ def _resume(beginnings: list[tuple], iteration: Any, stored: Any) -> list[Chain]
     for chain in stored:
         check_chain(chain, plan.passes, model, schedule, iteration)
     check_draws(stored)
-    keys = [key for _, _, key, _ in beginnings]
+    keys = [key for _, _, key, _ in chain_arguments]
     return [Chain(plan, model, key, schedule, chain) for key, chain in zip(keys, stored, strict=True)]
 
 

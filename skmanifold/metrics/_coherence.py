@@ -90,7 +90,7 @@ def topic_coherence(
     if not isinstance(topic_word, TopicWord):
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     if measure == "npmi" and not eps * X.shape[0] < 1:
-        raise ValueError(f"eps must be less than one document's share, {1 / X.shape[0]:.3g}, for npmi; got {eps}.")
+        raise ValueError(f"eps must be less than 1 / n_rows, {1 / X.shape[0]:.3g}, for npmi; got {eps}.")
     n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {n_features} words.")

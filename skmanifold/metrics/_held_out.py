@@ -244,7 +244,7 @@ def pair_draws(
     matrices = matrices or [topic_word]
     priors = priors or [doc_topic_prior] * len(matrices)
     if len(priors) != len(matrices):
-        raise ValueError(f"doc_topic_prior holds {len(priors)} vectors, but there are {len(matrices)} draws of topics.")
+        raise ValueError(f"doc_topic_prior has {len(priors)} vectors, but there are {len(matrices)} draws of topics.")
     first = as_topic_word(matrices[0])
     check_doc_topic_prior(priors[0], first.n_components)
     return list(zip([first, *matrices[1:]], priors, strict=True))
@@ -260,7 +260,7 @@ def _split_draws(value: Any, ndim: int) -> list[Any] | None:
 
 
 def check_counts(X: MatrixLike, n_features: int, caller: str, most_per_row: int = MAX_ROW_TOKENS) -> Counts:
-    """Validated counts of `X`; error messages name the function `caller`."""
+    """Validated counts of `X`; `caller` is the function's name in error messages."""
     X = check_array(X, accept_sparse="csr", dtype=COUNT_TYPES, input_name="X")
     check_non_negative(X, caller)
     if X.shape[1] != n_features:

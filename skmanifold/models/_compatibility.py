@@ -1,4 +1,4 @@
-"""Whether a sampler and a model fit together: checked before the first iteration, refused in one sentence."""
+"""Compatibility of samplers and models: checked before the first iteration, with an error of one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class IncompatibleError(TypeError, ValueError):
 
 
 class Requirements(Protocol):
-    """What the checks read of a sampler, or of its class; ``requires_manifold`` is optional."""
+    """The attributes of a sampler or its class that the checks use; ``requires_manifold`` is optional."""
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -36,7 +36,7 @@ class Requirements(Protocol):
 
     @property
     def capabilities(self) -> Any:
-        """Protocols that the sampler itself declares to offer; of a class it may not be known yet."""
+        """Protocols that the sampler itself declares; for a class they may be unknown."""
         ...
 
 
@@ -46,7 +46,7 @@ class ModelOfFamily(Protocol):
     family: Any
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:
-        """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
+        """Describe what the family lacks for these protocols; empty if nothing."""
         ...
 
 
@@ -63,7 +63,7 @@ def missing_geometry(sampler: Requirements | type[Requirements], model: Any) -> 
 
 
 def missing_capabilities(sampler: Requirements | type[Requirements]) -> list[type]:
-    """The protocols that `sampler` declares and does not satisfy; none are looked for in a class."""
+    """The protocols that `sampler` declares but does not satisfy; empty for classes."""
     declared: Any = () if isinstance(sampler, type) else getattr(sampler, "capabilities", ())
     return [protocol for protocol in declared if not offers(sampler, protocol)]
 
@@ -109,7 +109,7 @@ def check_compatible(
     Raises
     ------
     IncompatibleError
-        In one sentence: what is missing, which samplers would work, and which chart would make this one work.
+        If methods are missing. The message names them, samplers that would work, and charts with which this one would.
     """
     if lacks := missing_capabilities(sampler):
         names = [name for protocol in lacks for name in missing_names(sampler, protocol)]
@@ -130,7 +130,7 @@ def check_compatible(
     helpful = [c.__name__ for c in charts if c.accepts(model) and is_compatible(sampler, c(model))]
     if helpful:
         advice += f"; or wrap the target: {' or '.join(f'{name}(target)' for name in helpful)}"
-    raise IncompatibleError(f"{type(sampler).__name__} needs {' and '.join(parts)}{advice}.")
+    raise IncompatibleError(f"{type(sampler).__name__} needs {', and '.join(parts)}{advice}.")
 
 
 def _listed(names: list[str]) -> str:
@@ -138,7 +138,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _missing_in(model: Any, protocols: list[type]) -> str:
-    """What a model does not offer: itself, or because the family of its emission does not."""
+    """Describe what a model or the family of its emission does not offer."""
     words = model.missing_in_family(protocols) if offers(model, ModelOfFamily) else ""
     if words:
         return f"{words}, which {type(model.family).__name__} does not offer"

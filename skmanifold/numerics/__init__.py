@@ -1,1 +1,1 @@
-"""Numerical functions of the kernels: SIMD, special functions, sums in a stated order."""
+"""Numerical functions of the kernels: SIMD, special functions, sums in a fixed order."""

@@ -1,4 +1,4 @@
-"""Linear algebra of every chain at once."""
+"""Linear algebra for all chains at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def as_matrices(diagonals: np.ndarray) -> np.ndarray:
-    """Diagonals ``(n, size)`` as matrices ``(n, size, size)``; matrices as they are."""
+    """Diagonals ``(n, size)`` as matrices ``(n, size, size)``; matrices are returned unchanged."""
     return diagonals if diagonals.ndim == 3 else diagonals[:, :, None] * np.eye(diagonals.shape[1])
 
 

@@ -1,7 +1,7 @@
-"""Sums over rows that are the same bytes wherever the rows are cut, for threads or for machines.
+"""Sums over rows that are bitwise identical for every division of the rows among threads or machines.
 
 Rows are summed by fixed blocks, counted from the first row of the whole data set; the sums of blocks are the leaves of
-a fixed binary tree. Whatever range of blocks is at hand is kept as the nodes of that tree which it fills.
+a fixed binary tree. A range of blocks is represented by the complete nodes of that tree.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..utils._conditions import Array, ListOf, Sizes, Tuple, Whole, refuse
 from ..utils._declared import Held, holds
 
 BLOCK_ROWS = 1024
-_WHOLE = -1  # level of sums that belong to no place in the tree: exact ones, or those that are complete
+_WHOLE = -1  # level of sums without a position in the tree: exact or complete ones
 
 Arrays = tuple[np.ndarray, ...]
-Node = tuple[int, int, Arrays]  # its level, its place in the level, and the sums over its 2**level blocks
+Node = tuple[int, int, Arrays]  # its level, its position in the level, and the sums over its 2**level blocks
 
 
 _ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
@@ -32,7 +32,7 @@ def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
 class BlockSums(NamedTuple):
     """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
 
-    Sums of whole numbers are exact in any order: they are one node that belongs nowhere, and merging adds.
+    Sums of whole numbers are exact in any order: they are one node without a position, and merging adds them.
     """
 
     nodes: tuple[Node, ...]
@@ -46,7 +46,7 @@ class BlockSums(NamedTuple):
         after: list[Node] = []
         level, index = 0, first_block
         while len(arrays[0]):
-            if index % 2:  # its sibling is not at hand
+            if index % 2:  # its sibling is missing
                 before.append((level, index, tuple(array[0] for array in arrays)))
                 arrays, index = tuple(array[1:] for array in arrays), index + 1
             if len(arrays[0]) % 2:
@@ -58,11 +58,11 @@ class BlockSums(NamedTuple):
 
     @classmethod
     def whole(cls, arrays: Arrays) -> BlockSums:
-        """Sums that are exact, or complete."""
+        """Create from sums that are exact or complete."""
         return cls(((_WHOLE, 0, arrays),))
 
     def total(self) -> Arrays:
-        """The sums over all blocks at hand."""
+        """The sums over all blocks of the range."""
         total = self.nodes[0][2]
         for _, _, arrays in self.nodes[1:]:
             total = _add(total, arrays)
@@ -78,7 +78,7 @@ class BlockSums(NamedTuple):
 
 
 def merge(left: BlockSums, right: BlockSums) -> BlockSums:
-    """Sums over two ranges, the second right of the first: adjacent ones, or `total` will depend on the cut."""
+    """Sums over two ranges, the second after the first. They must be adjacent, or `total` depends on the division."""
     nodes: list[Node] = []
     for level, index, arrays in (*left.nodes, *right.nodes):
         while nodes and nodes[-1][0] == level and (level == _WHOLE or (index % 2 and nodes[-1][1] == index - 1)):
@@ -91,10 +91,10 @@ def merge(left: BlockSums, right: BlockSums) -> BlockSums:
 
 
 def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """Raise a ValueError unless these are sums of quantities of these shapes, as a file may have had them."""
+    """Raise a ValueError unless these are sums of quantities of these shapes; for values from a file."""
     Held(BlockSums)(sums, "sums over rows", {})
     if any(tuple(array.shape for array in arrays) != shapes for _, _, arrays in sums.nodes):
-        refuse("sums over rows", f"are not of the shapes {shapes}")
+        refuse("sums over rows", f"do not have the shapes {shapes}")
 
 
 def _add(left: Arrays, right: Arrays) -> Arrays:

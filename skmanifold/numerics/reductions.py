@@ -1,4 +1,4 @@
-"""Sums and inner products whose bytes depend neither on the machine nor on how rows are split over threads."""
+"""Sums and inner products that are bitwise identical for all machines and divisions of rows among threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..utils._njit import njit
 
-SUM_UNIT = 2.0**-16  # multiples of it add exactly as long as sums stay below 2**37: float64 has 53 bits
+SUM_UNIT = 2.0**-16  # sums of its multiples are exact below 2**37, because float64 has 53 bits
 
 
 def exact_sum(values: np.ndarray) -> float:
@@ -36,7 +36,7 @@ def dot(a, b):
 
 @njit(cache=True, nogil=True)
 def sum_lanes(values):
-    """The sum, in a fixed order of eight lanes, so that an addition need not wait for the one before it."""
+    """The sum in a fixed order, with eight partial sums, so that additions do not wait for each other."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     whole = len(values) - len(values) % 8
     for k in range(0, whole, 8):

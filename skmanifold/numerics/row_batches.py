@@ -1,10 +1,10 @@
-"""Rows side by side for kernels: lanes are vectors, while each row's sums over features stay in order."""
+"""Batches of rows for kernels: one row per SIMD lane, so that the sums over features of each row are in order."""
 
 from __future__ import annotations
 
 from ..utils._njit import njit
 
-ROW_LANES = 32  # rows at a time: sums need no reassociation
+ROW_LANES = 32  # rows at a time, so that sums need no reassociation
 
 
 @njit(cache=True, nogil=True)

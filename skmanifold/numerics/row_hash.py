@@ -1,4 +1,4 @@
-"""A keyed hash of what rows hold. Hashes of ranges add up, modulo 2**64, to that of all: the cut does not matter."""
+"""A keyed hash of rows. The hashes of ranges sum to that of all rows, modulo 2**64, for every division."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..utils._threads import split_range
 
 _STEP = np.uint64(0xD1342543DE82EF95)
 _ONE = np.uint64(1)
-_CELLS = 1 << 14  # hashed at a time: they stay in the cache
-_mix = getattr(mix64, "py_func", mix64)  # on arrays numpy does the same
+_CELLS = 1 << 14  # hashed at a time, so that they fit in the cache
+_mix = getattr(mix64, "py_func", mix64)  # numpy does the same for arrays
 
 
 def hash_counts(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, key: np.uint64, first_row: int) -> int:
@@ -35,7 +35,7 @@ def hash_counts(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, key
 
 
 def hash_dense(values: np.ndarray, key: np.uint64, first_row: int) -> int:
-    """Hash of rows of float64, (n, d): of each cell's row, column and value; all NaN are one, and so are both zeros."""
+    """Hash of rows of float64, (n, d): of each cell's row, column and value; all NaN are equal, and 0 equals -0."""
     columns = np.arange(values.shape[1], dtype=np.uint64)
     total = 0
     for start, stop in split_range(len(values), max(1, _CELLS // max(1, len(columns)))):

@@ -1,4 +1,4 @@
-"""Squared lengths of linear maps of rows: four entries of eight maps stay in registers while a row is read."""
+"""Squared lengths of linear maps of rows: four entries of eight maps are kept in registers while a row is read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Vectors of sixteen and prefetches in LLVM's own terms, for intrinsics that numba's loops cannot express.
+"""Vectors of sixteen and prefetches as LLVM instructions, which loops in numba cannot express.
 
-LLVM maps them to whatever the processor has. They use only IEEE operations in a stated order, so the bytes are the same
-everywhere; what each does is spelled out in numpy by the reference of its user.
+LLVM maps them to the instructions of the processor. They use only IEEE operations in a fixed order, so results are
+identical on all processors; a reference in numpy describes each operation.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ ZEROS = ir.Constant(FLOATS, [0.0] * LANES)
 
 
 def pointer_to(context, builder, array_type, array, offset=None):
-    """Where an array's data begin, or its item `offset`."""
+    """Pointer to the data of an array, or to its item `offset`."""
     data = context.make_array(array_type)(context, builder, array).data
     return data if offset is None else builder.gep(data, [offset])
 
 
 def vector_at(builder, pointer, offset, vector_type):
-    """Pointer to a vector that begins so many items on."""
+    """Pointer to a vector that starts this number of items later."""
     return builder.bitcast(builder.gep(pointer, [offset]), vector_type.as_pointer())
 
 
 def splat(builder, value, vector_type):
-    """The vector all of whose lanes are `value`."""
+    """The vector with `value` in all lanes."""
     undefined = ir.Constant(vector_type, ir.Undefined)
     first = builder.insert_element(undefined, value, I32(0))
     lanes = ir.Constant(ir.VectorType(I32, vector_type.count), [0] * vector_type.count)
@@ -50,7 +50,7 @@ def sum_across(builder, vector):
 
 
 def add_running(builder, total, product, sums, offset):
-    """Add a vector to the running sums down the lanes, held at `total`, and store them in `sums` so many items on."""
+    """Add a vector to the running sums down the lanes at `total`, and store them in `sums` at an offset."""
     running = builder.fadd(builder.load(total), product)
     builder.store(running, vector_at(builder, sums, offset, FLOATS), align=4)
     builder.store(running, total)
@@ -64,7 +64,7 @@ def close_running(builder, total, lanes):
 
 
 def count_passed(builder, sums, value):
-    """How many of a vector's sums are not above `value`."""
+    """Number of a vector's sums that are at most `value`."""
     passed = builder.fcmp_ordered("<=", sums, splat(builder, value, sums.type))
     mask = builder.zext(builder.bitcast(passed, ir.IntType(sums.type.count)), I64)
     count_bits = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [I64]), "llvm.ctpop.i64")
@@ -72,11 +72,11 @@ def count_passed(builder, sums, value):
 
 
 def lane_of(builder, across, lanes, value):
-    """The lane whose running sum, of those across sixteen, first exceeds `value`, and what of it is left in that lane.
+    """The lane whose running sum, of those across sixteen, first exceeds `value`, and the rest of `value` in that lane.
 
     `across` is the vector of these sums, `lanes` points to them in memory; the last lane if none exceeds it. The sums
-    are added in different orders, so that rounding may let one fall below the one before: the first that exceeds the
-    value is asked for, not how many do not, and what is left is never negative.
+    are added in different orders, so that by rounding one may be less than the previous one. Therefore the result is
+    the first sum that exceeds the value, not the number of those that do not, and the rest is never negative.
     """
     above = builder.fcmp_ordered(">", across, splat(builder, value, across.type))
     mask = builder.zext(builder.bitcast(above, ir.IntType(LANES)), I64)
@@ -104,18 +104,18 @@ def lane_of_reference(across, value):
 
 
 def zeros_by_cache_line(n: int, dtype) -> np.ndarray:
-    """Zeros of a type of four bytes that begin at a multiple of 64: no vector of sixteen straddles two cache lines."""
+    """Zeros of a type of four bytes aligned to 64 bytes, so that vectors of sixteen do not cross cache lines."""
     raw = np.zeros(n + LANES, dtype)
     offset = -raw.ctypes.data % 64 // 4
     return raw[offset : offset + n]
 
 
-# Prefetches, for kernels that visit their data in random order
+# Prefetches, for kernels that read their data in random order
 
 
 @intrinsic
 def _prefetch_item(typing_context, array, offset):
-    """Tell the processor that an item will be read."""
+    """Prefetch an item."""
     signature = types.void(array, types.int64)
 
     def codegen(context, builder, signature, arguments):

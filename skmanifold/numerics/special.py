@@ -6,8 +6,8 @@ import math
 
 from ..utils._njit import njit
 
-_STIRLING_FROM = 1000.0  # the first term left out, 1 / (1260 x^5), is below 1e-18 here
-_MOST_FACTORS = 8  # of a product: most counts are small, and one logarithm is cheaper than two log gammas
+_STIRLING_FROM = 1000.0  # here the first omitted term, 1 / (1260 x^5), is below 1e-18
+_MOST_FACTORS = 8  # factors of a product; most counts are small, and one logarithm is cheaper than two log gammas
 
 
 @njit(cache=True, nogil=True)
@@ -15,7 +15,7 @@ def log_rising_of_real(x, n):
     """Log of Gamma(x + n) / Gamma(x), for x > 0 and n >= 0, whole or not."""
     if x < _STIRLING_FROM:
         return math.lgamma(x + n) - math.lgamma(x)
-    # The difference of Stirling's series, term by term: at large x two log gammas agree in all their digits.
+    # The difference of Stirling's series, term by term, because two log gammas at large x agree in all digits.
     last = x + n
     correction = (1 / last - 1 / x) / 12 - (1 / last**3 - 1 / x**3) / 360
     return (last - 0.5) * math.log1p(n / x) + n * (math.log(x) - 1.0) + correction
@@ -32,7 +32,7 @@ def log_rising(x, n):
     return math.log(product)
 
 
-_MAX_TERMS = 1_000_000  # of a series and a continued fraction, which converge long before
+_MAX_TERMS = 1_000_000  # maximum number of terms of a series and a continued fraction, which converge earlier
 _TINY = 1e-300  # in place of zero denominators (Lentz's method as modified by Thompson and Barnett, 1986)
 
 
@@ -48,7 +48,7 @@ def log_unit_gamma(shape, rate):
             if term < 1e-17 * total:  # below half a unit in the last place, 1.1e-16
                 break
         return math.log(total) - rate - math.log(shape)
-    # What is beyond 1, by Lentz's continued fraction
+    # The integral beyond 1, by Lentz's continued fraction
     b = rate + 1.0 - shape
     c = 1.0 / _TINY
     d = 1.0 / b
@@ -66,5 +66,5 @@ def log_unit_gamma(shape, rate):
         if abs(step - 1.0) < 1e-15:  # a few units in the last place
             break
     whole = math.lgamma(shape) - shape * math.log(rate)
-    # Below 0 even where rounding lets what is beyond 1 reach the whole
+    # Below 0, even if the integral beyond 1 is the whole by rounding
     return whole + math.log1p(-math.exp(min(math.log(h) - rate - whole, -1e-300)))

@@ -1,4 +1,4 @@
-"""Kernels for triangular matrices: inner loops run along rows, without sums across lanes, so bytes are the same."""
+"""Kernels for triangular matrices: inner loops run along rows without sums across lanes, so results are identical."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Exponentials and logarithms of whole arrays.
 
-They are series in loops that the compiler turns into vector instructions: IEEE arithmetic in a stated order, so the
-bytes are the same on every processor. Floats and their bits have separate loops, since a loop with both stays scalar.
+They are series in loops that the compiler vectorises, with IEEE arithmetic in a fixed order, so results are identical
+on all processors. Floats and their bits have separate loops, because a loop with both is not vectorised.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..utils._njit import njit
 
-_LEAST_EXPONENT = -700.0  # exp of it, 1e-304, is a normal number: below -708 it is not
+_LEAST_EXPONENT = -700.0  # its exponential, 1e-304, is a normal number; below -708 it would not be
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 33 bits, so that n times it is exact
 _SHIFT = 6755399441055744.0  # 1.5 * 2^52: its sum with a small number holds the nearest integer in the low bits
@@ -45,9 +45,9 @@ def fill_exp(n, x, powers, out):
         out_bits[j] += power_bits[j] << _N_MANTISSA_BITS
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # a check for a zero divisor would keep the loop scalar
+@njit(cache=True, nogil=True, error_model="numpy")  # a check for a zero divisor would prevent vectorisation
 def fill_log(n, x, powers, fractions, out):
-    """``out = log(x)`` to 1e-15, relative near 1 too, for normal numbers: the series of atanh for x / 2^k near 1."""
+    """``out = log(x)`` to 1e-15, also relative near 1, for normal numbers: the series of atanh for x / 2^k near 1."""
     bits, power_bits, fraction_bits = x.view(np.int64), powers.view(np.int64), fractions.view(np.int64)
     for j in range(n):
         above = bits[j] - _HALF_ROOT

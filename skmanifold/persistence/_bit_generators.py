@@ -1,4 +1,4 @@
-"""States of random number generators: checked, since numpy takes most of them as they are, and reads where they say."""
+"""States of random number generators, validated because numpy does not check most of them and uses their indices."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Conditio
 
 
 def make_bit_generator(state: Any) -> np.random.BitGenerator:
-    """A bit generator in this state, as numpy gives it.
+    """A bit generator in this state, which has the format of numpy.
 
     Raises
     ------
     ValueError
-        If there is no such state.
+        If the state is not valid.
     """
     if not isinstance(state, dict) or state.get("bit_generator") not in _STATES:
-        raise ValueError("the state of a random number generator is of none that is known")
+        raise ValueError("the state of a random number generator has an unknown type")
     name = state["bit_generator"]
     kind, inner, outer = _STATES[name]
     where = f"the state of {name}"
     Keyed(("state", *outer), bit_generator=OneOf((name,)), state=inner, **outer, **_GAUSS)(state, where, {})
     if _stands_still(name, state["state"]):
-        raise Unsatisfied(where, "gives the same number for ever")
+        raise Unsatisfied(where, "always gives the same number")
     made = kind()
     made.state = {key: value for key, value in state.items() if key not in _GAUSS}
     return made

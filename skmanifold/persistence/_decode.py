@@ -1,4 +1,4 @@
-"""From the tree that `_encode.py` makes back to an estimator: of classes that are listed, and of no others."""
+"""Conversion of a tree of `_encode.py` to an estimator; only objects of listed classes are created."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAX_DEPTH = 100
 
 
 class Decoder:
-    """Makes what a tree describes.
+    """Makes the objects that a tree describes.
 
     Parameters
     ----------
     arrays : mapping of str to ndarray
-        By the names that the tree has for them; those that it does not name are not asked for.
+        By their names in the tree; arrays that it does not name are not read.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray]):
@@ -35,7 +35,7 @@ class Decoder:
         self._depth = 0
 
     def decode(self, node: Any) -> Any:
-        """The value of a tree; whatever does not fit raises, with one or another exception."""
+        """The value of a tree; an invalid tree raises an exception of any type."""
         if not isinstance(node, list | dict):
             return node
         self._depth += 1
@@ -56,7 +56,7 @@ class Decoder:
 
     def _scalar(self, node: dict) -> Any:
         if not _SCALAR.fullmatch(node["dtype"]):
-            raise ValueError(f"no number has the type {node['dtype'][:60]!r}")
+            raise ValueError(f"{node['dtype'][:60]!r} is not a numeric type")
         return np.frombuffer(bytes.fromhex(node["hex"]), np.dtype(node["dtype"]), count=1)[0]
 
     def _tuple(self, node: dict) -> tuple:
@@ -73,7 +73,7 @@ class Decoder:
     def _objects(self, node: dict) -> np.ndarray:
         items, shape = self.decode(node["items"]), node["shape"]
         if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) != len(items):
-            raise ValueError(f"{len(items)} objects are not an array of the shape {str(shape)[:60]}")
+            raise ValueError(f"{len(items)} objects do not fit into an array of the shape {str(shape)[:60]}")
         if not all(type(item) in PLAIN for item in items):
             raise ValueError("an array holds objects other than numbers and strings")
         array = np.empty(len(items), dtype=object)
@@ -83,9 +83,9 @@ class Decoder:
     def _sparse(self, node: dict) -> Any:
         parts = data, indices, indptr = [self.decode(node[name]) for name in ("data", "indices", "indptr")]
         if any(part.ndim != 1 for part in parts) or any(part.dtype.kind != "i" for part in (indices, indptr)):
-            raise ValueError("a sparse matrix has indices that are no list of whole numbers")
+            raise ValueError("the indices of a sparse matrix are not one-dimensional whole numbers")
         matrix = SPARSE[node["format"]](tuple(parts), shape=tuple(node["shape"]))
-        matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # in the types that they had
+        matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # in their original types
         matrix.check_format(full_check=True)
         return matrix
 
@@ -105,16 +105,16 @@ class Decoder:
         node = upgraded(node)
         cls = class_of(node["class"])
         if not issubclass(cls, tuple):
-            raise ValueError(f"{node['class']} is no named tuple")
+            raise ValueError(f"{node['class']} is not a named tuple")
         return cls(**self._attributes(node["fields"]))
 
     def _object(self, node: dict) -> Any:
         cls = class_of(node["class"])
         is_estimator = issubclass(cls, BaseEstimator)
         if issubclass(cls, tuple) or is_estimator != ("parameters" in node):
-            raise ValueError(f"{node['class']} is not an object of this kind")
+            raise ValueError(f"{node['class']} does not have the type that the file specifies")
         check_names(cls, node["state"])
-        # a parameter that did not exist yet has its default
+        # parameters that are newer than the file have their defaults
         made = cls(**self._attributes(node["parameters"])) if is_estimator else cls.__new__(cls)
         made.__dict__.update(self._attributes(node["state"]))
         if is_estimator:

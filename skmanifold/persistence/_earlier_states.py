@@ -1,6 +1,6 @@
-"""States of samplers in files of earlier versions, which had one class for all: conversion to the present classes.
+"""Conversion of samplers' states in files of earlier versions, which had one class for all samplers.
 
-A *node* is a named tuple as a file holds it, a dict with the name of the class and its fields.
+A *node* is a named tuple in a file: a dict with the name of the class and its fields.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _GRADIENT_STATES = {
 
 
 def upgraded(node: dict[str, Any]) -> dict[str, Any]:
-    """The node of a named tuple as this version writes it; most nodes are returned unchanged."""
+    """The node of a named tuple in the format of this version; most nodes are returned unchanged."""
     upgrade = _UPGRADES.get(node["class"])
     return node if upgrade is None else upgrade(node)
 
 
 def _upgrade_state(node: dict[str, Any]) -> dict[str, Any]:
-    """The node of the sampler's present state class, which the contents of the old state determine."""
+    """The node of the sampler's current state class, which depends on the contents of the old state."""
     fields = node["fields"]
     if "memory" not in fields:
         return node
@@ -49,7 +49,7 @@ def _upgrade_state(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade_stream_chain(node: dict[str, Any]) -> dict[str, Any]:
-    """The node of a stream's chain with its statistics, which were in the sampler's state before."""
+    """The node of a stream's chain with its statistics, which earlier versions had in the sampler's state."""
     fields = node["fields"]
     if "statistics" in fields:
         return node

@@ -1,7 +1,7 @@
-"""An estimator as a tree that JSON can hold, and arrays beside it.
+"""Conversion of an estimator to a tree for JSON, and its arrays.
 
-None, bools, finite floats, strings, lists and whole numbers below 2**53 are themselves. Everything else is a mapping
-whose ``"type"`` says what; `_decode.py` reads them all.
+None, bools, finite floats, strings, lists and whole numbers below 2**53 are JSON values. Everything else is a mapping
+whose ``"type"`` is the type; `_decode.py` reads them.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from ..utils._declared import NOT_KEPT
 from ._registry import name_of
 
 SPARSE = {kind.__name__: kind for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
-_LARGEST_INT = 2**53  # beyond it other readers of JSON would round
+_LARGEST_INT = 2**53  # other readers of JSON round larger numbers
 PLAIN = (type(None), bool, int, float, str)
 
 
 class Encoder:
-    """Turns one estimator into a tree; arrays are left as they are, one that is met twice is held once.
+    """Converts one estimator to a tree; arrays are not converted, and an array with several references is stored once.
 
     Parameters
     ----------
     whose : str
-        What cannot be saved where something is refused.
+        Name of the object in error messages.
 
     Attributes
     ----------
     arrays : dict of str to ndarray
-        The arrays by the names that the tree has for them.
+        The arrays by their names in the tree.
     """
 
     def __init__(self, whose: str):
         self.arrays: dict[str, np.ndarray] = {}
         self._whose = whose
         self._names: dict[int, str] = {}
-        self._open: set[int] = set()  # what is being written, further up the tree
+        self._open: set[int] = set()  # the objects that contain the current one
 
     def encode(self, value: Any, path: str = "") -> Any:
         """The tree of a value.
@@ -47,7 +47,7 @@ class Encoder:
         Raises
         ------
         TypeError
-            If it is, or holds, what has no place in a file; `path` leads to it.
+            If it is, or contains, an object that cannot be saved; `path` is its place in the estimator.
         """
         kind = type(value)
         if value is None or kind in (bool, str):
@@ -61,7 +61,7 @@ class Encoder:
         if kind in (np.ndarray, np.memmap):
             return self._array(value, path)
         if id(value) in self._open:
-            self._refuse(path, "is part of itself")
+            self._refuse(path, "contains itself")
         self._open.add(id(value))
         node = self._composite(value, kind, path)
         self._open.remove(id(value))
@@ -88,7 +88,7 @@ class Encoder:
         if isinstance(value, type):
             return {"type": "class", "class": self._known(value, path, "is the class")}
         if callable(value) and hasattr(value, "__name__"):
-            self._refuse(path, f"is the function {_full_name(value)}, whose code the file cannot hold")
+            self._refuse(path, f"is the function {_full_name(value)}, but files of skmanifold contain no code")
         name = self._known(kind, path, "is an object of the class")
         if issubclass(kind, tuple):
             return {"type": "named tuple", "class": name, "fields": self._attributes(value._asdict(), path)}
@@ -112,25 +112,22 @@ class Encoder:
     def _array(self, array: np.ndarray, path: str) -> dict[str, Any]:
         if array.dtype.hasobject:
             if array.dtype != object or not all(type(item) in PLAIN for item in array.flat):
-                self._refuse(path, "is an array of Python objects, which have no place in the file")
+                self._refuse(path, "is an array of Python objects, which files cannot contain")
             return {"type": "objects", "shape": list(array.shape), "items": self._items(array.flat, path)}
         name = self._names.get(id(array))
         if name is None:
             name = self._names[id(array)] = f"array{len(self.arrays)}"
-            self.arrays[name] = array  # which also keeps its id from being another's
+            self.arrays[name] = array  # the reference also keeps its id unique
         return {"type": "array", "name": name}
 
     def _known(self, cls: type, path: str, what: str) -> str:
         name = name_of(cls)
         if name is None:
-            self._refuse(path, f"{what} {_full_name(cls)}, which has no place in the file")
+            self._refuse(path, f"{what} {_full_name(cls)}, which files of skmanifold cannot contain")
         return name
 
     def _refuse(self, path: str, what: str) -> NoReturn:
-        raise TypeError(
-            f"{self._whose} cannot be saved: {path or 'it'} {what}; pickle or joblib can keep it where the code is at "
-            "hand."
-        )
+        raise TypeError(f"{self._whose} cannot be saved: {path or 'it'} {what}; use pickle or joblib instead.")
 
 
 def _full_name(of: Any) -> str:

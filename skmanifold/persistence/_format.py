@@ -1,7 +1,7 @@
-"""The file: a zip archive of one JSON document and of arrays, as ``numpy.savez`` would write them, so no code is in it.
+"""The file format: a zip archive of one JSON document and of arrays in the format of ``numpy.savez``, without code.
 
-``numpy.load(path)`` opens it too. The same estimator gives the same bytes. Arrays are read when they are first asked
-for, within a limit on their size: see `_members.py`.
+``numpy.load(path)`` opens it too. The same estimator gives the same bytes. Arrays are read at their first use, with a
+limit on their size: see `_members.py`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .._version import __version__
 from ..utils._disk import replaced
 from ._members import Arrays, Limits, check_members, read_document
 
-FORMAT = 1  # raised when an older version of the package could not read what is written
+FORMAT = 1  # increased when older versions of the package cannot read new files
 _MAGIC = "skmanifold {kind}"
-_DOCUMENT = "{kind}.json"  # also the name under which it holds the tree
-_SIGNATURE = b"PK\x03\x04"  # of a zip archive that has something in it
-_MAX_REASON = 400  # characters of what another library says
-_LIBRARIES = {  # to look at where a file puzzles; nothing depends on it
+_DOCUMENT = "{kind}.json"  # also the key of the tree
+_SIGNATURE = b"PK\x03\x04"  # first bytes of a zip archive that is not empty
+_MAX_REASON = 400  # maximum number of characters from messages of other libraries
+_LIBRARIES = {  # for inspection of files only
     "python": platform.python_version(),
     "numpy": np.__version__,
     "scipy": scipy.__version__,
@@ -37,11 +37,11 @@ _LIBRARIES = {  # to look at where a file puzzles; nothing depends on it
 
 
 class UnknownFormatError(ValueError):
-    """Raised where a file is not ours, or newer than this version of the package."""
+    """Raised if a file is not of this package, or newer than this version of it."""
 
 
 def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, kind: str = "estimator") -> None:
-    """Write a tree and its arrays to a file of this kind, which appears under its name only when it is complete."""
+    """Write a tree and its arrays to a file, which gets its name only when it is complete."""
     document = {
         "magic": _MAGIC.format(kind=kind),
         "format": FORMAT,
@@ -62,21 +62,21 @@ def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, 
 def read(
     path: Path, kind: str = "estimator", max_bytes: int | None = None
 ) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
-    """The document of a file of this kind, and its arrays, which are read as they are asked for.
+    """The document of a file, and its arrays, which are read at their first use.
 
     Parameters
     ----------
     path : Path
     kind : str, default="estimator"
     max_bytes : int, optional
-        The most that the arrays may take; None is 4 GiB, or the size of the file if it is larger.
+        Maximum size of the arrays; None is 4 GiB, or the size of the file if it is larger.
 
     Raises
     ------
     UnknownFormatError
-        If it is no such file, or one of a newer format.
+        If the file is not of this package, or of a newer format.
     ValueError
-        If it is damaged, or larger than the limits.
+        If the file is damaged, or larger than the limits.
     """
     with open(path, "rb") as file:
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
@@ -84,28 +84,28 @@ def read(
         n_bytes = os.fstat(file.fileno()).st_size
     limits = Limits.of(n_bytes, max_bytes)
     with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
-        archive = zipfile.ZipFile(path)  # closed with the last of those that hold it
+        archive = zipfile.ZipFile(path)  # closed when the last reference to it is deleted
         check_members(archive, n_bytes)
         document = _read_document(path, archive, kind, limits)
-        # A later format makes a document of format 1 one of its own here; its arrays are read as they are.
+        # A later format converts documents of format 1 here; arrays do not change.
         return document, Arrays(archive, limits)
 
 
 @contextmanager
 def told_in_one_sentence(what: str) -> Iterator[None]:
-    """Whatever goes wrong with what is in a file is told as a ValueError."""
+    """Convert all errors from the contents of a file to a ValueError with a one-sentence message."""
     try:
         yield
     except UnknownFormatError:
         raise
     except MemoryError as error:
-        raise ValueError(f"{what} (there is not enough memory for what it says it holds).") from error
+        raise ValueError(f"{what} (there is not enough memory for the sizes that it specifies).") from error
     except RecursionError as error:
         raise ValueError(f"{what} (it is nested too deeply).") from error
-    except Exception as error:  # bad bytes have many ways to be bad
+    except Exception as error:  # damaged files can raise errors of many types
         text = " ".join(str(error).split())
         reason = (
-            text if isinstance(error, ValueError) else f"it is not as it is written; {type(error).__name__}: {text}"
+            text if isinstance(error, ValueError) else f"its contents are not valid; {type(error).__name__}: {text}"
         )
         raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
 

@@ -1,4 +1,4 @@
-"""Members of a zip archive read within limits: nothing is believed about sizes before it has been compared."""
+"""Reading of members of a zip archive with limits: sizes in the archive are verified before they are used."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 DEFAULT_BYTES = 4 << 30
 _MAX_MEMBERS = 1 << 20
-_DOCUMENT_SHARE = 128  # the document may take this part of what the arrays may: 32 MiB by default
-_MAX_INFLATION = 100  # of a document beyond a mebibyte: ours shrink twentyfold at most
+_DOCUMENT_SHARE = 128  # limit of the document as a fraction of that of the arrays: 32 MiB by default
+_MAX_INFLATION = 100  # compression ratio of a document above 1 MiB; that of real ones is at most 20
 _NAME = re.compile(r"[\w.\- ]+")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # which are read in bounded pieces
-_HEADERS = {  # of arrays, by the version of numpy's own format
+_HEADERS = {  # readers of array headers, by the version of numpy's format
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
@@ -25,7 +25,7 @@ _MAX_DIMENSIONS = 32
 
 
 class Limits(NamedTuple):
-    """The most that may be read, in bytes."""
+    """Maximum numbers of bytes to read."""
 
     arrays: int
     document: int
@@ -38,14 +38,14 @@ class Limits(NamedTuple):
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an archive by their names, each read once, when it is first asked for.
+    """The arrays of an archive by their names, each read once, at its first use.
 
     Parameters
     ----------
     archive : ZipFile
         Open, and checked by `check_members`.
     limits : Limits
-        What all arrays that are read may take together.
+        Maximum total size of the arrays that are read.
     """
 
     def __init__(self, archive: zipfile.ZipFile, limits: Limits):
@@ -75,7 +75,7 @@ class Arrays(Mapping[str, np.ndarray]):
 
 
 def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
-    """Raise a ValueError if the list of members is not one that `write` makes, for a file of `n_bytes`."""
+    """Raise a ValueError if `write` cannot have made this list of members in a file of `n_bytes`."""
     members = archive.infolist()
     if len(members) > _MAX_MEMBERS:
         raise ValueError(f"it has {len(members)} members, more than {_MAX_MEMBERS}")
@@ -83,9 +83,9 @@ def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
         raise ValueError("two of its members have the same name")
     for info in members:
         if not _NAME.fullmatch(info.filename):
-            raise ValueError(f"no member can have the name {info.filename[:60]!r}")
+            raise ValueError(f"it has a member with the invalid name {info.filename[:60]!r}")
         if info.compress_type not in _METHODS:
-            raise ValueError(f"{info.filename[:60]} is compressed by a method that is never written")
+            raise ValueError(f"{info.filename[:60]} is compressed by an unsupported method")
     if sum(info.compress_size for info in members) > n_bytes:
         raise ValueError("its members overlap")
 
@@ -99,9 +99,7 @@ def read_document(archive: zipfile.ZipFile, name: str, limits: Limits) -> bytes:
             "trust the file"
         )
     if info.file_size > max(1 << 20, _MAX_INFLATION * info.compress_size):
-        raise ValueError(
-            f"{name} grows from {info.compress_size} to {info.file_size} bytes, as no document of ours does"
-        )
+        raise ValueError(f"{name} expands from {info.compress_size} to {info.file_size} bytes, which is not plausible")
     return archive.read(info)
 
 
@@ -110,14 +108,14 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(info) as member:
         version = np.lib.format.read_magic(member)
         if version not in _HEADERS:
-            raise ValueError(f"{name} is an array in a format that is never written")
+            raise ValueError(f"{name} is an array in an unsupported format")
         shape, transposed, dtype = _HEADERS[version](member)
         if dtype.hasobject:
-            raise ValueError(f"{name} holds Python objects, which are never read")
+            raise ValueError(f"{name} contains Python objects, which are not read")
         if dtype.itemsize == 0 or dtype.subdtype or len(shape) > _MAX_DIMENSIONS or min(shape, default=0) < 0:
-            raise ValueError(f"{name} has the shape {shape} and the type {dtype}, which no array of ours has")
-        if member.tell() + math.prod(shape) * dtype.itemsize != info.file_size:  # before room is made
-            raise ValueError(f"{name} is not as long as it says")
+            raise ValueError(f"{name} has the shape {shape} and the type {dtype}, which is not valid")
+        if member.tell() + math.prod(shape) * dtype.itemsize != info.file_size:  # before memory is allocated
+            raise ValueError(f"{name} does not have the length that its header specifies")
         array = np.empty(shape[::-1] if transposed else shape, dtype)
         if array.nbytes:
             room = array.reshape(-1).view(np.uint8).data

@@ -1,4 +1,4 @@
-"""Names that classes have in saved files: what is not listed here is neither written nor made."""
+"""Names of classes in saved files; objects of other classes are neither saved nor loaded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from .._version import __version__
 
-# By its name in files, where a class is to be found. Names stay for ever; where a class moves or is renamed, what
-# stands after the colon changes, and a new class must take a name that no other ever had.
+# The location of each class by its name in files. Names never change. If a class is moved or renamed, only the part
+# after the colon changes; a new class must get a name that was never used before.
 _PLACES = {
     # estimators
     "DPCategoricalMixture": "mixture._dirichlet_process.estimator:DPCategoricalMixture",
@@ -48,7 +48,7 @@ _PLACES = {
     "SVRG": "samplers._density.gradient_base:SVRG",
     "Slice": "samplers._latent.slice:Slice",
     "StochasticMeanField": "samplers._latent.mean_field:StochasticMeanField",
-    # emissions and what they become with data
+    # emissions, and emissions with the scale of the data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
     "Categorical": "emissions._multinomial:Categorical",
@@ -62,7 +62,7 @@ _PLACES = {
     "NormalPrior": "emissions._gaussian_base:NormalPrior",
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
-    # what samplers carry
+    # states of samplers
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",
     "EMState": "samplers._latent.em:EMState",
@@ -129,6 +129,6 @@ def class_of(name: str) -> Any:
         If there is none.
     """
     if name not in _PLACES:
-        raise ValueError(f"skmanifold {__version__} knows no class of the name {name!r}")
+        raise ValueError(f"skmanifold {__version__} has no class with the name {name!r}")
     module, _, attribute = _PLACES[name].partition(":")
     return getattr(import_module(f"{_PACKAGE}.{module}"), attribute)

@@ -16,7 +16,7 @@ from ._format import read, told_in_one_sentence, write
 
 
 class SavesItself:
-    """Mixin of estimators that can be saved to a file; not public. Goes before the base class."""
+    """Mixin of estimators that can be saved to a file; not public. List it before the base class."""
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Save the estimator, fitted or not, to one file, which :func:`skmanifold.load` reads.
@@ -52,10 +52,10 @@ class SavesItself:
         encoder = Encoder(type(self).__name__)
         tree = encoder.encode(self)
         try:
-            check_estimator(self)  # what is written can be loaded
+            check_estimator(self)  # check that the file can be loaded
         except ValueError as error:
             raise ValueError(f"{type(self).__name__} cannot be saved: {error}") from error
-        with clear_if_unwritable(type(self).__name__, path, "; if there was a file before, it is untouched"):
+        with clear_if_unwritable(type(self).__name__, path, "; an existing file is not changed"):
             write(Path(path), tree, encoder.arrays, compress)
 
 
@@ -111,5 +111,5 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     with told_in_one_sentence(f"{path}, of skmanifold {str(document.get('skmanifold'))[:40]}, cannot be loaded"):
         estimator = Decoder(arrays).decode(document["estimator"])
         if not isinstance(estimator, BaseEstimator):
-            raise ValueError(f"it holds a {type(estimator).__name__}, which is no estimator")
+            raise ValueError(f"it holds a {type(estimator).__name__}, which is not an estimator")
     return estimator

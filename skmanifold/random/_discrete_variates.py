@@ -1,6 +1,6 @@
 """Poisson, binomial and multinomial variates as functions of a key.
 
-Each takes a key of its own and reads a whole stream of it. All methods are exact up to the rounding of float64.
+Each draw needs a separate key and uses the whole stream of it. All methods are exact up to the rounding of float64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._variates import _log1p_beyond_cubic, open_uniform
 
 # Poisson counts
 
-_MAX_MEAN = 2.0**52  # beyond, float64 has not every whole number around the mean
+_MAX_MEAN = 2.0**52  # above this, float64 cannot represent all whole numbers around the mean
 _N_FACTORIALS = 16
 _LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(_N_FACTORIALS)])
 
@@ -40,7 +40,7 @@ def _poisson_by_inversion(key, mean):
     u = open_uniform(key, 0)
     p = math.exp(-mean)
     k = 0.0
-    while u > p and k < 64.0:  # at means below 10 only rounding could take it there
+    while u > p and k < 64.0:  # at means below 10, possible only by rounding
         u -= p
         k += 1.0
         p *= mean / k
@@ -113,7 +113,7 @@ def _binomial_by_inversion(key, n, p):
     odds = p / (1.0 - p)
     mass = math.exp(n * math.log1p(-p))
     k = 0.0
-    while u > mass and k < n and k < 64.0:  # at means below 10 only rounding could take it there
+    while u > mass and k < n and k < 64.0:  # at means below 10, possible only by rounding
         u -= mass
         k += 1.0
         mass *= odds * ((n - k + 1.0) / k)

@@ -1,9 +1,9 @@
-"""Counter-based random streams: a draw is a function of its key and its counter, never of what was drawn before.
+"""Counter-based random streams: a draw is a function of its key and counter, not of previous draws.
 
-A key is a 64-bit integer. ``fold_in(key, value)`` makes a key for one purpose, chain, sweep, row or feature out of its
+A key is a 64-bit integer. ``fold_in(key, value)`` derives a key for one purpose, chain, sweep, row or feature from its
 parent; ``uniform(key, counter)`` draws. Both are one round of splitmix64's finaliser (Stafford's mix 13, as in Steele,
-Lea and Flood, 2014) over a Weyl sequence, so the result does not depend on which thread draws, or when. The two use
-different increments: a key may be folded and drawn from without its children repeating its draws.
+Lea and Flood, 2014) over a Weyl sequence, so the result does not depend on threads or on the order of draws. The two
+use different increments, so a key may be used for both: the draws of its children differ from its own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TO_UNIT = 2.0**-53
 
 
 class Purpose:
-    """What is drawn: a value folded into a key, so that no two uses of that key share draws.
+    """The purpose of draws: a value that is folded into a key, so that different uses of a key have different draws.
 
-    Each use has a name that says what is drawn. Two names may have the same number if they are never folded into the
-    same key; no number ever changes, so that seeded results stay the same.
+    Each use has a name that describes the draws. Two names may have the same number if they are never folded into the
+    same key. The numbers never change, so that seeded results remain the same.
 
-    Plain integers: numba's dispatcher takes fifty times as long for a member of an enumeration.
+    The values are plain integers, because numba's dispatcher is fifty times slower for members of an enumeration.
     """
 
     INITIAL_LATENTS = 1
@@ -52,7 +52,7 @@ class Purpose:
     RELABEL = 20
     COMPONENTS = 21
 
-    # Names with the number under which the same draws were made before they had a name
+    # Names that were added later; their numbers are those that the same draws had before
     SUBSAMPLE = 5
     ANNEALING = 7
     FRAMES = 7
@@ -102,7 +102,7 @@ def root_key(random_state: RandomStateLike) -> np.uint64:
 
 @njit(cache=True)
 def mix64(x):
-    """Splitmix64's finaliser: a bijection of 64-bit integers in which every input bit moves every output bit."""
+    """Splitmix64's finaliser: a bijection of 64-bit integers in which every input bit affects every output bit."""
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
     return x ^ (x >> np.uint64(31))
@@ -129,7 +129,7 @@ def fold_in(key, value):
 
 @njit(cache=True)
 def fold_in_each(key, values):
-    """The children of `key` named by an array of integers."""
+    """The keys derived from `key` with an array of integers."""
     out = np.empty(len(values), np.uint64)
     for i in range(len(values)):
         out[i] = fold_in(key, values[i])
@@ -176,7 +176,7 @@ def uniform(key, counter):
 
 @njit(cache=True)
 def row_key(key, indices, bits, start, stop):
-    """A key made of a sparse row's content: the same for equal rows, wherever they stand.
+    """A key computed from the contents of a sparse row: the same for equal rows at any position.
 
     `indices` must be sorted and explicit zeros dropped; `bits` are the values' 64-bit patterns (``data.view(uint64)``).
     """

@@ -15,7 +15,7 @@ from ..utils._njit import njit
 from ._keys import fold_in, random_bits
 from ._variates import exponential, fill_bits, log_gamma_variate, open_uniform
 
-N_LAYERS = 1024  # one draw in about 200 is then not surely under the density
+N_LAYERS = 1024  # about one draw in 200 then needs the rejection test
 _MAX_NEWTON = 64  # steps; about six suffice
 _LAYER_MASK = np.uint64(N_LAYERS - 1)
 
@@ -26,7 +26,7 @@ _LAYER_MASK = np.uint64(N_LAYERS - 1)
     heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
 )
 class GammaTables(NamedTuple):
-    """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` says what they hold."""
+    """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` describes their contents."""
 
     levels: np.ndarray  # (2, 3): shape, its logarithm, share of the left tail in both
     edges: np.ndarray  # (2, N_LAYERS + 1, 2)
@@ -38,7 +38,7 @@ class GammaTables(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _edges_at(shape, log_height):
-    """Where the density falls to a height, left and right: roots of expm1(z) - z = q, by Newton from outside them."""
+    """Points left and right where the density has a given height: roots of expm1(z) - z = q, by Newton from outside."""
     q = -log_height / shape
     reach = math.sqrt(2.0 * q)
     left, right = -(q + reach), math.log1p(q + reach)
@@ -57,10 +57,10 @@ def _edges_at(shape, log_height):
 
 @njit(cache=True, nogil=True)
 def _stack_layers(shape, log_lowest, area, edges, heights):
-    """Pile layers of equal area on the lowest; returns how high they reach, inf if the mode comes before the last.
+    """Stack layers of equal area on the lowest; returns their total height, inf if they reach the mode before the last.
 
-    Row i of `edges`: left and right edge of layer i. The lowest is as wide as if the tails were part of its rectangle.
-    What lies within the edges of the next layer is surely under the density.
+    Row i of `edges`: left and right edge of layer i. The width of the lowest includes the area of the tails.
+    Points within the edges of the next layer are always under the density.
     """
     left, right = _edges_at(shape, log_lowest)
     height = math.exp(log_lowest)
@@ -74,19 +74,19 @@ def _stack_layers(shape, log_lowest, area, edges, heights):
             left, right = _edges_at(shape, math.log(height))
         elif layer < N_LAYERS - 1:
             return np.inf
-    edges[N_LAYERS, 0], edges[N_LAYERS, 1] = 1.0, -1.0  # nothing is sure under the mode
+    edges[N_LAYERS, 0], edges[N_LAYERS, 1] = 1.0, -1.0  # the top layer always needs the rejection test
     heights[N_LAYERS] = height
     return height
 
 
 @lru_cache(maxsize=8)
 def gamma_tables(shape: float) -> GammaTables:
-    """Ziggurats for a shape and the one 1/2 above it."""
+    """Ziggurats for a shape and for that shape plus 1/2."""
     levels = np.empty((2, 3))
     edges, heights = np.empty((2, N_LAYERS + 1, 2)), np.empty((2, N_LAYERS + 1))
     for level in (0, 1):
         a = shape + 0.5 * level
-        low, high = -16.0, -3.0  # logarithm of the lowest height: the least from which the layers reach the mode
+        low, high = -16.0, -3.0  # logarithm of the lowest height: the smallest one from which the layers reach the mode
         while high - low > 1e-4:
             middle = 0.5 * (low + high)
             if _stack_layers(a, middle, _lowest_area(a, middle)[0], edges[level], heights[level]) < 1.0:
@@ -102,13 +102,13 @@ def gamma_tables(shape: float) -> GammaTables:
 def _lowest_area(shape: float, log_height: float) -> tuple[float, float]:
     """Area of the lowest layer, tails included, and the left tail's share of both tails."""
     left, right = _edges_at(shape, log_height)
-    if shape < 1000:  # the term of Stirling's series left out below, 1 / (1260 shape^5), is under 1e-18 from here on
+    if shape < 1000:  # from here on, the term of Stirling's series omitted below, 1 / (1260 shape^5), is under 1e-18
         whole = np.exp(shape + gammaln(shape) - shape * np.log(shape))
-    else:  # Stirling's series, where the terms above would cancel
+    else:  # Stirling's series, because the terms above would cancel
         whole = np.sqrt(2 * np.pi / shape) * np.exp((1 / 12 - 1 / (360 * shape**2)) / shape)
     if left > -40:
         left_tail = whole * gammainc(shape, shape * np.exp(left))
-    else:  # an exponential, where the argument above would underflow
+    else:  # an exponential, because the argument above would underflow
         left_tail = np.exp(shape * (left + 1.0)) / shape
     tails = left_tail + whole * gammaincc(shape, shape * np.exp(right))
     return np.exp(log_height) * (right - left) + tails, left_tail / tails
@@ -125,7 +125,7 @@ def log_height(shape, z):
 
 @njit(cache=True, nogil=True)
 def layer_and_place(bits, edges):
-    """A layer from the low bits and a place in it from the high 54: an odd integer, so never an edge."""
+    """A layer from the low bits and a position in it from the high 54: an odd integer, so never an edge."""
     layer = np.int64(bits & _LAYER_MASK)
     fraction = (np.int64(bits >> np.uint64(10)) | np.int64(1)) * 2.0**-54
     return layer, edges[layer, 0] + fraction * (edges[layer, 1] - edges[layer, 0])
@@ -138,14 +138,14 @@ def is_under_density(layer, z, edges):
 
 @njit(cache=True, nogil=True)
 def draw_by_rejection(bits, key, shape, left_share, edges, heights):
-    """A draw of log(Ga(shape, 1) / shape) where that of `bits` is not surely under the density; a key of its own."""
+    """A draw of log(Ga(shape, 1) / shape) if that of `bits` needs the rejection test; needs a separate key."""
     counter = 0
     while True:
         layer, z = layer_and_place(bits, edges)
         if is_under_density(layer, z, edges):
             return z
         if layer == 0:
-            # Beyond an edge: an exponential of the slope there, which lies above the log-concave density.
+            # Outside of an edge: an exponential with the slope at the edge, which is above the log-concave density.
             edge = edges[1, 0] if open_uniform(key, counter) < left_share else edges[1, 1]
             slope = -shape * math.expm1(edge)
             at_edge = log_height(shape, edge)
@@ -165,7 +165,7 @@ def draw_by_rejection(bits, key, shape, left_share, edges, heights):
 
 @njit(cache=True, nogil=True)
 def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
-    """Draws of log Ga(shapes, 1): by the ziggurat where a shape is that of the tables' first level, the commonest.
+    """Draws of log Ga(shapes, 1): by the ziggurat for the shape of the tables, the most common one.
 
     `bits` and `cells` are scratch memory, `cells` longer by one.
     """

@@ -1,10 +1,11 @@
 """Random variates as functions of a key: normals, exponentials, gammas, counts, subsets of rows.
 
-As in `_random`, nothing is drawn in sequence: each draw reads the bits that belong to its key and counter, and where a
-method rejects, it goes on with bits of its own, so that no draw moves another. Gamma and Poisson variates read a whole
-stream and take a key alone, which should serve nothing else; so do binomial and multinomial counts.
+As in `_keys`, draws are not sequential: each draw uses the bits of its key and counter, and after a rejection further
+bits that are separate for each draw, so that draws do not affect each other. Gamma, Poisson, binomial and multinomial
+variates use the whole stream of a key, which must not be used for other draws.
 
-All methods are exact up to the rounding of float64, and to uniforms of 52 or 53 bits: events rarer than 1e-16 are lost.
+All methods are exact up to the rounding of float64, and of uniforms to 52 or 53 bits: events rarer than 1e-16 do not
+occur.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from ._keys import fold_in, random_bits, uniform
 # The ziggurat of Marsaglia and Tsang (2000) with 256 layers of equal area under exp(-x^2 / 2), from the tail inwards.
 _TAIL_START = 3.6541528853610088
 _LAYER_MASK = np.uint64(255)
-_FIRST = np.int64(0)  # a counter of the type of others, because numba compiles a kernel again for a literal integer
+_FIRST = np.int64(0)  # a counter of the usual type, because numba compiles a kernel again for a literal integer
 
 
 def _ziggurat_edges() -> np.ndarray:
-    """Right edge of each layer, and 0 on top; the lowest is as wide as if its tail were part of its rectangle."""
+    """Right edge of each layer, and 0 at the top; the width of the lowest includes the area of its tail."""
     height = math.exp(-0.5 * _TAIL_START**2)
     area = _TAIL_START * height + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL_START / math.sqrt(2.0))
     edges = [area / height, _TAIL_START]
@@ -87,7 +88,7 @@ def exponential(key, counter):
 
 @njit(cache=True, nogil=True)
 def _layer_and_place(bits):
-    """A layer of the ziggurat from the low 8 bits, and a signed place in it from the high 54."""
+    """A layer of the ziggurat from the low 8 bits, and a signed position in it from the high 54."""
     layer = bits & _LAYER_MASK
     # An odd integer of 54 bits with its sign: exact in float64, symmetric, and never 0.
     fraction = ((np.int64(bits) >> np.int64(10)) | np.int64(1)) * 2.0**-53
@@ -96,7 +97,7 @@ def _layer_and_place(bits):
 
 @njit(cache=True, nogil=True)
 def _normal_by_rejection(bits):
-    """The rest of `normal` for the one draw in 80 that is not inside the layer above, on bits that come of its own."""
+    """The rest of `normal` for the one draw in 80 that is not inside the layer above, with separate random bits."""
     child = fold_in(bits, _FIRST)
     counter = _FIRST
     while True:
@@ -188,7 +189,7 @@ def fold_keys(keys, value, out):
 @njit(cache=True, nogil=True)
 def _log1p_beyond_cubic(t):
     """log(1 + t) - (t - t^2/2 + t^3/3), without cancellation at small t."""
-    if abs(t) < 0.01:  # the term left out, t^9 / 9, is below 1e-18 here, and the result about t^4 / 4 = 2.5e-9
+    if abs(t) < 0.01:  # here the omitted term, t^9 / 9, is below 1e-18, and the result is about t^4 / 4 = 2.5e-9
         square = t * t
         return -square * square * (1 / 4 - t * (1 / 5 - t * (1 / 6 - t * (1 / 7 - t / 8))))
     return math.log1p(t) - t * (1.0 - t * (1 / 2 - t / 3))
@@ -196,7 +197,7 @@ def _log1p_beyond_cubic(t):
 
 @njit(cache=True, nogil=True)
 def _gamma_from_one(key, child, shape):
-    """A Ga(shape, 1) variate, shape >= 1: Marsaglia and Tsang (2000), d (1 + t)^3 with t normal but for rejection."""
+    """A Ga(shape, 1) variate, shape >= 1: Marsaglia and Tsang (2000), d (1 + t)^3 with t normal, and rejection."""
     d = shape - 1 / 3
     scale = 1.0 / math.sqrt(9.0 * d)
     counter = _FIRST
@@ -208,8 +209,8 @@ def _gamma_from_one(key, child, shape):
             continue
         u = open_uniform(child, counter)
         square = x * x
-        # They write x^2/2 + d (1 - v + log v), v = (1 + t)^3; its terms to t^3 cancel, and would drown it at large d.
-        # 0.0331: their squeeze, which spares most logarithms.
+        # They write x^2/2 + d (1 - v + log v), v = (1 + t)^3; terms up to t^3 cancel, which loses digits at large d.
+        # 0.0331: their squeeze, which avoids most logarithms.
         if u < 1.0 - 0.0331 * square * square or math.log(u) < 3.0 * d * _log1p_beyond_cubic(t):
             root = 1.0 + t
             return d * (root * root * root)
@@ -267,8 +268,8 @@ def gamma_variate(key, shape):
 
 @njit(cache=True, nogil=True)
 def von_mises(key, concentration):
-    """An angle about 0 of density in proportion to exp(concentration cos(angle))."""
-    if concentration < 1e-16:  # the density is constant to the last bit
+    """An angle with mean 0 and density proportional to exp(concentration cos(angle))."""
+    if concentration < 1e-16:  # the density is constant in float64
         return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
     return 2.0 * math.asin(half_angle_sine(key, concentration))
 
@@ -277,7 +278,7 @@ def von_mises(key, concentration):
 def half_angle_sine(key, concentration):
     """The sine of half the angle of `von_mises`, at a concentration of at least 1e-16: Best and Fisher (1979).
 
-    Their r and f are near 1 at large concentrations, where r - 1 and 1 - f stand for them without loss of digits. Their
+    Their r and f are near 1 at large concentrations, so r - 1 and 1 - f are used, without loss of digits. Their
     r is (1 + root) / (2 concentration).
     """
     root = math.hypot(1.0, 2.0 * concentration)
@@ -300,9 +301,9 @@ def half_angle_sine(key, concentration):
 
 @njit(cache=True, nogil=True)
 def _below(bits, bound):
-    """A uniform integer in [0, bound) made of 64 random bits, and of their child where these cannot be shared out."""
+    """A uniform integer in [0, bound) from 64 random bits, and from a derived key after a rejection."""
     remainder = bits % bound
-    while bits - remainder > ~bound + np.uint64(1):  # in the last, incomplete run of `bound` integers
+    while bits - remainder > ~bound + np.uint64(1):  # rejected: in the last, incomplete range of `bound` integers
         bits = fold_in(bits, _FIRST)
         remainder = bits % bound
     return remainder
@@ -312,7 +313,7 @@ def _below(bits, bound):
 def _insert(slots, row):
     """Put `row` into a hash table with linear probing (-1: free); False if it was there.
 
-    The rows come at random, so that their low bits are as good as a hash; and without collisions where they are dense.
+    The rows are random, so that their low bits are a good hash, without collisions for consecutive rows.
     """
     mask = len(slots) - 1
     slot = row & mask

@@ -1,1 +1,1 @@
-"""Sparse counts and directions in the layout that kernels use, and validation of sparse matrices."""
+"""Sparse counts and directions in the memory layout of the kernels, and validation of sparse matrices."""

@@ -15,14 +15,14 @@ from ..utils._validation import validate_data
 
 
 class Counts(NamedTuple):
-    """Counts in CSR order: row i holds ``indices[indptr[i]:indptr[i + 1]]``, sorted, counts positive.
+    """Counts in CSR order: row i has the columns ``indices[indptr[i]:indptr[i + 1]]``, sorted; counts are positive.
 
-    Tokens are whole: what works token by token takes `whole_counts`. Inference takes fractions as they are.
+    Algorithms that process tokens need whole numbers, see `whole_counts`. Inference uses fractional counts.
     """
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 where some are fractions
+    counts: np.ndarray  # (nnz,) int32; float64 if some are fractions
     n_features: int
 
     @property
@@ -36,17 +36,17 @@ class Counts(NamedTuple):
         return int(self.counts.sum(dtype=np.int64))
 
     def part(self, start: int, stop: int) -> Counts:
-        """The rows `start` to `stop`; shares the arrays of its entries."""
+        """The rows `start` to `stop`; shares memory with this object."""
         first, last = self.indptr[start], self.indptr[stop]
         indptr = self.indptr[start : stop + 1] - first
         return Counts(indptr, self.indices[first:last], self.counts[first:last], self.n_features)
 
     def pair_start(self) -> np.ndarray:
-        """Where each pair's tokens begin, in CSR order, and the number of all: (nnz + 1,) int64, made anew."""
+        """Index of the first token of each pair in CSR order, then the number of tokens, (nnz + 1,) int64."""
         return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
 
     def token_start(self) -> np.ndarray:
-        """Where each row's tokens begin, in CSR order, and the number of all: (n_rows + 1,) int64, made anew."""
+        """Index of the first token of each row in CSR order, then the number of tokens, (n_rows + 1,) int64."""
         return self.pair_start()[self.indptr]
 
     def row_sums(self) -> np.ndarray:
@@ -57,11 +57,11 @@ class Counts(NamedTuple):
 
 
 class _Rows(Protocol):
-    """Rows of entries."""
+    """Entries in rows, for functions of rows of any type."""
 
     @property
     def indptr(self) -> np.ndarray:
-        """Where the entries of each row begin, and the number of all: (n_rows + 1,)."""
+        """Index of the first entry of each row, and the number of all entries: (n_rows + 1,)."""
         ...
 
 
@@ -89,20 +89,20 @@ def no_rows(n_features: int) -> Counts:
 
 
 _INT32_MAX = np.iinfo(np.int32).max
-MAX_TOKENS = _INT32_MAX  # in memory: how often a topic takes a word is counted in 32 bits
-MAX_ROW_TOKENS = 100_000_000  # each has a label of two bytes, and those of one row are drawn by one task
-_MOST_MOVED = 0.05  # of the sum of counts, by rounding, without a warning
+MAX_TOKENS = _INT32_MAX  # in memory, because counts of words in topics have 32 bits
+MAX_ROW_TOKENS = 100_000_000  # per row: labels have two bytes, and one task draws all those of a row
+_MOST_MOVED = 0.05  # relative change of the sum of counts by rounding that gives no warning
 USE_COUNTS_OF_WORDS = "pass counts of words (CountVectorizer), or use SphericalAdmixture for tf-idf"
-COUNT_TYPES = [np.float64, np.int64, np.int32]  # as validation takes them: others become the first
+COUNT_TYPES = [np.float64, np.int64, np.int32]  # types that validation keeps; others become the first one
 
 
 def canonical_csr(X) -> sp.csr_array:
     """A CSR array with int32 indices sorted within rows, no duplicates and no explicit zeros.
 
-    Values of type float64, int64 and int32 keep it, others become float64. Never changes its argument, but may share
-    its arrays.
+    Values of type float64, int64 and int32 keep their type, others become float64. The argument is not modified, but
+    the result may share its arrays.
     """
-    csr = sp.csr_array(X)  # anew: scipy's flags of what is sorted and unique outlive changes of the arrays
+    csr = sp.csr_array(X)  # a new array: scipy's flags (sorted, unique) can be out of date after changes of the arrays
     if csr.shape[1] > _INT32_MAX:
         raise ValueError(f"X has {csr.shape[1]} columns; at most {_INT32_MAX} (int32) are supported.")
     if csr.data.dtype not in COUNT_TYPES:
@@ -112,7 +112,7 @@ def canonical_csr(X) -> sp.csr_array:
         csr.sum_duplicates()
         csr.eliminate_zeros()
         if np.isinf(csr.data).any():
-            raise ValueError("X has entries for the same row and column that add up to more than a float64 holds.")
+            raise ValueError("X has entries for the same row and column whose sum exceeds the range of float64.")
     if csr.indices.dtype != np.int32:
         csr.indices = csr.indices.astype(np.int32)
         csr.indptr = csr.indptr.astype(np.int32 if csr.nnz <= _INT32_MAX else np.int64)
@@ -157,7 +157,7 @@ def check_signs(csr: sp.csr_array, estimator) -> None:
 
 
 def as_counts(csr: sp.csr_array) -> Counts:
-    """Counts as a canonical CSR of non-negative values has them: int32 if all are whole, else float64."""
+    """The counts of a canonical CSR array of non-negative values: int32 if all are whole, else float64."""
     if csr.data.size and csr.data.max() > _INT32_MAX:
         raise ValueError(f"X has a count of {csr.data.max():.6g}; at most {_INT32_MAX} are supported.")
     counts = csr.data.astype(np.int32, copy=False)
@@ -167,10 +167,10 @@ def as_counts(csr: sp.csr_array) -> Counts:
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Counts:
-    """Whole numbers from a canonical CSR of non-negative values, by keyed stochastic rounding.
+    """Whole counts from a canonical CSR array of non-negative values, by keyed stochastic rounding.
 
-    A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x): right on average, and a whole number
-    stays as it is. The draw belongs to (key, row, column), the first row here being `first_row` of all.
+    A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x). The expected value is x, and whole
+    numbers are not changed. The draw depends on (key, row, column); `first_row` is the index of the first row in X.
     """
     exact = as_counts(csr)
     if exact.counts.dtype != np.float64:
@@ -191,7 +191,7 @@ def moved_by_rounding(csr: sp.csr_array) -> float:
 
 
 def warn_of_fractions(moved: float, total: float, cure: str, *, stacklevel: int) -> None:
-    """Warn if rounding moves more than a twentieth of the sum of X; `cure` ends the sentence."""
+    """Warn if rounding changes more than a twentieth of the sum of X; `cure` is the end of the message."""
     if moved > _MOST_MOVED * total:
         warnings.warn(
             f"X has fractional counts, which fit rounds at random: this moves {moved / total:.0%} of their sum; "
@@ -201,13 +201,13 @@ def warn_of_fractions(moved: float, total: float, cure: str, *, stacklevel: int)
 
 
 def counts_to_fit(csr: sp.csr_array, key: np.uint64, cure: str, *, stacklevel: int) -> Counts:
-    """`whole_counts`, with a warning if they are far from those of X."""
+    """`whole_counts`, with a warning if they differ much from the counts of X."""
     warn_of_fractions(moved_by_rounding(csr), float(csr.data.sum()), cure, stacklevel=stacklevel + 1)
     return whole_counts(csr, key)
 
 
 def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0) -> None:
-    """`check_token_start` of counts, whose rows are summed only if they could have too many."""
+    """`check_token_start` for counts; rows are only summed if they could exceed a limit."""
     if counts.counts.size * int(np.ceil(counts.counts.max(initial=0))) > most_per_row:
         lengths = np.ceil(counts.row_sums()).astype(np.int64)
         token_start = np.concatenate(([0], np.cumsum(lengths)))
@@ -217,33 +217,33 @@ def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_ro
 def check_token_start(
     token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
 ) -> None:
-    """Refuse more tokens, of all rows or of one, than what works token by token can hold.
+    """Raise an error if all rows or one row have more tokens than the algorithms for tokens support.
 
     Parameters
     ----------
     token_start : ndarray of shape (n_rows + 1,)
-        Where each row's tokens begin, and the number of all.
+        Index of the first token of each row, and the number of all tokens.
     most, most_per_row : int
         Limits.
     first_row : int
-        Number of the first of these rows in all of X.
+        Index of the first of these rows in all of X.
 
     Raises
     ------
     ValueError
-        If there are more.
+        If a limit is exceeded.
     """
     lengths = np.diff(token_start)
     longest = int(lengths.max(initial=0))
     if longest > most_per_row:
         raise ValueError(
-            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the {most_per_row} that "
-            "one row may have: divide the counts by a constant, or split the row."
+            f"Row {first_row + int(lengths.argmax())} of X has {longest} tokens, more than the limit of {most_per_row} "
+            "tokens per row: divide the counts by a constant, or split the row."
         )
     total = int(token_start[-1] - token_start[0])
     if total > most:
         raise ValueError(
-            f"X has {total} tokens, more than the {most} that may be in memory at once: divide the counts by a "
+            f"X has {total} tokens, more than the limit of {most} tokens in memory: divide the counts by a "
             "constant, or pass the rows in parts."
         )
 
@@ -265,7 +265,7 @@ def _round_rows(indptr, indices, data, key, first_row, out):
 
 @njit(cache=True, nogil=True)
 def index_columns(indices, out_indptr, out_entries):
-    """List each column's entries (positions in CSR order), rows ascending."""
+    """List the entries of each column (positions in CSR order), rows ascending."""
     n_columns = len(out_indptr) - 1
     out_indptr[:] = 0
     for j in range(len(indices)):

@@ -11,7 +11,7 @@ from .counts import canonical_csr, refuse_texts
 
 
 class Directions(NamedTuple):
-    """Unit vectors in CSR order: row i holds ``data[indptr[i]:indptr[i + 1]]``, sorted; a zero row has no entries."""
+    """Unit vectors in CSR order: row i has the values ``data[indptr[i]:indptr[i + 1]]``; a zero row has no entries."""
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
@@ -40,7 +40,7 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
         If X has strings, values that are not finite, or a single column.
     """
     refuse_texts(estimator, X, "directions", "TfidfVectorizer")
-    least = 2 if reset else 1  # later, another number of columns than before is the better complaint
+    least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
     csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_min_features=least)
     return as_directions(csr)
 
@@ -53,7 +53,7 @@ def as_directions(X) -> Directions:
     full = n_entries > 0
     data = csr.data.astype(np.float64)  # a copy
     if full.any():
-        # First by the largest entry of a row: squares of very long and very short rows leave double range.
+        # First divide by the largest entry of a row: squares of very long and very short rows overflow or underflow.
         starts = indptr[:-1][full]
         for reduce, power in ((np.maximum, False), (np.add, True)):
             sizes = reduce.reduceat(data * data if power else np.abs(data), starts)

@@ -1,1 +1,1 @@
-"""Topics in the layout that kernels use, and the proportions of documents given topics."""
+"""Topics in the memory layout of the kernels, and the proportions of documents given topics."""

@@ -11,7 +11,7 @@ from ..utils._typing import ArrayLike
 from .topic_word import TopicWord
 
 _BLOCK_ROWS = 128
-_PROGRESS = 0.98  # an extrapolation must shrink the squared residual to this share of the least one so far
+_PROGRESS = 0.98  # an extrapolation must reduce the squared residual to this fraction of the smallest one so far
 
 
 def infer_proportions(
@@ -34,7 +34,7 @@ def infer_proportions(
     Dirichlet(:math:`\alpha`) in softmax coordinates. The objective
     :math:`\sum_v c_v \log \sum_k \theta_k \phi_{kv} + \sum_k \alpha_k \log \theta_k` is strictly concave, so the
     solution is unique. Pairs of EM steps are extrapolated by the third scheme of [1]_; an extrapolated point whose
-    residual is not smaller than every residual before it is replaced by the EM step, so that the iteration
+    residual is not smaller than all previous ones is replaced by the EM step, so that the iteration
     converges where EM does. There is no randomness, and a row's result does not depend on the other rows.
 
     Parameters
@@ -42,21 +42,22 @@ def infer_proportions(
     topics : TopicWord
         The topics, K of them over V words.
     counts : Counts
-        Documents, with V columns. Fractions are weights :math:`c_v`, taken as they are.
+        Documents, with V columns. Fractions are used as weights :math:`c_v` without rounding.
     doc_topic_prior : ndarray of shape (K,)
         The prior's parameters :math:`\alpha`; positive.
     max_iter : int, default=1000
-        Most EM steps per document. Each costs the entries of the document's words in `topics`, plus K.
+        Maximum number of EM steps per document. The cost of a step is the number of entries of the document's
+        words in `topics`, plus K.
     tol : float, default=1e-7
-        A document is done when an EM step changes no proportion by more than this.
+        The iteration for a document stops when an EM step changes no proportion by more than this.
     workers : Workers, optional
-        Threads to run blocks of documents in; None is the calling thread. The result is the same bit for bit.
+        Threads that process blocks of documents; None is the calling thread. The result is the same bit for bit.
 
     Returns
     -------
     ndarray of shape (n_rows, K), float64
-        Proportions; every row sums to 1. Words that no topic can make tell nothing and are passed over; a document
-        without other words gets the prior's mean.
+        Proportions; every row sums to 1. Words of probability zero in all topics are ignored; a document
+        without other words has the mean of the prior.
 
     Raises
     ------
@@ -91,10 +92,10 @@ def infer_proportions(
 
 
 def check_doc_topic_prior(doc_topic_prior: ArrayLike, n_components: int) -> np.ndarray:
-    """The prior of the proportions as a fresh float64 array of shape (n_components,), positive and finite."""
+    """The prior of the proportions as a new float64 array of shape (n_components,), positive and finite."""
     prior = np.array(doc_topic_prior, dtype=np.float64)
     if prior.shape != (n_components,):
-        raise ValueError(f"doc_topic_prior must have shape ({n_components},), one entry a topic; got {prior.shape}.")
+        raise ValueError(f"doc_topic_prior must have shape ({n_components},), one entry per topic; got {prior.shape}.")
     if not np.all((prior > 0) & np.isfinite(prior)):
         raise ValueError("doc_topic_prior must be positive and finite.")
     return prior
@@ -173,7 +174,7 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
         for k in range(len(point)):
             curvature += ((twice[k] - once[k]) - (once[k] - point[k])) ** 2
         extrapolated = curvature > 0.0 and residual > curvature
-        if not extrapolated:  # a step of one or less is no more than EM
+        if not extrapolated:  # a step of at most one does not go beyond EM
             _copy(twice, point)
             continue
         step = np.sqrt(residual / curvature)
@@ -190,7 +191,7 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
 
 @njit(cache=True, nogil=True)
 def _copy(old, out):
-    """An assignment to a slice would compile numba's errors of shapes, in two seconds."""
+    """Copy an array; for an assignment to a slice numba would also compile shape errors, which takes two seconds."""
     for k in range(len(old)):
         out[k] = old[k]
 

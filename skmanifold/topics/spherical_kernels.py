@@ -1,4 +1,4 @@
-"""Topics of a spherical admixture with words as rows, (V, K), so that a word's numbers are read together."""
+"""Topics of a spherical admixture with words as rows, (V, K), so that the entries of a word are adjacent in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..distributions._bessel_kernels import compute_ratio
 from ..utils._njit import njit
 
-_TILE = 64  # words: a tile of topics stays in the first cache
+_TILE = 64  # words per tile, so that a tile of topics fits in the L1 cache
 
 
 @njit(cache=True, nogil=True)
@@ -42,7 +42,7 @@ def multiply_columns(start, stop, columns, out):
     n = columns.shape[1]
     out[:] = 0.0
     whole = start + (stop - start) // 4 * 4
-    for row in range(start, whole, 4):  # four rows at once, so that the products are read and written less often
+    for row in range(start, whole, 4):  # four rows at a time, so that the products are read and written less often
         r0, r1, r2, r3 = columns[row], columns[row + 1], columns[row + 2], columns[row + 3]
         for j in range(n):
             a, b, c, d = r0[j], r1[j], r2[j], r3[j]
@@ -90,7 +90,7 @@ def fill_word_major(position, radii, start, stop, out):
 
 @njit(cache=True, nogil=True)
 def finish_gradient(word_topic, prior, radii, start, stop, out):
-    """Turn a gradient back, (K, V), add the prior's, which all topics share, and scale it to spheres of `radii`."""
+    """Transpose a gradient to (K, V), add the common gradient of the prior, and scale it to spheres of `radii`."""
     for begin in range(start, stop, _TILE):
         end = min(begin + _TILE, stop)
         for k in range(out.shape[0]):
@@ -101,7 +101,7 @@ def finish_gradient(word_topic, prior, radii, start, stop, out):
 
 @njit(cache=True, nogil=True)
 def collapsed_mean_prior(word_topic, direction, mean_concentration, topic_concentration, out):
-    """Write the gradient of the topics' log prior, which they share, to `out`, (V,).
+    """Write the gradient of the log prior of the topics, the same for all topics, to `out`, (V,).
 
     Returns the length of kappa_0 m + sigma sum_k beta_k, and the mean cosines of topics with E(mu) and of that with m.
     """
@@ -128,6 +128,6 @@ def collapsed_mean_prior(word_topic, direction, mean_concentration, topic_concen
 
 
 def whole_gram(parts: np.ndarray) -> np.ndarray:
-    """The matrix of inner products whose lower triangles, (n_parts, K, K), add up to it, in their order."""
+    """The matrix of inner products from lower triangles of its parts, (n_parts, K, K), which are summed in order."""
     lower = np.tril(np.add.reduce(parts, axis=0))
     return lower + np.tril(lower, -1).T

@@ -1,8 +1,8 @@
 """Proportions of single documents given the topics: densities, gradients and geodesic Monte Carlo transitions.
 
-A document enters only by b_k = beta_k'v, and the topics by B_jk = beta_j'beta_k, so that nothing here costs more than
-K^2. The likelihood kappa b'theta / sqrt(theta'B theta) does not change with the length of theta: coordinates may make
-theta without normalising it. Two kinds of coordinates are at hand, both with a density that includes the Jacobian:
+A document enters only by b_k = beta_k'v, and the topics by B_jk = beta_j'beta_k, so that the cost is at most
+K^2. The likelihood kappa b'theta / sqrt(theta'B theta) does not depend on the length of theta, so coordinates need not
+normalise theta. There are two coordinate systems, both with a density that includes the Jacobian:
 
 - x on the unit sphere, theta_k = x_k^2, for Dirichlet parameters of 1/2 and more: prod |x_k|^(2 alpha_k - 1);
 - y in R^K, theta_k = exp(y_k), exp(y_k) ~ Ga(alpha_k, 1) a priori: prod exp(alpha_k y_k - exp(y_k)), which has no
@@ -27,7 +27,7 @@ _LEAST = 1e-150  # of |x_k|: its square and inverse are finite
 
 @njit_part
 def cosine_terms(theta, b, B, out):
-    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it, and the root."""
+    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it and the root."""
     n = len(theta)
     along = 0.0
     squared = 0.0
@@ -122,13 +122,13 @@ def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
 
 @njit_part
 def _finish(log_ratio, key):
-    """Whether a move is accepted; never where the ratio is not a number."""
+    """Whether a move is accepted; a move whose ratio is NaN is rejected."""
     return log_ratio > math.log1p(-uniform(key, _ACCEPTANCE))
 
 
 @njit_part
 def move_in_logs(y, shapes, kappa, b, B, step, n_steps, key, work):
-    """One Hamiltonian Monte Carlo transition of y in place; as `move_on_sphere`, and theta sums to 1."""
+    """One Hamiltonian Monte Carlo transition of y in place, like `move_on_sphere`; theta sums to 1."""
     n = len(y)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
     log_density = _gradient_in_logs(y, shapes, kappa, b, B, theta, gradient)

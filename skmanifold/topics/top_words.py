@@ -1,4 +1,4 @@
-"""The words of topics, from the top: for estimators and pictures."""
+"""Top words of topics, for estimators and displays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .topic_word import TopicWord
 
 
 class TopicWords(NamedTuple):
-    """What describes a topic with signs: words and their entries, the largest in absolute value first."""
+    """The top words of a topic with signs, and their entries, the largest in absolute value first."""
 
     positive: list[tuple[Any, float]]
     negative: list[tuple[Any, float]]
 
 
 def column_names(estimator: Any, n_features: int, feature_names: ArrayLike | None) -> Any:
-    """Names of the columns: those given, or the estimator's, or their numbers."""
+    """Names of the columns: the given names, or those of the estimator, or their numbers."""
     names: Any = getattr(estimator, "feature_names_in_", range(n_features)) if feature_names is None else feature_names
     if len(names) != n_features:
         raise ValueError(f"feature_names has {len(names)} names for {n_features} features.")
@@ -27,14 +27,14 @@ def column_names(estimator: Any, n_features: int, feature_names: ArrayLike | Non
 
 
 def top_columns(entries: np.ndarray, n_words: int) -> np.ndarray:
-    """Columns of each topic's largest entries, largest first, ties by column: at most `n_words` of each."""
+    """Columns of the largest entries of each topic, at most `n_words`, largest first, ties by column."""
     if n_words < 1:
         raise ValueError(f"n_words must be at least 1; got {n_words}.")
     return find_top_words(entries, min(n_words, entries.shape[1]))
 
 
 def top_words_by_sign(entry: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of a topic's largest positive entries and of its most negative ones, the largest in size first."""
+    """Columns of the largest positive and the most negative entries of a topic, by absolute value, descending."""
     high, low = top_columns(np.array([entry, -entry]), n_words)
     return high[entry[high] > 0], low[entry[low] < 0]
 
@@ -49,7 +49,7 @@ def find_top_words(topic_word: ArrayLike | TopicWord, n_top_words: int) -> np.nd
     entries = (topic_word.weights.astype(np.float64), topic_word.topics.astype(np.int32), topic_word.indptr)
     by_topic = sp.csr_array(entries, shape=shape).tocsc()
     base = topic_word.base
-    # No word without an entry in the topic can pass these.
+    # Words without an entry in the topic cannot be larger than these.
     smooth_words = _take_top(base, np.arange(len(base)), n_top_words)
     out = np.empty((topic_word.n_components, n_top_words), dtype=np.int64)
     for k in range(topic_word.n_components):

@@ -1,4 +1,4 @@
-"""The topic-word matrix as the kernels read it: word by word, sparse over topics, plus a rank-one smoothing part."""
+"""The topic-word matrix in the layout of the kernels: by words, sparse over topics, plus a rank-one smoothing part."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 
 _MAX_COMPONENTS = np.iinfo(np.uint16).max
-_TOLERANCE = 1e-3  # of sums of float32
+_TOLERANCE = 1e-3  # tolerance for sums of float32
 _CHUNK_CELLS = 1 << 20  # cells of the dense matrix converted at a time
 
 
 def _agree(topics: TopicWord, sizes: Sizes) -> str | None:
     if repeats(topics.indptr, topics.topics, topics.n_components):
-        return "has a topic twice in the list of a word"
+        return "has the same topic twice for a word"
     sums = np.bincount(topics.topics, topics.weights, minlength=topics.n_components)
     if not np.allclose(sums + topics.base.sum() * topics.inverse, 1.0, rtol=0.0, atol=_TOLERANCE):
         return "has topics whose words' probabilities do not sum to one"
@@ -37,8 +37,8 @@ def _agree(topics: TopicWord, sizes: Sizes) -> str | None:
 class TopicWord(NamedTuple):
     r"""Topics word by word: :math:`p(v \mid k) = \text{weights}_{vk} + \text{base}_v \, \text{inverse}_k`.
 
-    The counts stay sparse and the smoothing prior is a product of two vectors, so the matrix needs memory for its
-    non-zero counts only. For counts :math:`W_{kv}` with sums :math:`T_k` and a prior :math:`\beta_v`, the weights are
+    The counts are sparse and the smoothing prior is a product of two vectors, so memory is only needed for the
+    non-zero counts. For counts :math:`W_{kv}` with sums :math:`T_k` and a prior :math:`\beta_v`, the weights are
     :math:`W_{kv} / (T_k + \sum_u \beta_u)`, `base` is :math:`\beta` and `inverse` is
     :math:`1 / (T_k + \sum_u \beta_u)`.
 
@@ -49,7 +49,7 @@ class TopicWord(NamedTuple):
     topics : ndarray of shape (nnz,), uint16
         Topic of each entry; each at most once within a word.
     weights : ndarray of shape (nnz,), float32
-        Probability that the entry adds to the smoothing part; positive.
+        Probability that is added to the smoothing part; positive.
     base : ndarray of shape (n_features,), float64
         The word's share of the smoothing prior.
     inverse : ndarray of shape (n_components,), float64
@@ -89,9 +89,9 @@ class TopicWord(NamedTuple):
 
 
 def topic_word_from_array(components: ArrayLike) -> TopicWord:
-    """The sparse form of a dense topic-word matrix, ours or another library's.
+    """The sparse form of a dense topic-word matrix, of this or another library.
 
-    Every row is divided by its sum, in float64, and stored as float32; what is then exactly zero is dropped.
+    Every row is divided by its sum, in float64, and stored as float32; entries that are then exactly zero are dropped.
 
     Parameters
     ----------
@@ -134,11 +134,11 @@ def topic_word_from_array(components: ArrayLike) -> TopicWord:
             raise ValueError("The topic-word matrix must be finite; it has NaN or infinite entries.")
         if low < 0:
             raise ValueError(f"The topic-word matrix must be non-negative; its smallest entry is {low:.6g}.")
-        with np.errstate(over="ignore"):  # told below
+        with np.errstate(over="ignore"):  # an error is raised below
             sums += block.sum(axis=1, dtype=np.float64)
     if not np.all((sums > 0) & np.isfinite(sums)):
         row = int(np.argmin((sums > 0) & np.isfinite(sums)))
-        raise ValueError(f"Every row of the topic-word matrix must have a positive, finite sum; row {row} has not.")
+        raise ValueError(f"Every row of the topic-word matrix must have a positive, finite sum; row {row} does not.")
 
     n_entries = np.zeros(n_features, dtype=np.int64)
     for start, stop in chunks:
@@ -156,7 +156,7 @@ def topic_word_from_array(components: ArrayLike) -> TopicWord:
 
 
 def as_topic_word(topic_word: ArrayLike | TopicWord) -> TopicWord:
-    """`topic_word` itself if it is a TopicWord, else what :func:`topic_word_from_array` makes of it."""
+    """`topic_word` itself if it is a TopicWord, else the result of :func:`topic_word_from_array`."""
     return topic_word if isinstance(topic_word, TopicWord) else topic_word_from_array(topic_word)
 
 

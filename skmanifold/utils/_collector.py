@@ -1,4 +1,4 @@
-"""Work that makes many objects and no cycles, without the garbage collector, whose search would take as long."""
+"""Suspension of the garbage collector while many objects without cycles are created."""
 
 from __future__ import annotations
 

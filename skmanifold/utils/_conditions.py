@@ -55,7 +55,7 @@ class Whole:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            refuse(where, f"is a {type(value).__name__} and not a whole number")
+            refuse(where, f"is a {type(value).__name__}, not a whole number")
         below = measure(self.below, sizes)
         if value < self.low or value >= (_LARGEST if below is None else below):
             refuse(where, f"is {_short(value)}, not from {self.low} to {_LARGEST if below is None else below - 1}")
@@ -71,7 +71,7 @@ class Counted:
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         Whole(self.low)(value, where, sizes)
         if sizes.setdefault(self.name, int(value)) != value:
-            refuse(where, f"is {value}, where {self.name} is {sizes[self.name]}")
+            refuse(where, f"is {value}, but {self.name} is {sizes[self.name]}")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Real:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            refuse(where, f"is a {type(value).__name__} and not a number")
+            refuse(where, f"is a {type(value).__name__}, not a number")
         _check_range(value, value, self, where, "is")
 
 
@@ -148,7 +148,7 @@ class Array:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if type(value) is not np.ndarray:
-            refuse(where, f"is a {type(value).__name__} and not an array")
+            refuse(where, f"is a {type(value).__name__}, not an array")
         if value.dtype not in map(np.dtype, self.dtype.split()):
             refuse(where, f"has the type {value.dtype}, not {self.dtype.replace(' ', ' or ')}")
         if self.shape is not None:
@@ -237,7 +237,7 @@ class ListOf:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if not isinstance(value, list | tuple) or type(value) is not self.kind:
-            refuse(where, f"is a {type(value).__name__} and not a {self.kind.__name__}")
+            refuse(where, f"is a {type(value).__name__}, not a {self.kind.__name__}")
         _check_shape((len(value),), (self.size,), where, sizes)
         for i, item in enumerate(value):
             self.condition(item, f"{where}[{i}]", dict(sizes))
@@ -265,7 +265,7 @@ class Keyed:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if type(value) is not dict:
-            refuse(where, f"is a {type(value).__name__} and not a dict")
+            refuse(where, f"is a {type(value).__name__}, not a dict")
         for name in self._needed:
             if name not in value:
                 refuse(where, f"lacks {name!r}")

@@ -33,4 +33,4 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
 # For parts of a kernel that run often: without counts of references to arrays, which cost two atomic operations for
 # each array and call (measured: 40% of a token's time in document Gibbs sampling). Parts may not make arrays.
 njit_part = njit(cache=True, _nrt=False)
-njit_inlined = njit(cache=True, _nrt=False, forceinline=True)  # wherever it is called
+njit_inlined = njit(cache=True, _nrt=False, forceinline=True)  # inlined at each call

@@ -9,7 +9,7 @@ DOCUMENTATION = "https://skmanifold.readthedocs.io"
 
 
 class LinksToItsPage:
-    """Private mixin of classes that have a page of their own in the API reference."""
+    """Private mixin of classes that have a page in the API reference."""
 
     _doc_link_module = "skmanifold"
     _doc_link_template = (

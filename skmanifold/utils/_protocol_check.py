@@ -13,12 +13,12 @@ def members(protocol: Any) -> list[str]:
 
 
 def missing_names(thing: Any, protocol: Any) -> list[str]:
-    """The names of a protocol that a thing does not have, in the order of their definition."""
+    """The names of a protocol that an object does not have, in the order of their definition."""
     return [name for name in members(protocol) if getattr(thing, name, False) is False]
 
 
 def offers(thing: Any, protocol: Any) -> bool:
-    """Whether a thing has all that a protocol names.
+    """Whether an object has all methods and attributes of a protocol.
 
     ``isinstance`` does not recognise methods that depend on the instance (``available_if``): from Python 3.12 on it
     considers them always present. An attribute that is False is not offered.

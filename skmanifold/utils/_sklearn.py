@@ -18,7 +18,7 @@ def take_rows(X, rows):
     check_structure(X)
     X = readable(X)
     if is_arrow(X):
-        return X.take(rows)  # which scikit-learn before 1.7 lacks
+        return X.take(rows)  # missing in scikit-learn before 1.7
     return _safe_indexing(indexable(X)[0], rows)
 
 

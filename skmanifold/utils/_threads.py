@@ -12,7 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-_controllers: dict[int, ThreadpoolController] = {}  # at most one, by the number of modules that were loaded
+_controllers: dict[int, ThreadpoolController] = {}  # at most one entry, by the number of loaded modules
 
 
 def limit_threads(user_api: str | None) -> Any:

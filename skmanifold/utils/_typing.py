@@ -39,7 +39,7 @@ class DaskLike(Protocol):
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # scikit-learn has no types: what is inherited from it, or decorated by it, would lose them
+if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functions would lose theirs
     import sklearn.base
     import sklearn.utils
 

@@ -1,4 +1,4 @@
-"""Array validation of scikit-learn, preceded by what it does not check or convert itself.
+"""Array validation of scikit-learn, preceded by additional checks and conversions.
 
 All functions that accept X from users call these, so that invalid indices raise an error before a kernel uses them, and
 so that tables and arrays of all libraries give the same result as a plain array of the same numbers.
@@ -52,7 +52,7 @@ def check_array(X: Any, **options: Any) -> Any:
 
 
 def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:
-    """X as proportions, (n_rows, n_components) float64; `noun` is what errors call a component."""
+    """X as proportions, (n_rows, n_components) float64; `noun` is the name of a component in errors."""
     proportions = check_array(X, dtype=np.float64, input_name="X")
     if proportions.shape[1] != n_components:
         raise ValueError(f"X has {proportions.shape[1]} columns, one per {noun}, but there are {n_components} {noun}s.")

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def call_at_all(function: Callable, name: str, vectorized: bool, *arrays: np.ndarray) -> Any:
-    """Call a function for arrays with a leading axis: once if it is vectorized, and else for each entry.
+    """Call a function for arrays with a leading axis: once if it is vectorized, otherwise for each entry.
 
     The arrays are passed as read-only views. Error messages call the function `name`. The result of one call, or a list
     of the results for all entries, is returned.

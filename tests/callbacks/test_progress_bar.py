@@ -47,7 +47,7 @@ def test_rows_are_told_where_there_are_no_tokens_and_held_out_scores_where_they_
     mixture = ExponentialFamilyMixture(2, emission="gaussian", max_iter=7, random_state=0)
     mixture.set_callbacks(monitor, ProgressBar()).fit(ROWS)
     out = screen()
-    shown = re.search(rf"7 of 7, log likelihood {NUMBER}, held out ({NUMBER}), {NUMBER}[kMG]? rows/s", out)
+    shown = re.search(rf"7 of 7, log likelihood {NUMBER}, held-out score ({NUMBER}), {NUMBER}[kMG]? rows/s", out)
     assert shown is not None, out
     assert float(shown[2]) == pytest.approx(monitor.get_logs().data[-1]["score"], rel=1e-5)
 
@@ -91,4 +91,4 @@ def test_numbers_are_short(number, text):
 def test_speed_is_that_of_all_passes_so_far():
     report = PassReport("log joint", -1234.5678, 2000, "rows", True)
     assert _status(report, 5, 10, 2.0, None) == "5 of 10, log joint -1234.57, 5k rows/s"
-    assert _status(report, 5, 10, 0.0, -2.5) == "5 of 10, log joint -1234.57, held out -2.5"
+    assert _status(report, 5, 10, 0.0, -2.5) == "5 of 10, log joint -1234.57, held-out score -2.5"

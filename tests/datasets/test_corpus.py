@@ -298,14 +298,14 @@ def test_a_corpus_whose_files_do_not_belong_together_is_refused(path):
 def test_a_file_cut_after_opening_is_noticed(path):
     corpus = save_corpus(COUNTS, path)
     os.truncate(path / "counts.npy", 130)
-    with pytest.raises(ValueError, match=r"has changed: counts.npy is not as it was when this corpus was opened\.$"):
+    with pytest.raises(ValueError, match=r"has changed: counts.npy was modified after this corpus was opened\.$"):
         corpus.counts(0, 6)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 3}, "has version 3 of the format, and this release reads up to 2: update."),
+        ({"version": 3}, "has format 3, but this release reads up to format 2: upgrade skmanifold."),
         ({"format": "other"}, "is not a corpus: its header.json does not name the format 'skmanifold corpus'."),
         ({"version": None}, "is damaged: its header.json is incomplete."),
         ({"n_tokens": -1}, "is damaged: its header.json is incomplete."),

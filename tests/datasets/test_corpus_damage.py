@@ -107,16 +107,28 @@ def falling(starts):
 
 
 STRUCTURE = [
-    ("indptr.npy", falling, r"a document has less than no pairs \(indptr.npy, tokens.npy\)"),
-    ("indptr.npy", lambda starts: np.where(starts == starts[20], -1, starts), "a document has less than no pairs"),
-    ("indptr.npy", lambda starts: np.where(starts == starts[20], 2**62, starts), "a document has less than no pairs"),
-    ("indptr.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "has more pairs than the 50 columns"),
-    ("tokens.npy", falling, "a document has less than no tokens"),
-    ("tokens.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "tokens of a document are not as many as"),
+    ("indptr.npy", falling, r"a document has a negative number of pairs \(indptr.npy, tokens.npy\)"),
+    (
+        "indptr.npy",
+        lambda starts: np.where(starts == starts[20], -1, starts),
+        "a document has a negative number of pairs",
+    ),
+    (
+        "indptr.npy",
+        lambda starts: np.where(starts == starts[20], 2**62, starts),
+        "a document has a negative number of pairs",
+    ),
+    ("indptr.npy", lambda starts: np.where(starts < starts[-1], 0, starts), "has more pairs than there are columns"),
+    ("tokens.npy", falling, "a document has a negative number of tokens"),
+    (
+        "tokens.npy",
+        lambda starts: np.where(starts < starts[-1], 0, starts),
+        "tokens of a document is impossible",
+    ),
     ("indices.npy", lambda columns: columns + 50, r"a column is outside 0\.\.49"),
     ("indices.npy", lambda columns: columns - 30, r"a column is outside 0\.\.49"),
-    ("indices.npy", lambda columns: columns[::-1], "are not sorted or not different"),
-    ("indices.npy", lambda columns: columns // 2, "are not sorted or not different"),
+    ("indices.npy", lambda columns: columns[::-1], "are not sorted or not distinct"),
+    ("indices.npy", lambda columns: columns // 2, "are not sorted or not distinct"),
     ("counts.npy", lambda counts: counts * 0, "a count is below 1"),
     ("counts.npy", lambda counts: counts + 1, "do not add up to its number of tokens"),
 ]
@@ -164,9 +176,9 @@ def test_files_that_change_in_use_are_noticed(path, name):
         corpus.counts(0, 3)
         change()
         for start, stop in ((0, 60), (0, 3)):
-            with pytest.raises(ValueError, match=rf"has changed: {name} is not as it was when this corpus was opened"):
+            with pytest.raises(ValueError, match=rf"has changed: {name} was modified after this corpus was opened"):
                 corpus.counts(start, stop)
-        with pytest.raises(ValueError, match=f"has changed: {name} is not as it was"):
+        with pytest.raises(ValueError, match=f"has changed: {name} was modified after"):
             _ = corpus.vocabulary
         assert len(corpus.pieces(100)) > 1  # a shortened file under a map would end the process here
         shutil.rmtree(path)
@@ -279,6 +291,6 @@ def test_a_pickle_of_another_corpus_is_refused(path, version):
     assert pickle.loads(stored).shape == corpus.shape
     save_corpus(LARGE[::-1], path, overwrite=True)
     with pytest.raises(
-        ValueError, match=r"contains another corpus than in the process that opened it first: open it again\.$"
+        ValueError, match=r"contains a different corpus from the one that was opened first: open it again\.$"
     ):
         pickle.loads(stored)

@@ -133,10 +133,10 @@ BAD_UCI = [
     (b"3\n4\n-1\n", "line 3: expected the number of entries (NNZ), got '-1'."),
     (b"3\n4\n4", "line 3: expected the number of entries (NNZ), got '4'."),
     (b"3000000000\n4\n4\n", "line 1: the number of documents (D) is 3000000000, above 2147483647."),
-    (b"3\n4\n2\n1 1 2\n", " announces 2 entries but holds 1: it seems to have been cut."),
-    (b"3\n4\n2\n", " announces 2 entries but holds 0: it seems to have been cut."),
-    (b"3\n4\n1\n1 1 2\n1 2 2\n", " announces 1 entries but holds more."),
-    (b"3\n4\n2\n1 1 2\n1 2 3", "line 5: the line does not end, so the file seems to have been cut."),
+    (b"3\n4\n2\n1 1 2\n", " has 1 entries, but 2 according to its header: it seems to be truncated."),
+    (b"3\n4\n2\n", " has 0 entries, but 2 according to its header: it seems to be truncated."),
+    (b"3\n4\n1\n1 1 2\n1 2 2\n", " has more than 1 entries, the number in its header."),
+    (b"3\n4\n2\n1 1 2\n1 2 3", "line 5: the line does not end, so the file seems to be truncated."),
     (b"3\n4\n2\n1 1 2\n1 2\n", "line 5: expected 'docID wordID count' (numbers), got '1 2'."),
     (b"3\n4\n2\n1 1 2\n\n1 2 3\n", "line 5: expected 'docID wordID count' (numbers), got ''."),
     (b"3\n4\n2\n1 1 2 3\n1 2\n", "line 4: expected 'docID wordID count' (numbers), got '1 1 2 3'."),
@@ -154,9 +154,9 @@ BAD_UCI = [
     (b"0\n4\n1\n1 1 1\n", "line 4: docID 1 is outside 1..0."),
 ]
 BAD_LDAC = [
-    (b"1 0:2\n1 0:2", "line 2: the line does not end, so the file seems to have been cut."),
-    (b"1 0:2\n2 0:2\n", "line 2: announces 2 words but holds 1."),
-    (b"1 0:2 1:1\n", "line 1: announces 1 words but holds 2."),
+    (b"1 0:2\n1 0:2", "line 2: the line does not end, so the file seems to be truncated."),
+    (b"1 0:2\n2 0:2\n", "line 2: expected 2 words, got 1."),
+    (b"1 0:2 1:1\n", "line 1: expected 1 words, got 2."),
     (b"0\n\n0\n", "line 2: expected 'N id:count id:count ...' (numbers), got ''."),
     (b"0\n1 0:\n", "line 2: expected 'N id:count id:count ...' (numbers), got '1 0:'."),
     (b"0\n1 0\n", "line 2: expected 'N id:count id:count ...' (numbers), got '1 0'."),
@@ -200,7 +200,7 @@ def test_a_file_cut_anywhere_within_a_line_is_refused(path, load, content):
 def test_a_uci_file_cut_between_lines_is_refused(path):
     lines = UCI.splitlines(keepends=True)
     for n_lines in range(len(lines)):
-        with pytest.raises(ValueError, match=r"expected the number of|it seems to have been cut"):
+        with pytest.raises(ValueError, match=r"expected the number of|it seems to be truncated"):
             load_uci_docword(write(path, b"".join(lines[:n_lines])))
 
 
@@ -211,14 +211,14 @@ def test_a_gzip_file_that_was_cut_or_is_none_is_refused_with_the_cause(tmp_path,
     packed = gzip.compress(content)
     path = tmp_path / "bag.txt.gz"
     for size in range(1, len(packed)):
-        with pytest.raises(ValueError, match="is cut or not a gzip file") as caught:
+        with pytest.raises(ValueError, match="is truncated or not a gzip file") as caught:
             load(write(path, packed[:size]))
         assert isinstance(caught.value.__cause__, (EOFError, gzip.BadGzipFile))
-    with pytest.raises(ValueError, match="is cut or not a gzip file"):
+    with pytest.raises(ValueError, match="is truncated or not a gzip file"):
         load(write(path, content))
     damaged = bytearray(packed)
     damaged[-6] ^= 1  # in the checksum
-    with pytest.raises(ValueError, match="is cut or not a gzip file"):
+    with pytest.raises(ValueError, match="is truncated or not a gzip file"):
         load(write(path, bytes(damaged)))
 
 

@@ -83,8 +83,8 @@ BAD_DOCWORD = [
     (b"3\n4\n3\n2 3 2\n2 1 1\n2 3 1\n", " has word 3 of document 2 more than once."),
     (b"3\n4\n2\n1 1 2\n1 5 1\n", ", line 5: wordID 5 is outside 1..4."),
     (b"3\n4\n2\n1 1 2\n1 2 0\n", ", line 5: count 0 is outside 1..2147483647."),
-    (b"3\n4\n2\n1 1 2\n", " announces 2 entries but holds 1: it seems to have been cut."),
-    (b"3\n4\n2\n1 1 2\n1 2 3", ", line 5: the line does not end, so the file seems to have been cut."),
+    (b"3\n4\n2\n1 1 2\n", " has 1 entries, but 2 according to its header: it seems to be truncated."),
+    (b"3\n4\n2\n1 1 2\n1 2 3", ", line 5: the line does not end, so the file seems to be truncated."),
     (b"3\n4 4\n", ", line 2: expected the number of words (W), got '4 4'."),
 ]
 

@@ -34,7 +34,7 @@ def refused(read, sentence, most=24e6):
 @pytest.mark.parametrize("n_documents", [20_000_000, 2**31 - 1])
 def test_documents_that_are_announced_without_entries_are_refused(tmp_path, n_documents):
     path = write(tmp_path / "bag", b"%d\n1\n1\n1 1 1\n" % n_documents)
-    sentence = rf"bag has {n_documents} documents for 1 entries, more than the 1048576 that are accepted: if .*"
+    sentence = rf"bag has {n_documents} documents for 1 entries, more than the limit of 1048576: if .*"
     refused(lambda: load_uci_docword(path), sentence + f"max_documents={n_documents}")
     refused(lambda: save_corpus(path, tmp_path / "corpus"), sentence)
     assert os.listdir(tmp_path) == ["bag"]
@@ -42,9 +42,11 @@ def test_documents_that_are_announced_without_entries_are_refused(tmp_path, n_do
 
 def test_a_header_that_announces_entries_too_is_not_believed(tmp_path):
     path = write(tmp_path / "bag", b"2000000000\n1\n900000000\n1 1 1\n1999999999 1 1\n")
-    sentence = "bag has 1999999999 documents for 2 entries, more than the 1048576 that are accepted"
+    sentence = "bag has 1999999999 documents for 2 entries, more than the limit of 1048576"
     refused(lambda: save_corpus(path, tmp_path / "corpus"), sentence)
-    refused(lambda: load_uci_docword(path), "announces 900000000 entries but holds 2: it seems to have been cut")
+    refused(
+        lambda: load_uci_docword(path), "has 2 entries, but 900000000 according to its header: it seems to be truncated"
+    )
     assert os.listdir(tmp_path) == ["bag"]
 
 
@@ -56,7 +58,7 @@ def test_many_empty_documents_may_be_meant(tmp_path):
     assert save_corpus(path, tmp_path / "corpus").rows(899_999, 900_000).toarray().tolist() == [[0, 5, 0]]
     path = write(tmp_path / "bag", b"1500000\n3\n2\n7 1 1\n900000 2 5\n")
     assert load_uci_docword(path, max_documents=1_500_000).data.shape == (1_500_000, 3)
-    with pytest.raises(ValueError, match="more than the 1499999 that are accepted"):
+    with pytest.raises(ValueError, match="more than the limit of 1499999"):
         load_uci_docword(path, max_documents=1_499_999)
     for bad in (-1, 2.5, "many"):
         with pytest.raises(ValueError, match=r"^max_documents must be None or an int of at least 0; got"):

@@ -194,7 +194,7 @@ def test_rows_that_are_not_counts_are_refused_before_the_first_pass(client):
         with pytest.raises(TypeError, match="neither a mapping"):
             before.fit(db.from_sequence(["a", "b"]))
     assert before.__dict__ == known
-    with pytest.raises(TypeError, match=r"X is in Dask: fit it within `with skmanifold\.distributed"):
+    with pytest.raises(TypeError, match=r"X is a Dask collection: call fit within `with skmanifold\.distributed"):
         before.fit(block(0))
     assert_left_nothing(client)
 

@@ -69,7 +69,7 @@ OTHERS = {"rows": X[::-1], "counts": (X > 0).astype(int), "columns": X[:, ::-1],
 def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
     """Tables of the same shape, some of the same totals of rows too."""
     before = files_of(checkpoint)
-    with pytest.raises(ValueError, match="is of another run: it is a run on other data; pass the same data and"):
+    with pytest.raises(ValueError, match="is of another run: the data differ; pass the same data and"):
         resume(checkpoint, OTHERS[other], client=n_workers and FakeClient(n_workers))
     assert files_of(checkpoint) == before
 
@@ -118,12 +118,12 @@ def nested(path):
         ("checkpoint.json", nested, "checkpoint.json cannot be read"),
         ("checkpoint.json", lambda path: path.write_text("[]"), "checkpoint.json cannot be read"),
         ("checkpoint.json", lambda path: path.write_text("1" * 5000), "checkpoint.json cannot be read"),
-        ("chains.npz", cut, "chains.npz is not what was written"),
-        ("chains.npz", flip, "chains.npz is not what was written"),
+        ("chains.npz", cut, "chains.npz does not match its checksum"),
+        ("chains.npz", flip, "chains.npz does not match its checksum"),
         ("chains.npz", lambda path: path.unlink(), "No such file"),
         ("latents-1-0", lambda path: path.unlink(), "No such file"),
         ("latents-0-0", cut, "latents-0-0 has [0-9]+ bytes, not the [0-9]+ that were written"),
-        ("latents-0-0", flip, "latents-0-0 is not what was written"),
+        ("latents-0-0", flip, "latents-0-0 does not match its checksum"),
     ],
 )
 @pytest.mark.parametrize("n_workers", [None, 2])
@@ -141,10 +141,13 @@ def test_damage_is_told_in_a_sentence(name, damage, message, n_workers, checkpoi
         (lambda header: header.update({"pass": 10**9}), "no checkpoint is written after pass 1000000000 of 10"),
         (lambda header: header.update({"pass": 0}), "no checkpoint is written after pass 0 of 10"),
         (lambda header: header.update({"pass": 7}), "log_density has the length 6, but must have the length 7"),
-        (lambda header: header["latents"]["0"][0].__setitem__(0, 1), "does not have every row once"),
-        (lambda header: header["latents"]["0"].append(header["latents"]["0"][0]), "does not have every row once"),
+        (lambda header: header["latents"]["0"][0].__setitem__(0, 1), "every row exactly once"),
+        (
+            lambda header: header["latents"]["0"].append(header["latents"]["0"][0]),
+            "does not contain every row exactly once",
+        ),
         (lambda header: header["latents"]["0"][0].__setitem__(2, 2**40), "latents-0-0 has [0-9]+ bytes, not"),
-        (lambda header: header["latents"]["0"][0].__setitem__(3, "<u2"), "not of the type that this sampler keeps"),
+        (lambda header: header["latents"]["0"][0].__setitem__(3, "<u2"), "a different type from those of this sampler"),
         (lambda header: header["latents"].pop("1"), "does not list the latents of each chain"),
     ],
 )
@@ -174,12 +177,12 @@ def forge_latents(folder, values):
 @pytest.mark.parametrize(
     ("sampler", "values", "message"),
     [
-        ("esca", lambda values: values | 0x7FFF, "not of these rows"),  # topics that there are not
-        ("gibbs", lambda values: values | 0x7FFF, "not of these rows"),
-        ("esca", lambda values: values + (1 << 16), "not of these rows"),  # tokens that there are not
-        ("gibbs", lambda values: values[:-1], "not of these rows"),
-        ("esca", lambda values: np.append(values, np.zeros(3)), "more than these rows can have"),
-        ("esca", lambda values: np.append(values, np.zeros(16)), "more than these rows can have"),
+        ("esca", lambda values: values | 0x7FFF, "do not belong to these rows"),  # topics that there are not
+        ("gibbs", lambda values: values | 0x7FFF, "do not belong to these rows"),
+        ("esca", lambda values: values + (1 << 16), "do not belong to these rows"),  # tokens that there are not
+        ("gibbs", lambda values: values[:-1], "do not belong to these rows"),
+        ("esca", lambda values: np.append(values, np.zeros(3)), "cannot have as many topics"),
+        ("esca", lambda values: np.append(values, np.zeros(16)), "cannot have as many topics"),
     ],
 )
 def test_latents_that_these_rows_cannot_have_are_refused(sampler, values, message, tmp_path, monkeypatch):

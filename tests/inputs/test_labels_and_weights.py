@@ -86,7 +86,7 @@ MISSING = {
 @MONITORED
 @pytest.mark.parametrize("container", MISSING)
 def test_missing_labels(container, monitored):
-    with pytest.raises(ValueError, match=r"^y has 1 missing label: leave these rows out of X and y\.$"):
+    with pytest.raises(ValueError, match=r"^y has 1 missing label: remove these rows from X and y\.$"):
         classifier(monitored).fit(data("classifier"), MISSING[container]())
 
 

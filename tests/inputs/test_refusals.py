@@ -29,10 +29,10 @@ def test_strings(table):
         library = package("polars")
         frame = frame.with_columns(library.Series("b", words).cast(library.Categorical))
     frame = frame.to_arrow() if table is arrow else frame
-    cure = "leave the column out, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
+    cure = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
     for name in ("gaussian", "lda"):
         who = type(ESTIMATORS[name]).__name__
-        assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} takes numbers: {cure}"
+        assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} needs numbers: {cure}"
     assert "encode the columns by OrdinalEncoder" in refusal("dp codes", frame)
 
 
@@ -48,7 +48,7 @@ def test_texts_in_the_first_row(to_table):
 def test_dates(name):
     X = data(name)
     dates = X.astype("datetime64[D]")
-    cure = "but numbers are needed: convert it to numbers of a unit first, such as days."
+    cure = "but numbers are needed: convert it to numbers first, for example to days."
     if name == "dp codes":
         assert "encode the columns by OrdinalEncoder" in refusal(name, dates)
     else:
@@ -68,9 +68,7 @@ def test_lists_in_cells():
 
 def test_tables_without_rows_in_memory():
     table = polars(data("lda"))
-    assert refusal("lda", table.lazy()) == (
-        "X is a LazyFrame, which has no rows before it is collected: pass X.collect()."
-    )
+    assert refusal("lda", table.lazy()) == ("X is a LazyFrame, which is not in memory: pass X.collect().")
 
 
 @pytest.mark.long  # the import takes seconds
@@ -103,8 +101,8 @@ def test_tables_by_capsule_without_pyarrow(monkeypatch):
             raise AssertionError
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    cure = "install pyarrow, or pass a numpy array."
-    assert refusal("lda", Capsule()) == f"X is a Capsule, which is read by pyarrow: {cure}"
+    cure = "install it, or pass a numpy array."
+    assert refusal("lda", Capsule()) == f"X is a Capsule, which requires pyarrow: {cure}"
 
 
 def test_another_order_of_columns():

@@ -117,7 +117,7 @@ def test_nothing_large_becomes_dense():
         ({"n_top_words": 1}, "n_top_words must be between 2 and the number of words, 40"),
         ({"n_top_words": 41}, "n_top_words must be between 2 and the number of words, 40"),
         ({"eps": -1.0}, "eps must be finite and not negative"),
-        ({"eps": 0.5}, "eps must be less than one document's share"),
+        ({"eps": 0.5}, "eps must be less than 1 / n_rows"),
     ],
 )
 def test_bad_options_are_refused(options, message):

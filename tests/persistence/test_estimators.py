@@ -19,7 +19,7 @@ from ._fitted import CASES, COUNTS, SHORT, answers, assert_same, fitted
 # What two samplers say of the default topic_word_prior, and nothing else
 pytestmark = [
     pytest.mark.filterwarnings(
-        "ignore:SGR(LD|HMC) does not draw from the posterior where topic_word_prior is below 1/2:UserWarning"
+        "ignore:SGR(LD|HMC) does not draw from the posterior if topic_word_prior is below 1/2:UserWarning"
     ),
     pytest.mark.filterwarnings("ignore:EM stopped after"),
 ]

@@ -156,25 +156,31 @@ CYCLE.append([CYCLE])
 REFUSED = {
     "function": (
         StochasticLDA(sampler=SGLD(decay)),
-        r"sampler\.step_size is the function \S*test_format\.decay, whose",
+        r"sampler\.step_size is the function \S*test_format\.decay, but",
     ),
     "lambda": (
         StochasticLDA(sampler=SCIR(lambda t: 0.1)),
-        r"sampler\.step_size is the function \S*<lambda>, whose code",
+        r"sampler\.step_size is the function \S*<lambda>, but",
     ),
-    "ufunc": (holding([0, np.exp]), r"value_\[1\] is the function \S*exp, whose code the file cannot hold"),
-    "partial": (holding(partial(decay, 1)), r"value_ is an object of the class functools\.partial, which has no place"),
+    "ufunc": (holding([0, np.exp]), r"value_\[1\] is the function \S*exp, but files of skmanifold contain no code"),
+    "partial": (
+        holding(partial(decay, 1)),
+        r"value_ is an object of the class functools\.partial, which files of skmanifold cannot",
+    ),
     "own class": (StochasticLDA(sampler=MySampler()), r"sampler is an object of the class \S*test_format\.MySampler, "),
-    "class": (holding({"a": MySampler}), r"value_\['a'\] is the class \S*test_format\.MySampler, which has no place"),
+    "class": (
+        holding({"a": MySampler}),
+        r"value_\['a'\] is the class \S*test_format\.MySampler, which files of skmanifold cannot",
+    ),
     "nested": (
         SubspaceClassifier(SubspaceMixture(max_iter=pd.Series([1]))),
-        r"mixture\.max_iter is an object of the class pandas\S*Series, which has no place in the file",
+        r"mixture\.max_iter is an object of the class pandas\S*Series, which files of skmanifold cannot contain",
     ),
-    "objects": (holding(np.array([ESCA()])), r"value_ is an array of Python objects, which have no place in the file"),
+    "objects": (holding(np.array([ESCA()])), r"value_ is an array of Python objects, which files cannot contain"),
     "fields": (holding(np.zeros(1, [("a", object)])), "value_ is an array of Python objects"),
     "array kind": (holding(np.ma.array([1])), r"value_ is an object of the class numpy\.ma\S*MaskedArray"),
     "foreign": (holding(StandardScaler()), r"value_ is an object of the class sklearn\S*StandardScaler"),
-    "cycle": (holding(CYCLE), r"value_\[0\]\[0\] is part of itself"),
+    "cycle": (holding(CYCLE), r"value_\[0\]\[0\] contains itself"),
     "module": (
         StochasticLDA(random_state=np.random),
         r"random_state is an object of the class builtins\.module, which",
@@ -186,14 +192,14 @@ REFUSED = {
 def test_what_the_file_cannot_hold_is_refused_by_its_path_before_anything_is_written(case, path):
     estimator, sentence = REFUSED[case]
     whose = type(estimator).__name__
-    with pytest.raises(TypeError, match=rf"^{whose} cannot be saved: {sentence}.*; pickle or joblib can keep it"):
+    with pytest.raises(TypeError, match=rf"^{whose} cannot be saved: {sentence}.*; use pickle or joblib"):
         save(estimator, path)
     assert os.listdir(path.parent) == []
 
 
 def test_estimator_of_a_class_of_ones_own_is_refused(path):
     with pytest.raises(
-        TypeError, match=r"^MyLDA cannot be saved: it is an object of the class \S*\.MyLDA, which has no"
+        TypeError, match=r"^MyLDA cannot be saved: it is an object of the class \S*\.MyLDA, which files"
     ):
         save(MyLDA(), path)
 
@@ -267,7 +273,7 @@ def test_pickle_within_the_file_is_not_read(saved, tmp_path):
 
     altered(saved, put_pickle)
     with pytest.raises(
-        ValueError, match=r"cannot be loaded \(array0\.npy holds Python objects, which are never read\)"
+        ValueError, match=r"cannot be loaded \(array0\.npy contains Python objects, which are not read\)"
     ):
         load(saved)
     assert not mark.exists()
@@ -280,7 +286,7 @@ def test_pickle_within_the_file_is_not_read(saved, tmp_path):
 def test_class_that_is_not_listed_is_refused_by_its_name(name, kind, saved):
     node = {"type": kind, "class": name, "parameters": {"command": "true"}, "state": {}, "fields": {"command": "true"}}
     altered(saved, lambda document, _: document["estimator"]["state"].update(value_=node))
-    with pytest.raises(ValueError, match=rf"cannot be loaded \(skmanifold \S+ knows no class of the name '{name}'\)"):
+    with pytest.raises(ValueError, match=rf"cannot be loaded \(skmanifold \S+ has no class with the name '{name}'\)"):
         load(saved)
 
 
@@ -297,13 +303,13 @@ def hollow(document, contents):
     ("change", "reason"),
     [
         (drop_array, r"array0\.npy is missing"),
-        (hollow, r"array0\.npy is not as long as it says"),
+        (hollow, r"array0\.npy does not have the length that its header specifies"),
         (
             lambda document, _: document["estimator"]["parameters"].update(colour=1),
             "unexpected keyword argument 'colour'",
         ),
         (lambda document, _: document["estimator"].update(type="module"), "KeyError: 'module'"),
-        (lambda document, _: document.update(estimator=[1]), "it holds a list, which is no estimator"),
+        (lambda document, _: document.update(estimator=[1]), "it holds a list, which is not an estimator"),
         (lambda document, _: document.pop("estimator"), "KeyError: 'estimator'"),
         (lambda document, _: document.update(format="new"), "TypeError"),
     ],
@@ -372,7 +378,7 @@ def test_interrupted_writing_leaves_the_file_before_and_nothing_else(error, call
             save(holding(np.arange(3)), path)
     if isinstance(error, OSError):
         assert caught.value.errno == errno.ENOSPC
-        told = f"StochasticLDA could not be written to {path} (No space left on device); if there was a file before, it"
+        told = f"StochasticLDA could not be written to {path} (No space left on device); an existing file"
         assert told in str(caught.value)
     assert os.listdir(path.parent) == [path.name] * old
     if old:

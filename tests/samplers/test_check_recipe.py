@@ -278,7 +278,7 @@ WRONG = {
     "another curl": (
         Recipe(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]], drift=lambda z, gradient: gradient),
         banana(),
-        "drift leaves the target invariant with another curl",
+        "drift leaves the target invariant, but with a different curl",
     ),
     "gradient of the target": (
         SGLD(),
@@ -443,8 +443,8 @@ def test_the_check_leaves_the_sampler_alone_and_repeats_itself():
     with pytest.raises(AttributeError):
         first.step_mean = 0.0
     text = repr(first)
-    assert text.startswith("RecipeReport: SGHMC passed at 5 points (scores up to ")
-    assert "no wall or no momentum" in text
+    assert text.startswith("RecipeReport: SGHMC passed at 5 points (scores accepted up to ")
+    assert "no boundary or no momentum" in text
     assert "score of the step's mean" in text
 
 

@@ -418,7 +418,7 @@ def test_counts_that_cannot_be_are_refused_and_change_nothing():
     before = pickle.dumps(rows)
     fine = counts_of([{0: 1}, {2: 1}])
     for bad, message in (
-        ({"words": words + 1}, "read just before"),
+        ({"words": words + 1}, "were just read"),
         ({"counts": counts_of([{0: 1}])}, "one list"),
         ({"counts": counts_of([{0: 1}, {2: -1}])}, "negative"),
         ({"counts": counts_of([{0: 1}, {2: -1}]), "lasting": True}, "negative"),

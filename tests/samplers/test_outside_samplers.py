@@ -104,7 +104,7 @@ def test_it_learns_from_a_stream_that_goes_on_after_a_failure_and_in_another_pro
 
 
 def test_a_file_holds_no_class_of_another_package(tmp_path):
-    with pytest.raises(TypeError, match="PSGLD, which has no place in the file; pickle or joblib"):
+    with pytest.raises(TypeError, match="PSGLD, which files of skmanifold cannot contain; use pickle or joblib"):
         lda(PSGLD(1e-3)).fit(X).save(tmp_path / "lda")
 
 

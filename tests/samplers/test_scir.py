@@ -222,7 +222,7 @@ def test_shapes_that_are_none_stop_the_chain(manifold, bad):
 
 
 def test_geometric_brownian_motion_must_begin_above_zero():
-    with pytest.raises(ValueError, match="GeometricBrownian must begin at positive coordinates"):
+    with pytest.raises(ValueError, match="initial coordinates of GeometricBrownian must be positive"):
         GeometricBrownian().init(LOG_NORMAL, chain_keys(2), np.zeros((2, 1)))
 
 

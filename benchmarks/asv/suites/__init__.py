@@ -1,6 +1,6 @@
-"""Suites for airspeed velocity: what is worth watching from one revision to the next.
+"""Suites for airspeed velocity: measurements to compare revisions.
 
-They take toy data and targets from the scripts two folders above, which find each other by plain names.
+They use toy data and targets from the scripts two folders above, which find each other by plain names.
 """
 
 import sys

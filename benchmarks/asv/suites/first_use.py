@@ -1,10 +1,10 @@
-"""What comes before any work: the import, and in a fresh process the first fit with a warm cache."""
+"""The import, and the first fit with a warm cache, in new processes."""
 
 from __future__ import annotations
 
 
 class Import:
-    """Each in a process of its own."""
+    """Each in a new process."""
 
     def timeraw_scikit_learn_and_numba(self):
         return "import numba, sklearn.base"
@@ -17,7 +17,7 @@ class Import:
 
 
 class FirstFit:
-    """Reading machine code is most of it."""
+    """Most of the time is spent reading machine code."""
 
     params = ("StochasticLDA", "DPCategoricalMixture", "SubspaceMixture")
     param_names = ("estimator",)
@@ -26,7 +26,7 @@ class FirstFit:
         from first_fit import make_case
 
         estimator, arguments = make_case(name)
-        estimator.fit(*arguments)  # compiles, where that has not been done
+        estimator.fit(*arguments)  # compiles on first use
 
     def timeraw_warm(self, name):
         from first_fit import __file__ as script

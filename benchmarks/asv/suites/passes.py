@@ -1,4 +1,4 @@
-"""What fits cost: nanoseconds a row or token and pass, a whole fit of toy data, and memory."""
+"""Cost of fits: nanoseconds per row or token and pass, a whole fit of toy data, and memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 
 import skmanifold
 
-_SETTINGS = {"VonMisesFisherMixture": {"tol": 0.0}, "SubspaceMixture": {"n_init": 1}}  # so that all passes are run
+_SETTINGS = {"VonMisesFisherMixture": {"tol": 0.0}, "SubspaceMixture": {"n_init": 1}}  # so that all passes run
 
 
 class Passes:
-    """A pass as the difference of a long fit and a short one: set-up and summaries cancel."""
+    """A pass as the difference between a long and a short fit, in which set-up and summaries cancel."""
 
     params = tuple(name for name in CASES if name != "SubspaceClassifier")
     param_names = ("estimator",)

@@ -1,4 +1,4 @@
-"""What the work is worth: effective samples a second, and held-out scores: no edit may make them worse unseen."""
+"""Quality of results: effective samples per second and held-out scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skmanifold.metrics import document_completion
 
 
 class EffectiveSamples:
-    """Of four chains, the least of the test functions, by the processor's time."""
+    """Of four chains, the smallest over the test functions, per second of processor time."""
 
     targets: ClassVar = {"HMC": "normal, d=10", "GMC": "circle"}
     params = tuple(targets)
@@ -34,7 +34,7 @@ class EffectiveSamples:
 
 
 class HeldOut:
-    """Exact figures: the same seeds give the same numbers on a machine."""
+    """Exact figures: the same seeds give the same numbers on the same machine."""
 
     def setup(self):
         self.counts = make_lda_corpus(600, 1000, 10, mean_length=80, random_state=0).data

@@ -316,7 +316,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
             raise ValueError(
-                f"n_components={self.n_components} cannot follow {self._n_features_out} components: call fit."
+                f"n_components={self.n_components}, but the fit has {self._n_features_out} components: call fit."
             )
 
     def _resolve_emission(self) -> Any:
@@ -332,7 +332,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
 
     def _check_unchanged(self, emission: BaseEmission) -> None:
         if type(emission) is not type(self.emission_):
-            raise ValueError(f"emission={emission!r} cannot go on where {self.emission_!r} stopped: call fit.")
+            raise ValueError(f"emission={emission!r}, but the fitted model has {self.emission_!r}: call fit.")
 
     def _row_prior(self) -> np.ndarray:
         alpha = 1.0 / self.n_components if self.doc_topic_prior is None else self.doc_topic_prior
@@ -344,7 +344,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset)
         if counts.n_tokens == 0:
-            raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to it.")
+            raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to zero.")
         check_tokens(counts)
         return counts
 

@@ -20,7 +20,7 @@ from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
 from .._tokens.topic_counts import TopicCounts, counts_from_dense
 
-# What a method of the model needs of the family beside those of a `TokenFamily`: draws are kept as attributes.
+# What a method of the model needs from the family in addition to a `TokenFamily`; draws are kept as attributes.
 FAMILY_NEEDS: dict[str, tuple[type, ...]] = {"draw": (HasDraw, HasParametersOf)}
 
 

@@ -1,7 +1,7 @@
 """Collapsed Gibbs sampling for latent Dirichlet allocation: kernels over arrays.
 
 The state is one topic per token, in the corpus' CSR order (row, feature, occurrence), and two tables counted from it:
-`word_topic` (n_features, n_components) and `topic_total` (n_components,). The tokens of row m stand at
+`word_topic` (n_features, n_components) and `topic_total` (n_components,). The tokens of row m are at
 ``token_start[m]:token_start[m + 1]``. Priors must be positive: `alpha` (n_components,) for a row's topics; for a
 topic's words beta_kv = ``prior[v * word_stride + k * topic_stride]`` with the sums over v in `prior_total`
 (n_components,). Strides (0, 0) make it a scalar, (1, 0) one value per word; a full table is fastest when stored by
@@ -23,7 +23,7 @@ _HALF_WORD = np.uint64(32)
 def _init_assignments(
     indptr, indices, counts, token_start, first_row, n_components, key, out_assignments, out_word_topic, out_topic_total
 ):
-    """Give each token a uniformly random topic, and count; a draw belongs to (key, row, feature, occurrence)."""
+    """Draw the topic of each token uniformly, and count; a draw depends on (key, row, feature, occurrence)."""
     out_word_topic[:] = 0
     out_topic_total[:] = 0
     for row in range(len(indptr) - 1):
@@ -32,7 +32,7 @@ def _init_assignments(
         for j in range(indptr[row], indptr[row + 1]):
             cell_key = fold_in(row_key, indices[j])
             for occurrence in range(counts[j]):
-                # The high half of the bits times K, shifted back: the bias is K / 2**32 at most.
+                # The upper half of the bits times K, shifted back: the bias is at most K / 2**32.
                 high = random_bits(cell_key, occurrence) >> _HALF_WORD
                 topic = np.int64((high * np.uint64(n_components)) >> _HALF_WORD)
                 out_assignments[token] = topic
@@ -60,8 +60,8 @@ def _sweep_collapsed(
     """Redraw every token once, in CSR order, from its full conditional (Griffiths and Steyvers, 2004, eq. 5).
 
     p(z = k | the rest) ∝ (D_mk + alpha_k) (W_kv + beta_kv) / (T_k + sum_v beta_kv), where D, W and T (a row's, a word's
-    and all tokens of topic k) are without the token itself. This is (13) in Zaheer et al. (2016) with its parentheses
-    put right. A draw takes one uniform, that of (key, row, feature, occurrence), and inverts the distribution function
+    and all tokens of topic k) do not count the token itself. This is (13) in Zaheer et al. (2016) with corrected
+    parentheses. A draw uses one uniform, that of (key, row, feature, occurrence), and inverts the distribution function
     in the order of the topics.
     """
     n_components = len(alpha)
@@ -87,7 +87,7 @@ def _sweep_collapsed(
             word = np.int64(indices[j])
             cell_key = fold_in(row_key, word)
             for occurrence in range(counts[j]):
-                # Only one weight knows of the token's own removal; the tables change when the token moves.
+                # Only one weight depends on the removal of the token; the tables change if its topic changes.
                 old = np.int64(out_assignments[token])
                 _weigh_topics(out_word_topic, word, prior, word * word_stride, topic_stride, doc_scale, weights)
                 doc_weight = (doc_topic[old] - 1 + alpha[old]) / (out_topic_total[old] - 1 + prior_total[old])
@@ -113,7 +113,7 @@ def _sweep_collapsed(
 @njit(cache=True, nogil=True)
 def _weigh_topics(word_topic, word, prior, prior_start, topic_stride, doc_scale, out_weights):
     """(W_kv + beta_kv) times `doc_scale`, for one word; beta_kv is ``prior[prior_start + k * topic_stride]``."""
-    # A loop for each stride that matters, since only a fixed one becomes vector instructions.
+    # A loop for each important stride, because only loops with a fixed stride are vectorised.
     if topic_stride == 0:
         beta = prior[prior_start]
         for k in range(len(doc_scale)):
@@ -129,10 +129,10 @@ def _weigh_topics(word_topic, word, prior, prior_start, topic_stride, doc_scale,
 
 @njit(cache=True, nogil=True)
 def _pick_topic(weights, n_components, u, out_block_end):
-    """The first topic at which the running sum of `weights` exceeds `u` times their total; never one of weight zero.
+    """The first topic at which the running sum of `weights` exceeds `u` times their total; its weight is positive.
 
-    `weights` is padded with zeros to eights, one entry of `out_block_end` each: adding eight at a time frees the sum
-    from waiting for itself.
+    `weights` is padded with zeros to blocks of eight, one entry of `out_block_end` each: adding eight at a time
+    shortens the chain of dependent additions.
     """
     n_blocks = len(out_block_end)
     total = 0.0
@@ -149,7 +149,7 @@ def _pick_topic(weights, n_components, u, out_block_end):
     running = out_block_end[block - 1] if block > 0 else 0.0
     topic = 8 * block
     for k in range(8 * block, min(8 * block + 8, n_components)):
-        # Added one by one, the eight may end below their block's end by a rounding: then the last of them it is.
+        # Because of rounding, the sum of the eight may be less than the end of the block: then use the last one.
         if weights[k] > 0.0:
             topic = k
             running += weights[k]

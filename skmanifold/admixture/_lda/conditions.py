@@ -19,14 +19,14 @@ def _agree(lda: Any, sizes: Sizes) -> str | None:
     if lda._estimate is None and stream is None:
         return "has no topics"
     if (lda._topic_counts is None) != (stream is not None):
-        return "has counts of topics and draws of a stream at once, or neither"
+        return "has both counts of topics and draws of a stream, or neither"
     if stream is not None and stream.kind is not type(lda.sampler_):
         return "has a stream of another sampler"
     lazy = stream is not None and any(state.position is None for state in stream.states)
     if lazy and lda._estimate is None and stream.row_prior is None:
         return "lacks the prior of its stream"
     if lda._topic_counts is not None and "_n_counted_rows" not in vars(lda):
-        return "lacks the number of rows that it has counted"
+        return "lacks the number of rows of its counts"
     return whole_draws_agree(lda)
 
 

@@ -1,11 +1,11 @@
 """CVB0 for latent Dirichlet allocation (collapsed variational Bayes, zeroth order): kernels over arrays.
 
 The state is `gamma` (n_pairs, n_components) float32: for each nonzero count, in CSR order, the topic probabilities that
-its tokens share. A sweep is synchronous between rows and as fresh as can be within one: ``_update_rows`` reads the
-tables `word_topic` (n_features, n_components) and `topic_total` (n_components,) of the sweep before, then
-``_accumulate_words`` and the two sums after it rebuild them from `gamma`. Each output cell has one owner that adds in a
-fixed order, so that the result is the same bytes however the ranges of rows and words are cut. Only `partials` of the
-topic totals must be cut into the same blocks each time.
+its tokens share. A sweep is synchronous between rows and sequential within each row: ``_update_rows`` reads the
+tables `word_topic` (n_features, n_components) and `topic_total` (n_components,) of the previous sweep, then
+``_accumulate_words`` and the two sums after it rebuild them from `gamma`. Each output cell is summed by one task in a
+fixed order, so that the result does not depend on the ranges of rows and words. Only the blocks of `partials` of the
+topic totals must always be the same.
 
 Priors as in ``_lda_collapsed_kernels``: beta_kv = ``prior[v * word_stride + k * topic_stride]``, all positive.
 """
@@ -23,7 +23,7 @@ from ...utils._njit import njit
 
 @njit(cache=True, nogil=True)
 def _init_gamma(start, stop, indptr, indices, key, out_gamma):
-    """Normalised uniforms, that of topic k belonging to (key, row, feature, k), for the rows from `start` to `stop`."""
+    """Normalised uniforms for the rows from `start` to `stop`; that of topic k depends on (key, row, feature, k)."""
     n_components = out_gamma.shape[1]
     weights = np.empty(n_components)
     for row in range(start, stop):
@@ -56,8 +56,8 @@ def _update_rows(
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
     gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
-    pair's gamma before: one token is taken out, the others of its pair stay. D_m = sum_v c_mv gamma_mv follows each
-    update, W and T stay as they were.
+    pair's previous gamma: one token of the pair is removed. D_m = sum_v c_mv gamma_mv is changed by each update, W and
+    T are not.
     """
     n_components = len(alpha)
     doc_topic = np.empty(n_components)
@@ -82,10 +82,10 @@ def _update_rows(
             _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
 
 
-# With numpy's error model a division by zero need not raise, which would keep the loop from becoming vector code.
+# With numpy's error model a division by zero raises no error, so that the loop can be vectorised.
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, gamma, pair, out_weights):
-    """The update's right-hand side for one pair, not normalised; rounding may not take a count below zero."""
+    """The right-hand side of the update for one pair, not normalised; counts below zero by rounding are set to zero."""
     for k in range(len(out_weights)):
         own = np.float64(gamma[pair, k])
         in_word = max(word_topic[word, k] - own, 0.0) + beta[k]
@@ -96,13 +96,13 @@ def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, 
 
 @njit(cache=True, nogil=True)
 def _replace_gamma(count, weights, out_gamma, pair, out_doc_topic):
-    """Set the pair's gamma to the normalised weights and bring D up to date."""
+    """Set the pair's gamma to the normalised weights and update D."""
     scale = 1.0 / sum_lanes(weights)
     for k in range(len(weights)):
         new = np.float32(weights[k] * scale)
         difference = np.float64(new) - np.float64(out_gamma[pair, k])
         out_gamma[pair, k] = new
-        # Of the rounded value, so that D stays the sum over gamma as stored.
+        # The rounded value, so that D remains the sum of the stored gamma.
         out_doc_topic[k] += count * difference
 
 

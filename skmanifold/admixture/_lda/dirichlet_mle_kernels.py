@@ -1,7 +1,7 @@
-"""Kernels for learning Dirichlet priors from counts: histograms of the counts, and the climb of their likelihood.
+"""Kernels for learning Dirichlet priors from counts: histograms of the counts, and maximisation of their likelihood.
 
-For a Dirichlet with parameters alpha and sum A, whole documents are needed only through how many of them have n tokens
-of topic k: log p(topics of the tokens | alpha) = sum_mk log (alpha_k)_D_mk - sum_m log (A)_N_m with
+For a Dirichlet with parameters alpha and sum A, documents only enter through the number of them with n tokens of
+topic k: log p(topics of the tokens | alpha) = sum_mk log (alpha_k)_D_mk - sum_m log (A)_N_m with
 (x)_n = Gamma(x + n) / Gamma(x), the probability of the tokens in their order.
 """
 
@@ -15,16 +15,16 @@ from ...numerics.simd import LANES
 from ...utils._njit import njit
 from .._tokens.entry_scan import entry_count, entry_topic
 
-# Real numbers are shared out between the two nearest points of a grid: the numbers of float64 from 1 on with so many
-# bits cut off, 64 in each octave, whole numbers up to 128 among them.
+# Real numbers are distributed over the two nearest points of a grid: the float64 numbers from 1 on without this many
+# last bits, which are 64 per octave and include the whole numbers up to 128.
 CUT_BITS = 46
-FIRST_CELL = 1023 << 6  # 1.0, cut
+FIRST_CELL = 1023 << 6  # 1.0 without these bits
 _CUT = np.uint64(CUT_BITS)
 _CUT_MASK = np.uint64((1 << CUT_BITS) - 1)
 _CUT_UNIT = 2.0**-CUT_BITS
 _NEVER_TWICE = 1e-6  # below this an expected count is the probability of one
 
-_MAX_FACTOR = 8.0  # by which one step changes a parameter at most
+_MAX_FACTOR = 8.0  # maximum factor by which one step changes a parameter
 _TOTAL_FACTORS = (8.0, 2.0, 1.0)
 _TOLERANCE = 1e-8
 
@@ -44,7 +44,7 @@ def _list_entries(first_row, stop_row, entries, row_start, row_vectors, n_compon
         for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
             topic = entry_topic(entries[j])
             count = np.int64(entry_count(entries[j]))
-            topics[end] = topic  # overwritten unless new: a branch here could not be predicted
+            topics[end] = topic  # overwritten unless new, without a branch
             end += (scratch[topic] == 0) & (count > 0)
             scratch[topic] += count
         end = _close_row(begin, end, scratch, topics, numbers)
@@ -53,7 +53,7 @@ def _list_entries(first_row, stop_row, entries, row_start, row_vectors, n_compon
 
 @njit(cache=True, nogil=True)
 def _list_assignments(first_row, stop_row, token_topics, token_start, n_components):
-    """As ``_list_entries``, from one topic a token."""
+    """Like ``_list_entries``, from one topic per token."""
     capacity = token_start[stop_row] - token_start[first_row] + stop_row - first_row
     topics = np.empty(capacity + 1, np.uint16)
     numbers = np.empty(capacity, np.int64)
@@ -88,7 +88,7 @@ def _close_row(begin, end, scratch, topics, numbers):
 
 @njit(cache=True, nogil=True)
 def _tabulate(topics, numbers, n_lists):
-    """How often each number, from 1 on, stands with each topic: the tables end to end, as long as their largest."""
+    """Frequency of each number, from 1 on, for each topic: consecutive tables up to the largest number."""
     start = np.zeros(n_lists + 1, np.int64)
     for j in range(len(topics)):
         topic = np.uint64(topics[j])
@@ -111,7 +111,7 @@ def _add_tables(start, table, out_start, out_table):
 
 @njit(cache=True, nogil=True)
 def _expect_positive(first, stop, indptr, pairs, gamma, counts, out_values, out_weights):
-    """For each topic of rows or words `first` to `stop`: the mean of a count if not zero, and how probable that is.
+    """For each topic of rows or words `first` to `stop`: the mean of a count if not zero, and the probability of that.
 
     Row or word i has the `pairs` from ``indptr[i]`` to ``indptr[i + 1]``; their tokens are independent.
     """
@@ -136,7 +136,7 @@ def _expect_positive(first, stop, indptr, pairs, gamma, counts, out_values, out_
 def _share_out(first, stop, values, bits, weights, out_table):
     """Histograms over the grid of the columns from `first` to `stop` of values >= 1; `bits` are those of `values`.
 
-    A weight goes to the value's two neighbours in the grid so that the mean stays.
+    A weight is divided between the two neighbours of the value in the grid so that the mean does not change.
     """
     out_table[first:stop] = 0.0
     for i in range(len(values)):
@@ -185,10 +185,11 @@ def _log_rising_sum(x, values, weights, start, stop):
 
 @njit(cache=True, nogil=True)
 def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, out_first, out_second):
-    """The log likelihood, and the slopes of its two parts.
+    """The log likelihood, and the derivatives of its two parts.
 
-    Each parameter stands `copies` times in the Dirichlet. `out_first` and `out_second` are the derivatives of the first
-    sum in each parameter; returned with the value are those of the second sum in `copies` times the parameters' total.
+    Each parameter occurs `copies` times in the Dirichlet distribution. `out_first` and `out_second` are the derivatives
+    of the first sum in each parameter; returned with the value are those of the second sum in `copies` times the
+    parameters' total.
     """
     value = 0.0
     for k in range(len(prior)):
@@ -200,11 +201,12 @@ def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, o
 
 @njit(cache=True, nogil=True)
 def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_iter, floor, ceiling):
-    """Up to `n_iter` steps towards the most likely parameters within bounds, none of which lowers the likelihood.
+    """Make up to `n_iter` steps towards the maximum of the likelihood within bounds; no step decreases it.
 
-    A step is the first of these that helps: ``_step_by_newton``; Minka's fixed point (2000, eq. 55), all of it made
-    larger or smaller as the slope says, since where Newton fails it is the total that creeps; the fixed point itself,
-    which climbs a lower bound and always helps.
+    A step is the first of these that increases the likelihood: ``_step_by_newton``; Minka's fixed point (2000, eq. 55)
+    with all parameters multiplied by a factor in the direction of the derivative, because the total converges slowly
+    where Newton's method fails; the fixed point itself, which maximises a lower bound and never decreases the
+    likelihood.
     """
     data = (copies, indptr, values, weights, lengths, length_weights)
     first, second = np.empty(len(prior)), np.empty(len(prior))
@@ -226,7 +228,7 @@ def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_it
                     candidate[k] = min(max(prior[k] * first[k] * scale, floor), ceiling)
                 new_value, new_slope, new_bend = _evaluate(candidate, *data, new_first, new_second)
                 accepted = new_value >= value
-        if not accepted:  # by rounding: this is the top
+        if not accepted:  # only rounding is left: this is the maximum
             break
         change = 0.0
         for k in range(len(prior)):
@@ -244,9 +246,10 @@ def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_it
 def _step_by_newton(prior, copies, first, second, slope, bend, floor, ceiling, out):
     """Newton's step for the reciprocals of the derivatives; False if it leaves the positive numbers.
 
-    Wanted are g_k(x_k) = c d(A) with A = c sum x and c = `copies`. Both are sums of terms w / (x + i), of which a
-    single one, fitted in value and slope, is a good model: g_k ~ p_k / (x_k + b_k) and d ~ q / (A + r). Then the
-    equations are linear, of a diagonal matrix plus one of rank one. Parameters that press against a bound stay there.
+    The equations are g_k(x_k) = c d(A) with A = c sum x and c = `copies`. Both are sums of terms w / (x + i), and a
+    single term with the same value and derivative is a good model: g_k ~ p_k / (x_k + b_k) and d ~ q / (A + r). Then
+    the equations are linear, with a diagonal matrix plus a matrix of rank one. Parameters at an active bound do not
+    change.
     """
     total = copies * prior.sum()
     power, shift = 0.0, 0.0

@@ -70,7 +70,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
           depends only on the words of the minibatch.
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`):
           Riemannian, in the expanded-mean parametrisation. They are biased for a `topic_word_prior` below 1/2, and warn
-          of it.
+          about it.
         - ``"sgld"``, ``"sghmc"`` (:class:`~skmanifold.samplers.SGLD`, :class:`~skmanifold.samplers.SGHMC`): the same
           without a metric, reflected at zero. For comparison only: they are inaccurate for rare words with any prior.
 
@@ -362,7 +362,9 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
-            raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
+            raise ValueError(
+                f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
+            )
         if self._stream or samples_density(sampler):  # samplers of the tokens' topics continue from counts
             super()._check_continues(sampler)
 

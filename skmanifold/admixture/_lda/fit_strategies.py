@@ -1,4 +1,4 @@
-"""How `StochasticLDA` is fitted: with samplers of topic assignments, or of topics by minibatches of documents."""
+"""Fit strategies of `StochasticLDA`, for samplers of topic assignments and for samplers of topics by minibatches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TopicFit(FitStrategy):
         super().__init__(run.sampler)
         self.lda = lda
         self.run = run
-        self.stride = 0  # number of draws from one whose topics are kept to the next; 0: none are kept
+        self.stride = 0  # topics are kept in every `stride`-th draw; 0: in none
 
     def prepare(self, model: Any, workers: Workers) -> Any:
         """The same model; sets `n_rows` and `stride`."""
@@ -125,12 +125,12 @@ class ShardedCountsFit(CountsFit):
         return ShardedModel(model, None)
 
     def check(self, model: LDAModel, known: Any) -> None:
-        """As in all fits; a corpus on disk also needs a sampler that draws all latents given the parameters."""
+        """The checks of all fits; a corpus on disk also needs a sampler that draws all latents given the parameters."""
         super().check(model, known)
         if corpora_of(self.X) and LatentModel not in self.sampler.requires:
             raise IncompatibleError(
-                f"{type(self.sampler).__name__} needs documents in memory or in Dask: a Corpus on disk streams for "
-                "'esca' only."
+                f"{type(self.sampler).__name__} needs documents in memory or in Dask: only 'esca' can read a "
+                "Corpus from disk."
             )
 
     def prepare(self, model: LDAModel, workers: Workers) -> ShardedModel:
@@ -186,7 +186,7 @@ class GradientFit(TopicFit):
 
 
 class CountsStream(StatisticsStream):
-    """The update by one minibatch with samplers of topic assignments: its counts are averaged with those before."""
+    """The update by one minibatch with samplers of topic assignments: a mean of its counts and the previous ones."""
 
     n_chains = 1
 
@@ -215,12 +215,12 @@ class GradientStream(StreamStrategy):
         super().__init__(batch)
         if batch.sampler.control_variate is not None:
             what = batch.sampler.control_variate
-            raise ValueError(f"control_variate={what!r} needs all documents: it is not for streams.")
+            raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
         self.lda = lda
         self.counts = counts
         self.stream = None if batch.is_first else lda._stream
         if self.stream and lda.sampler_.keeps_rows:
-            raise ValueError("The fit stored the topics of all documents, which a stream cannot go on with: call fit.")
+            raise ValueError("partial_fit cannot continue a fit that stored the topics of all documents: call fit.")
 
     def model(self, workers: Workers) -> MinibatchLDA:
         """The posterior of the topics, in which the minibatch represents the whole stream."""
@@ -272,7 +272,7 @@ def warn_of_boundary(sampler: Any, topic_prior: TopicPrior) -> None:
     """Warn about a sampler that is biased near zero, where a sparse prior has most of its mass."""
     if sampler.is_biased_near_zero and topic_prior.values.min() < 0.5:
         warnings.warn(
-            f"{type(sampler).__name__} does not draw from the posterior where topic_word_prior is below 1/2: words "
+            f"{type(sampler).__name__} does not draw from the posterior if topic_word_prior is below 1/2: words "
             "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
             stacklevel=6,
         )

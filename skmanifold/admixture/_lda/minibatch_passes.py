@@ -1,4 +1,4 @@
-"""Passes over the documents, of which each is many steps of a sampler of topics by minibatches."""
+"""Passes over the documents; each pass makes many steps of a minibatch sampler of the topics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TopicPasses(MinibatchPasses):
     """Passes over the documents by a sampler of the topics."""
 
     def _init(self, model: MinibatchLDA, keys: np.ndarray) -> PassState:
-        """The sampler's initial state; without stored assignments SCIR begins at topics of the first minibatch."""
+        """The sampler's initial state; without stored assignments SCIR starts from topics of the first minibatch."""
         model = with_private_scratch(model)
         state = self.sampler.init(seen_by(self.sampler, model), keys)
         if state.position is not None or state.latents is not None:
@@ -55,7 +55,7 @@ class TopicPasses(MinibatchPasses):
         return target, seen_by(self.sampler, target), target.n_batches
 
     def _end_pass(self, model: MinibatchLDA, target: MinibatchLDA, state: PassState) -> PassState:
-        """The log density is the log likelihood of the minibatches, scaled to the documents at hand."""
+        """The log density is the log likelihood of the minibatches, scaled to all documents of the fit."""
         moving, components = topics_of(self.sampler, target, state.moving)
         log_likelihood = target.log_likelihood * (target.n_samples / target.n_scored)
         return PassState(moving, log_likelihood, TopicSums(components, target.topic_tokens))
@@ -73,7 +73,7 @@ def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
 
 
 def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tuple[Any, np.ndarray]:
-    """The sampler's state with every word drawn up to now, and the topics' word probabilities, ``(K, V)`` float32."""
+    """The sampler's state with all words at the current time, and word probabilities of topics, ``(K, V)`` float32."""
     if state.position is None:  # the rows are drawn when they are read
         state = settle(model, state)
         return state, LogTopics(state.rows.log_theta, log_totals(state.rows)).toarray()

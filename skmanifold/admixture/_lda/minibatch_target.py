@@ -22,7 +22,7 @@ from .model import LDAModel
 # Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
 # only, and the chain moves away from them slowly.
 _FIRST_SWEEPS = 2
-_LEAST = 1e-290  # least weight: its inverse times a prior must be finite
+_LEAST = 1e-290  # minimum weight: a prior divided by it must be finite
 
 
 class Minibatch(NamedTuple):
@@ -156,7 +156,7 @@ class MinibatchLDA(MinibatchTarget):
         return batch, initial._replace(indptr=np.append(initial.indptr[batch.words], initial.indptr[-1]))
 
     def count_batch(self, batch: Minibatch, log_weights, log_totals, key) -> TopicCounts:
-        """Topic-word counts of documents whose topics are drawn from scratch, summed over the kept sweeps."""
+        """Topic-word counts of documents without initial topics, summed over the kept sweeps."""
         return self._sample(batch, log_weights, log_totals, key, self.n_burn_in, None)[1]
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:

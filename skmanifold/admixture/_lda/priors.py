@@ -1,4 +1,4 @@
-"""The Dirichlet priors of `StochasticLDA`, as its parameters give them or as a fit has learned them."""
+"""The Dirichlet priors of `StochasticLDA`, from its parameters or learned by a fit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def check_learned(lda: Any, run: Run) -> None:
     if not any(is_learned(lda)):
         return
     if samples_density(run.sampler):
-        raise ValueError(f"'auto' priors need a sampler that makes passes and keeps counts, not {lda.sampler!r}.")
+        raise ValueError(f"'auto' priors need a sampler by full passes that keeps counts, not {lda.sampler!r}.")
     if run.schedule.burn_in == 0:
-        raise ValueError("'auto' priors are learned during burn-in, and burn_in is 0.")
+        raise ValueError("'auto' priors are learned during burn-in, but burn_in is 0.")
 
 
 def priors_of(lda: Any, n_features: int, *, fitted: bool = False) -> Priors:

@@ -1,4 +1,4 @@
-"""What `partial_fit` keeps from one minibatch to the next for samplers of topics; it is saved with the estimator."""
+"""State of `partial_fit` between minibatches for samplers of topics; it is saved with the estimator."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anyth
 
 def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     if not issubclass(stream.kind, ManifoldSampler):
-        return "is not of a sampler that draws topics"
+        return "does not belong to a sampler that draws topics"
     for state in stream.states:
         if not is_of(stream.kind, state):
-            return "has states that are not of its sampler"
+            return "has states of another sampler"
         if state.position is not None and not np.abs(state.position[0]).sum(axis=0).all():
-            return "has a state with a topic of no word"
+            return "has a state with a topic without words"
     return chains_agree(stream, sizes)
 
 
@@ -59,8 +59,8 @@ class TopicStream(DrawStream):
 
         def advance(state: Any, wanted: bool) -> tuple[Any, float, dict[str, np.ndarray] | None]:
             chain_model, draw = with_private_scratch(model), None
-            # Rows that are read lazily are shared with the state before: they are too many to copy for one minibatch. A
-            # step that is interrupted may leave some drawn later, or count its minibatch again when it is repeated.
+            # Lazy rows are shared with the previous state, because copying them for each minibatch would be slow. An
+            # interrupted step may leave some rows at a later time, or count its minibatch again when it is repeated.
             state = sampler.step(seen_by(sampler, chain_model), detached(state))
             n_tokens = chain_model.topic_tokens.sum()
             log_likelihood = chain_model.log_likelihood / n_tokens

@@ -116,7 +116,7 @@ class TopicFrame:
         >>> frame.columns.tolist()
         ['topic', 'share', 'words', 'coherence', 'stability']
         >>> frame["words"].tolist()
-        ['ball, bat, pitch', 'launch, orbit, fuel']
+        ['ball, bat, run', 'orbit, launch, fuel']
         """
         try:
             import pandas as pd

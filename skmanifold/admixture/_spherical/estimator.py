@@ -341,7 +341,9 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
-            raise ValueError(f"n_components={self.n_components} cannot follow {self._n_features_out} topics: call fit.")
+            raise ValueError(
+                f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
+            )
         super()._check_continues(sampler)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -42,7 +42,7 @@ def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
     variational = is_variational(batch.sampler)
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
-        raise ValueError(f"control_variate={what!r} needs all documents: it is not for streams.")
+        raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
     rows = validate_directions(admixture, X, reset=batch.is_first)
     check_enough(rows, 1)
     if not batch.is_first:

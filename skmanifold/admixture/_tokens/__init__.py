@@ -1,1 +1,1 @@
-"""Rows of tokens that each have a topic: layouts, counts and kernels of ESCA and Gibbs sampling."""
+"""Rows of tokens with one topic per token: layouts, counts and kernels of ESCA and Gibbs sampling."""

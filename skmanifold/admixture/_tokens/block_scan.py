@@ -3,8 +3,8 @@
 ``scan_blocks`` visits the listed blocks in their order and adds their products lane by lane: it stores the running sums
 down the lanes after each block, and at the end the sums across the lanes. ``find_in_blocks`` finds the topic that an
 inverse-CDF draw picks in the order down the first lane, then down the second and so on. ``find_in_block`` does the same
-within one block, for the prior's part. The ``..._reference`` functions are the same operations in numpy; they also
-stand in where numba's compiler is switched off.
+within one block, for the prior's part. The ``..._reference`` functions are the same operations in numpy; they are also
+used if numba's compiler is disabled.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _find_in_blocks_vector(typing_context, sums, first_sum, n_listed, lanes, fir
         lanes = pointer_to(context, builder, signature.args[3], arguments[3], first_lane)
         across = builder.load(vector_at(builder, lanes, I64(0), FLOATS), align=4)
         lane, rest = lane_of(builder, across, lanes, value)
-        # How many sums of the lane are passed, eight at a time; those behind the list do not count.
+        # The number of sums of the lane that `value` exceeds, eight at a time; those after the list are not counted.
         column = builder.gep(sums, [lane])
         found = cgutils.alloca_once(builder, I64)
         builder.store(I64(0), found)
@@ -142,8 +142,8 @@ def scan_blocks_reference(
 def find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, value):
     """Sixteen times the place in the list plus the lane where the running sums exceed `value`.
 
-    Sums down a lane never fall, so that what is found has a positive weight. Where rounding lets none exceed it, the
-    place is `n_listed`.
+    Sums down a lane do not decrease, so that the topic found has a positive weight. If no sum exceeds `value` because
+    of rounding, the place is `n_listed`.
     """
     across = lanes[first_lane : first_lane + LANES]
     lane, rest = lane_of_reference(across, value)
@@ -152,7 +152,7 @@ def find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, value
 
 
 def find_in_block_reference(alpha, first_alpha, scores, first_score, value):
-    """How many running sums of alpha times the scores, over sixteen topics, `value` has reached."""
+    """Number of running sums of alpha times the scores, over sixteen topics, that are at most `value`."""
     sums = alpha[first_alpha : first_alpha + LANES] * scores[first_score : first_score + LANES].astype(np.float64)
     return int(np.count_nonzero(sum_across_reference(sums) <= value))
 

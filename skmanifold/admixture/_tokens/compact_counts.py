@@ -1,8 +1,8 @@
-"""Counts of topics in three bytes each, exact or rounded: for where they are kept or sent, not for arithmetic.
+"""Counts of topics in three bytes each, exact or rounded, for storage and communication but not for arithmetic.
 
-Nearly all counts of a word in a topic are small. `pack` keeps those below 255 in a byte and the others in a list of
-their own, in order, so nothing is lost. `round_counts` keeps all of them in a byte, those above its precision rounded
-at random. Both have two bytes for the topic; so exact counts take as much memory as approximate ones.
+Nearly all counts of a word in a topic are small. `pack` stores those below 255 in a byte and the others in a separate
+list, in order, without loss. `round_counts` stores all of them in a byte; those above its precision are rounded at
+random. Both have two bytes for the topic; so exact counts take as much memory as approximate ones.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class PackedCounts(NamedTuple):
 
     n_topics: np.ndarray  # (V,) uint16: lengths of the words' lists
     topics: np.ndarray  # (nnz,) uint16
-    codes: np.ndarray  # (nnz,) uint8: the count, or 255 for the next of ...
-    large: np.ndarray  # ... those that a byte does not hold, of the counts' own type
+    codes: np.ndarray  # (nnz,) uint8: the count, or 255 for the next of the ...
+    large: np.ndarray  # ... larger counts, of the type of the counts
     totals: np.ndarray  # (K,) int64
 
 
@@ -40,7 +40,7 @@ class RoundedCounts(NamedTuple):
 
 
 def pack(counts: TopicCounts) -> PackedCounts:
-    """The same in about three bytes a count; shares `topics` and `totals`.
+    """The same counts in about three bytes per count; shares `topics` and `totals`.
 
     Raises
     ------
@@ -55,17 +55,17 @@ def pack(counts: TopicCounts) -> PackedCounts:
 
 
 def unpack(packed: PackedCounts) -> TopicCounts:
-    """What `pack` was given, byte by byte; shares `topics` and `totals`."""
+    """The exact inverse of `pack`; shares `topics` and `totals`."""
     counts = np.empty(len(packed.codes), packed.large.dtype)
     _unpack(packed.codes, packed.large, counts)
     return TopicCounts(_starts(packed.n_topics), packed.topics, counts, packed.totals)
 
 
 def round_counts(counts: TopicCounts, key: np.uint64) -> RoundedCounts:
-    """Counts rounded to eight bits, right on average, at the highest precision that holds the commonest word.
+    """Counts rounded to eight bits without bias, at the highest precision that can represent the most common word.
 
-    A draw belongs to (key, word, topic), so the order of the lists does not matter, nor who rounds. Sums over words
-    would be noisy: the totals are kept as they are.
+    A draw depends on (key, word, topic), so the result does not depend on the order of the lists or on the process.
+    Sums of rounded counts would be noisy, so the exact totals are kept.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def round_counts(counts: TopicCounts, key: np.uint64) -> RoundedCounts:
 
 
 def read_rounded(rounded: RoundedCounts) -> TopicCounts:
-    """The numbers that the counters stand for, of 32 bits where they fit."""
+    """The counts that the counters represent, in 32 bits if possible."""
     values = register_values(rounded.precision)
     largest = values[rounded.registers.max(initial=0)]
     kind = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
@@ -90,11 +90,11 @@ def read_rounded(rounded: RoundedCounts) -> TopicCounts:
 
 def _check_whole(counts: TopicCounts) -> None:
     if not np.issubdtype(counts.counts.dtype, np.integer):
-        raise ValueError(f"Only whole counts fit eight bits; these are of type {counts.counts.dtype}.")
+        raise ValueError(f"Only whole counts can be stored in eight bits; these have the type {counts.counts.dtype}.")
 
 
 def _lengths(counts: TopicCounts) -> np.ndarray:
-    return np.diff(counts.indptr).astype(np.uint16)  # a topic stands at most once in a list, and there are 65535
+    return np.diff(counts.indptr).astype(np.uint16)  # at most 65535 topics, each at most once
 
 
 def _starts(n_topics: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def _count_large(counts):
 
 @njit(cache=True, nogil=True)
 def _pack(counts, codes, large):
-    """`large` has one place more than there are large counts."""
+    """Write small and large counts; `large` has one extra place."""
     end = 0
     for j in range(len(counts)):
         is_large = _is_large(counts[j])

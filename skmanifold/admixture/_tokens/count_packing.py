@@ -1,4 +1,4 @@
-"""Counts of topics, and topics made of counts, as they travel between shards: three bytes each, and nothing lost."""
+"""Lossless packing of counts of topics, and of topics made of counts, for communication: three bytes per count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .topic_counts import TopicCounts, _weigh
 
 
 class PackedTopics(NamedTuple):
-    """A `TopicWord` by the counts of which it was made."""
+    """A `TopicWord`, represented by the counts from which it was computed."""
 
     counts: PackedCounts  # without totals
     base: np.ndarray  # (V,) float64
@@ -21,21 +21,21 @@ class PackedTopics(NamedTuple):
 
 
 def pack_travelling(value: Any) -> Any:
-    """Whole counts and topics made of such in fewer bytes; anything else as it is."""
+    """Pack whole counts, and topics made of whole counts; other objects are returned unchanged."""
     if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
         return pack(value)
     return pack_topics(value) if isinstance(value, TopicWord) else value
 
 
 def unpack_travelling(value: Any) -> Any:
-    """What `pack_travelling` was given, byte by byte."""
+    """The exact inverse of `pack_travelling`."""
     if isinstance(value, PackedCounts):
         return unpack(value)
     return unpack_topics(value) if isinstance(value, PackedTopics) else value
 
 
 def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
-    """Topics by their counts, if those tell all weights to the last bit; a prior that seeds words may prevent it."""
+    """Topics by their counts, if these determine all weights exactly; a prior with seed words may prevent it."""
     counts = np.empty(len(topics.weights), np.int32)
     if not _find_counts(topics.topics, topics.weights, topics.inverse, counts):
         return topics
@@ -44,14 +44,14 @@ def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
 
 
 def unpack_topics(packed: PackedTopics) -> TopicWord:
-    """The topics, byte by byte."""
+    """The exact inverse of `pack_topics`."""
     indptr, topics, counts, _ = unpack(packed.counts)
     return TopicWord(indptr, topics, _weigh(topics, counts, packed.inverse), packed.base, packed.inverse)
 
 
 @njit(cache=True, nogil=True)
 def _find_counts(topics, weights, inverse, out):
-    """Whether every weight is that of a whole number, which goes to `out`."""
+    """Whether every weight is that of a whole count; the counts are written to `out`."""
     for j in range(len(weights)):
         unit = inverse[np.uint64(topics[j])]
         count = np.rint(weights[j] / unit)

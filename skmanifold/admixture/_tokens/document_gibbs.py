@@ -18,8 +18,8 @@ from .topic_counts import TopicCounts, add_counts, close_list
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
 _TASK_COUNTS = 1 << 19  # kept topics counted by one task
-_AHEAD = 12  # pairs between the prefetch of their topics and the count of them
-_MAX_HISTORY = 1 << 27  # kept topics held at a time, two bytes each
+_AHEAD = 12  # number of pairs between the prefetch of topics and their counting
+_MAX_HISTORY = 1 << 27  # maximum number of kept topics in memory, two bytes each
 
 _LOWEST = -1e300
 _BITS_IN_EXPONENT = np.int32(23)
@@ -30,20 +30,20 @@ _ONE = np.float32(1)
 
 
 class Documents(NamedTuple):
-    """Some rows of a corpus as the document step reads them: their pairs of (row, word) in CSR order."""
+    """Some rows of a corpus in the format of the document step: their pairs of (row, word) in CSR order."""
 
-    indptr: np.ndarray  # (n_rows + 1,) int64: the rows' pairs
+    indptr: np.ndarray  # (n_rows + 1,) int64: start of each row's pairs
     pair_word: np.ndarray  # (n_pairs,) int32: index into `words`
     pair_count: np.ndarray  # (n_pairs,) int32
-    token_start: np.ndarray  # (n_rows + 1,) int64: the rows' tokens
+    token_start: np.ndarray  # (n_rows + 1,) int64: start of each row's tokens
     words: np.ndarray  # (n_words,) int32: the words' indices in the vocabulary, ascending
     word_indptr: np.ndarray  # (n_words + 1,) int64
     word_pairs: np.ndarray  # (n_pairs,) int64: the words' pairs, ascending
-    pair_start: np.ndarray  # (n_pairs + 1,) int64: the pairs' tokens
+    pair_start: np.ndarray  # (n_pairs + 1,) int64: start of each pair's tokens
 
 
 class WordTable(NamedTuple):
-    """Probabilities p(v | k) of some words, as they are sampled from; topics are padded with zeros to sixteens."""
+    """Probabilities p(v | k) of some words for sampling; topics are padded with zeros to multiples of 16."""
 
     scores: np.ndarray  # (n_words, 16 n_blocks) float32: p(v | k) divided by its largest over k
     prior_sums: np.ndarray  # (n_words, n_blocks) float64: running sums of alpha_k scores_vk over blocks of sixteen k
@@ -51,9 +51,9 @@ class WordTable(NamedTuple):
 
 
 class DocumentSample(NamedTuple):
-    """What `sample_documents` drew."""
+    """Result of `sample_documents`."""
 
-    token_topics: np.ndarray  # (n_tokens,) uint16: of the last sweep, in CSR order
+    token_topics: np.ndarray  # (n_tokens,) uint16: topics of the last sweep, in CSR order
     counts: TopicCounts  # by row of the word table, summed over the kept sweeps
     log_likelihood: float  # mean over the kept sweeps
 
@@ -65,7 +65,7 @@ def all_documents(counts: Counts) -> Documents:
 
 
 def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Documents:
-    """Some rows of a corpus and the words in them; `slots` is scratch, (n_features,) int32 of -1, and stays so."""
+    """Some rows of a corpus and their words; `slots` is a work array, (n_features,) int32 of -1, which is restored."""
     rows = np.asarray(rows, np.int64)
     n_pairs = int(np.sum(counts.indptr[rows + 1] - counts.indptr[rows]))
     indptr = np.zeros(len(rows) + 1, np.int64)
@@ -79,7 +79,7 @@ def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Docum
 
 @njit(cache=True, nogil=True)
 def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
-    """Copy the pairs of some rows, words as in the vocabulary; returns the distinct words as they are first met."""
+    """Copy the pairs of some rows; returns the distinct words (columns) in order of first occurrence."""
     words = np.empty(len(out_word), np.int32)
     n_words = 0
     pair = 0
@@ -101,7 +101,7 @@ def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_
 
 @njit(cache=True, nogil=True)
 def _number_words(words, slots, out_pair_word):
-    """Replace the vocabulary's words by their places in `words`; leaves `slots` as it was found."""
+    """Replace columns of the vocabulary by positions in `words`; restores `slots`."""
     for i in range(len(words)):
         slots[words[i]] = i
     for j in range(len(out_pair_word)):
@@ -119,7 +119,7 @@ def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
 def make_word_table(
     log_weights: np.ndarray, log_normalisers: np.ndarray, alpha: np.ndarray, workers: Workers
 ) -> WordTable:
-    """Table of p(v | k) = exp(``log_weights[v, k] - log_normalisers[k]``), whatever the size of the logarithms.
+    """Table of p(v | k) = exp(``log_weights[v, k] - log_normalisers[k]``), for logarithms of any size.
 
     The running sums are float64: an alpha_k far below 1e-38 must still be able to draw a topic.
     """
@@ -168,7 +168,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
             for lane in range(LANES):
                 value = x[block * LANES + lane]
                 lanes[lane] = value if value > lanes[lane] else lanes[lane]
-        largest = _LOWEST  # not -inf: a word that no topic makes gets scores of zero, not nan
+        largest = _LOWEST  # not -inf: a word of probability zero in all topics gets scores of zero, not nan
         for lane in range(LANES):
             largest = lanes[lane] if lanes[lane] > largest else largest
         for k in range(width):
@@ -221,12 +221,12 @@ def sample_documents(
     row_keys : ndarray of shape (n_rows,)
         A stream for each document; sweep s draws the topic of its i-th token with ``uniform(fold_in(row_key, s), i)``.
     n_burn_in, n_kept : int
-        Sweeps that are forgotten, and then sweeps that are counted, at least one.
+        Number of discarded sweeps, and then of counted sweeps, at least one.
     workers : Workers
-        Who runs the kernels; nothing drawn depends on it.
+        Threads for the kernels; draws do not depend on them.
     token_topics : ndarray of shape (n_tokens,), optional
-        uint16, the topics to start from; overwritten. Without them the first sweep draws each token given only the
-        tokens before it in its document. It is never kept: it counts as one of `n_burn_in`, and comes on top if that
+        uint16, the initial topics; overwritten. Without them the first sweep draws each token given only the previous
+        tokens of its document. This sweep is always discarded: it is one of `n_burn_in`, and an additional one if that
         is 0.
     """
     fresh = token_topics is None
@@ -244,7 +244,7 @@ def sample_documents(
         first_kept = max(first_sweep, n_burn_in)
         stop_sweep = min(n_sweeps, first_kept + n_at_once)
         n_now = stop_sweep - first_kept
-        # One kept sweep is its own history.
+        # With one kept sweep, the current topics are the history.
         history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
         sweeps = Sweeps(first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
         shared = (documents, table, prior, row_keys, sweeps, token_topics, history, log_likelihood)
@@ -276,10 +276,10 @@ def _count(documents: Documents, history, n_kept: int, n_components: int, worker
 
 @njit(cache=True, nogil=True)
 def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
-    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+    """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
 
-    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. A
-    word's topics stand in the order in which its documents, ascending, first meet them.
+    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. The
+    topics of a word are in order of first occurrence in its documents, ascending.
     """
     n_components = len(scratch)
     capacity = 0
@@ -312,7 +312,7 @@ def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, his
 
 
 def _pad(alpha: np.ndarray) -> np.ndarray:
-    """As float64, with zeros to sixteens."""
+    """As float64, padded with zeros to a multiple of 16."""
     padded = np.zeros(-(-len(alpha) // LANES) * LANES)
     padded[: len(alpha)] = alpha
     return padded

@@ -1,13 +1,13 @@
 """Gibbs sampling of the tokens' topics within documents, given the topics: kernels over arrays.
 
-A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), D without the
-token itself, one token after the other. The sum is split in two: D p over the *blocks* of sixteen topics that the
-document has in use, multiplied and summed a block at a time, and alpha p, whose running sums over blocks are tabulated
-for each word. Both are drawn from by inverse CDF with one uniform.
+A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), where D
+does not count the token itself. Tokens are drawn one after the other. The sum is split in two: D p over the *blocks* of
+sixteen topics that the document uses, multiplied and summed block by block, and alpha p, whose running sums over blocks
+are tabulated for each word. One uniform and the inverse CDF select from both.
 
-A draw depends on the draw before it in its document, and much of it is a chain of dependent operations. Documents do
-not depend on each other: a few are sampled side by side, a token of each in turn, so that their chains overlap. Each of
-these documents has a *slot*: a record of numbers, and a part of each of these arrays::
+A draw depends on the previous draw in its document, and much of it is a chain of dependent operations. Documents do
+not depend on each other: a few are sampled concurrently, one token of each in turn, so that their chains overlap. Each
+of these documents has a *slot*: a record of numbers, and a part of each of these arrays::
 
     counts     | slot 0: block 0 of 16 topics | block 1 | ... | block n_blocks - 1 | slot 1: block 0 | ...
     listed     | slot 0: numbers of the n_listed blocks in use | room for the others | slot 1: ...
@@ -15,7 +15,7 @@ these documents has a *slot*: a record of numbers, and a part of each of these a
     sums       | slot 0: 16 running sums after the first listed block | ... after the last | inf ... | slot 1: ...
     lanes      | slot 0: 16 sums across the lanes of the last of these | slot 1: ...
 
-``sums`` has room for whole groups of blocks, which are searched together; the infinite ones are never passed.
+``sums`` has space for whole groups of blocks, which are searched together; the search stops before infinite sums.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from ...random._keys import fold_in, uniform
 from ...utils._njit import njit, njit_inlined, njit_part
 from .block_scan import GROUP, find_in_block, find_in_blocks, scan_blocks
 
-_N_SLOTS = 4  # documents sampled side by side; 2 or 8 were no faster
+_N_SLOTS = 4  # documents sampled concurrently; 2 or 8 were not faster
 _AHEAD = 2  # tokens between the prefetch of a word's scores and their use; 1 to 5 are equally fast
-_SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
+_SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one more factor fits into float64
 _LANE_BITS, _LANE_MASK = 4, LANES - 1  # a topic's number is 16 times its block plus its lane
-_index = np.uint64  # of an index that is never negative: spares numba's test for it
+_index = np.uint64  # type of non-negative indices, which saves numba's test for negative ones
 
 _SLOT = np.dtype(
     [
-        ("first_cell", np.int64),  # where the slot's part of `counts` begins, ...
+        ("first_cell", np.int64),  # start of the slot's part of `counts`, ...
         ("first_block", np.int64),  # ... of `listed` and `is_listed`, ...
         ("first_sum", np.int64),  # ... of `sums` ...
         ("first_lane", np.int64),  # ... and of `lanes`
         ("row", np.int64),
         ("start", np.int64),  # the document's first token, ...
-        ("stop", np.int64),  # ... the one behind its last ...
+        ("stop", np.int64),  # ... the end of its tokens ...
         ("cursor", np.int64),  # ... and the one to draw, counted from the task's first token
         ("sweep", np.int64),
-        ("n_taken_out", np.int64),  # of a token before it is drawn: 1, or 0 while it has no topic yet
-        ("n_listed", np.int64),  # blocks in use
-        ("stream", np.uint64),  # of the sweep's uniforms
-        ("constant", np.float64),  # the part of the log likelihood that no draw changes
-        ("log_total", np.float64),  # of this sweep: sum of log totals, but for the factors of ...
+        ("n_taken_out", np.int64),  # count of a token before it is drawn: 1, or 0 if it has no topic yet
+        ("n_listed", np.int64),  # number of blocks in use
+        ("stream", np.uint64),  # key of the sweep's uniforms
+        ("constant", np.float64),  # part of the log likelihood that does not depend on the draws
+        ("log_total", np.float64),  # of this sweep: sum of log totals, except for the factors of ...
         ("product", np.float64),  # ... this product of totals, which saves logarithms
         ("count_total", np.float64),  # for the token to draw: sum of counts times scores, ...
         ("value", np.float64),  # ... and the uniform times the sum of all weights
@@ -71,13 +71,13 @@ class Sweeps(NamedTuple):
     """The sweeps of one call."""
 
     first: int
-    first_kept: int  # this and the later ones are kept
+    first_kept: int  # first kept sweep
     stop: int
-    fresh: bool  # in the first sweep a token sees only those before it
+    fresh: bool  # whether tokens of the first sweep are drawn given only the previous ones
 
 
 class _Arrays(NamedTuple):
-    """The slots' arrays, as drawn above."""
+    """The arrays of the slots, see the diagram above."""
 
     counts: np.ndarray  # int32
     listed: np.ndarray  # int32
@@ -87,11 +87,11 @@ class _Arrays(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What the slots share: the tokens of the task's rows, and the weights of the topics."""
+    """Data common to all slots: the tokens of the task's rows, and the weights of the topics."""
 
     words: np.ndarray  # int32, of each token
     topics: np.ndarray  # uint16, of each token
-    scores: np.ndarray  # as in a `WordTable`, flat
+    scores: np.ndarray  # as in a `WordTable`, flattened
     prior_sums: np.ndarray  # the same
     alpha: np.ndarray
     n_blocks: int
@@ -116,13 +116,13 @@ def _sample_rows(
     row_keys : ndarray of shape (n_rows,)
         A stream for each row.
     sweeps : Sweeps
-        Which sweeps.
+        The sweeps to make.
     token_topics : ndarray of shape (n_tokens,)
         uint16, read and written.
     out_history : ndarray of shape (n_tokens * n_kept,) or (0,)
         If not empty, the topics of the kept sweeps, token by token.
     out_log_likelihood : ndarray of shape (n_rows,)
-        A row's log likelihood is added to, once for each kept sweep.
+        For each kept sweep, the log likelihood of the row is added.
     """
     indptr, token_start = documents.indptr, documents.token_start
     pair_word, pair_count, log_scale = documents.pair_word, documents.pair_count, table.log_scale
@@ -133,7 +133,7 @@ def _sample_rows(
     n_blocks = len(prior.alpha) // LANES
     task = _Task(words, topics, table.scores.reshape(-1), table.prior_sums.reshape(-1), prior.alpha, n_blocks)
     slots, arrays = _make_slots(n_blocks)
-    order = np.arange(_N_SLOTS)  # numbers of the slots, the n_filled that hold a document first
+    order = np.arange(_N_SLOTS)  # indices of the slots; the first n_filled have a document
     n_filled = 0
     next_row = first_row
     while next_row < stop_row or n_filled > 0:
@@ -173,7 +173,7 @@ def _sample_rows(
 @njit(cache=True)
 def _make_slots(n_blocks):
     """Slots without documents, and their arrays."""
-    depth = (n_blocks + GROUP - 1) // GROUP * GROUP  # blocks that a slot's sums have room for
+    depth = (n_blocks + GROUP - 1) // GROUP * GROUP  # number of blocks for which a slot's sums have space
     slots = np.zeros(_N_SLOTS, _SLOT)
     for number in range(_N_SLOTS):
         slot = slots[number]
@@ -190,13 +190,13 @@ def _make_slots(n_blocks):
 
 @njit(cache=True)
 def _by_cache_line(array):
-    """A view of an array of four-byte items that begins at a multiple of 64 bytes: no vector straddles two lines."""
+    """A view of an array of four-byte items aligned to 64 bytes, so that vectors do not cross cache lines."""
     return array[-(array.ctypes.data // 4) % LANES :]
 
 
 @njit_part
 def _list_words(slot, task, first_pair, stop_pair, pair_word, pair_count, log_scale):
-    """Write the words of a document's tokens; add the logs of what their scores are divided by to its constant."""
+    """Write the words of a document's tokens; add the logs of the divisors of their scores to its constant."""
     token, constant = slot["start"], slot["constant"]
     for pair in range(first_pair, stop_pair):
         word = pair_word[pair]
@@ -209,7 +209,7 @@ def _list_words(slot, task, first_pair, stop_pair, pair_word, pair_count, log_sc
 
 @njit_part
 def _count_topics(slot, arrays, task):
-    """Count the topics that the tokens of a document have, and list their blocks."""
+    """Count the topics of the tokens of a document, and list their blocks."""
     first_cell, first_block = slot["first_cell"], slot["first_block"]
     n_listed = 0
     for token in range(slot["start"], slot["stop"]):
@@ -226,7 +226,7 @@ def _count_topics(slot, arrays, task):
 
 @njit_part
 def _begin_sweep(slot, arrays, task, row_keys):
-    """Go to the first token of a document and take it out of the counts."""
+    """Go to the first token of a document and remove it from the counts."""
     slot["cursor"] = slot["start"]
     slot["log_total"], slot["product"] = 0.0, 1.0
     slot["stream"] = fold_in(row_keys[slot["row"]], slot["sweep"])
@@ -235,7 +235,7 @@ def _begin_sweep(slot, arrays, task, row_keys):
 
 @njit_inlined
 def _weigh_topics(slot, arrays, task, first_sweep):
-    """Sum the weights of all topics for one token, draw its uniform, and take the next token out of the counts."""
+    """Sum the weights of all topics for one token, draw its uniform, and remove the next token from the counts."""
     counts, listed, sums, lanes = arrays.counts, arrays.listed, arrays.sums, arrays.lanes
     words, scores, prior_sums, n_blocks = task.words, task.scores, task.prior_sums, task.n_blocks
     first_cell, first_block, first_sum, first_lane = _places(slot)
@@ -268,7 +268,7 @@ def _weigh_topics(slot, arrays, task, first_sweep):
 
 @njit_inlined
 def _draw_topic(slot, arrays, task):
-    """Draw the topic of one token as its weights were summed, count it, and go to the next token."""
+    """Draw the topic of one token from its summed weights, count it, and go to the next token."""
     words, scores, prior_sums, alpha, n_blocks = task.words, task.scores, task.prior_sums, task.alpha, task.n_blocks
     first_cell, first_block, first_sum, first_lane = _places(slot)
     cursor, n_listed, value = slot["cursor"], slot["n_listed"], slot["value"]
@@ -290,7 +290,7 @@ def _draw_topic(slot, arrays, task):
             lane = find_in_block(alpha, first_topic, scores, score, rest)
             if lane < LANES and scores[_index(score + lane)] > 0.0:
                 topic = np.int64(first_topic + lane)
-    if topic < 0:  # rounding put the value behind all topics, or on one of weight zero
+    if topic < 0:  # because of rounding, the value is after all topics or at one of weight zero
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
     task.topics[_index(cursor)] = topic
     arrays.counts[_index(first_cell + topic)] += 1
@@ -304,13 +304,13 @@ def _draw_topic(slot, arrays, task):
 
 @njit_inlined
 def _places(slot):
-    """Where a slot's parts of `counts`, of the lists, of `sums` and of `lanes` begin."""
+    """Start of a slot's parts of `counts`, of the lists, of `sums` and of `lanes`."""
     return slot["first_cell"], slot["first_block"], slot["first_sum"], slot["first_lane"]
 
 
 @njit(cache=True)
 def _any_topic(alpha, scores, first_score):
-    """The last topic that can make the word."""
+    """The last topic in which the word has positive probability."""
     for topic in range(len(alpha) - 1, -1, -1):
         if alpha[topic] * np.float64(scores[first_score + topic]) > 0.0:
             return topic
@@ -330,7 +330,7 @@ def _keep_sweep(slot, topics, kept, n_kept, out_history, out_log_likelihood):
 
 @njit_part
 def _end_sweep(slot, arrays, task, stop_sweep):
-    """Tidy a document's list of blocks after a sweep; after the last sweep empty its counts and its list."""
+    """Clean up a document's list of blocks after a sweep; after the last sweep clear its counts and its list."""
     first_cell, first_sum, n_listed = slot["first_cell"], slot["first_sum"], slot["n_listed"]
     slot["sweep"] += 1
     slot["n_taken_out"] = 1
@@ -347,7 +347,7 @@ def _end_sweep(slot, arrays, task, stop_sweep):
 def _tidy_list(slot, arrays, n_listed):
     """Remove blocks without counts from a list and sort it, so that a sweep depends on the counts alone.
 
-    Returns how many are left.
+    Returns the new length.
     """
     counts, listed, is_listed = arrays.counts, arrays.listed, arrays.is_listed
     first_cell, first_block = slot["first_cell"], slot["first_block"]

@@ -1,19 +1,19 @@
-"""Entries, of which documents' topics are made: their format, running sums over them sixteen at a time, and the search.
+"""Entries with the topic counts of documents: format, running sums of sixteen at a time, and search.
 
 A document's topics are *entries* of 32 bits, padded with entries of count 0 to whole vectors of sixteen::
 
     bit 31 ........ 16 15 ......... 0
        |    count    |     topic    |
 
-A count beyond 16 bits takes several entries of the same topic. ``scan_row`` multiplies each count by its topic's score
-and sums lane by lane: it stores the running sums down the lanes after each vector, and at the end those across the
-lanes. In this order, down the first lane, then down the second and so on, ``find_in_scan`` finds the entry that an
-inverse-CDF draw picks. A sum across the lanes costs several shuffles; here a document needs one, not one for each of
-its vectors.
+A count that exceeds 16 bits is stored in several entries of the same topic. ``scan_row`` multiplies each count by its
+topic's score and sums lane by lane: it stores the running sums down the lanes after each vector, and at the end those
+across the lanes. In this order, down the first lane, then down the second and so on, ``find_in_scan`` finds the entry
+that an inverse-CDF draw picks. A sum across the lanes costs several shuffles; here a document needs one, not one for
+each of its vectors.
 
-The vectors are written as LLVM's own (``<16 x float>``), which LLVM maps to whatever the processor has, and use only
-IEEE additions and multiplications in a stated order: the same bytes everywhere. ``scan_row_reference`` spells that
-order out in numpy; it also stands in where numba's compiler is switched off.
+The vectors are LLVM vectors (``<16 x float>``), which LLVM maps to the instructions of the processor. They use only
+IEEE additions and multiplications in a fixed order, so results are identical on all processors. ``scan_row_reference``
+implements that order in numpy; it is also used if numba's compiler is disabled.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _scan_row_vector(typing_context, entries, start, n_vectors, scores, out_sums
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, I64(LANES))
             row = builder.gep(entries, [builder.add(start, offset)])
-            # Scalar loads of the scores are faster than the hardware's gather where there is one, and it need not be
+            # Scalar loads of the scores are faster than gather instructions, which some processors do not
             # there. Two topics come with each 64-bit load of entries; the lower half is the first (little endian).
             pairs = builder.bitcast(row, I64.as_pointer())
             gathered = ir.Constant(FLOATS, ir.Undefined)
@@ -119,7 +119,7 @@ def _find_in_scan_vector(typing_context, sums, lanes, n_vectors, value):
 
 
 def scan_row_reference(entries, start, n_vectors, scores, out_sums, out_lanes):
-    """The operations of ``scan_row``, one after the other, in numpy."""
+    """The operations of ``scan_row`` in numpy."""
     total = np.zeros(LANES, np.float32)
     for vector in range(n_vectors):
         packed = entries[start + vector * LANES : start + (vector + 1) * LANES]

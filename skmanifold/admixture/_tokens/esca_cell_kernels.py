@@ -1,7 +1,7 @@
 """ESCA's draws of large cells: how many of the tokens of one word in one document take each topic, all at once.
 
-Given the topics and the document's counts of the pass before, these tokens are independent and have the same
-probabilities, so that the counts are multinomial: K binomial variates, whatever the number of tokens.
+Given the topics and the document's counts of the previous pass, these tokens are independent and have the same
+probabilities, so that the counts are multinomial: K binomial variates for any number of tokens.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _sample_cells(
 ):
     """Draw the topics of the large cells of one block; the arguments are those of ``_sample_block``.
 
-    The log likelihood of a row is added to.
+    The contributions are added to the rows' log likelihoods.
     """
     if segment_cells[segments[0]] == segment_cells[segments[1]]:
         return

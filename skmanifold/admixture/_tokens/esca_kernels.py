@@ -1,9 +1,9 @@
-"""ESCA's hot loops for latent Dirichlet allocation: exact draws from frozen counts, and the counts of the draws.
+"""Kernels of ESCA for latent Dirichlet allocation: exact draws given the counts of the previous pass, and their counts.
 
 A token of word v in document m takes topic k with probability proportional to (D_mk + alpha_k) p(v | k), where
 p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of
-four parts, each drawn from by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one
-running sum a word), base D inverse (one number a document) and base alpha inverse (one running sum in all).
+four parts, each sampled by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one
+running sum per word), base D inverse (one number per document) and base alpha inverse (one running sum in total).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .entry_scan import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan,
 from .topic_counts import close_list
 
 _WORD_BITS = np.uint64(32)
-_JUST_BELOW = np.float32(1 - 2**-23)  # times a float32: a smaller one, by two units in the last place at most
-_SMALLEST, _LARGEST = 1e-150, 1e150  # of products of totals, so that one factor more fits float64
+_JUST_BELOW = np.float32(1 - 2**-23)  # factor that reduces a float32 by at most two units in the last place
+_SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one more factor fits into float64
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
 
@@ -68,7 +68,7 @@ def _sample_block(
     out_topics,
     out_log_likelihood,
 ):
-    """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output are the block's rows.
+    """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output have the block's rows.
 
     `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
     log sum_k (D_k + alpha_k) p(v | k).
@@ -118,7 +118,7 @@ def _sample_block(
                     product = 1.0
                 value = uniform(stream, occurrence) * total
                 if value < row_total:
-                    # Rounding the value to 32 bits may reach the last sum: stay below it.
+                    # The value rounded to 32 bits may equal the last sum: keep it smaller.
                     target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
                     chosen = entry_topic(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)])
                 elif value < upto_word:
@@ -145,7 +145,7 @@ def _sample_block(
 
 @njit(cache=True)
 def _first_above(sums, n, value):
-    """Index of the first of `n` running sums above `value`, the last one if there is none: no branch to mispredict."""
+    """Index of the first of `n` running sums above `value`, the last one if there is none; without branches."""
     low = 0
     while n > 1:
         half = n >> 1
@@ -174,13 +174,13 @@ def _count_rows(
 ):
     """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
 
-    A row's topics stand in the order in which its words, ascending, first meet them, those of the large cells last:
-    the same for every cut into blocks.
+    The topics of a row are in order of first occurrence in its words, ascending, those of the large cells last; the
+    order does not depend on the blocks.
     """
     n_rows = len(row_tokens)
     first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
     n_single = row_tokens.copy()
-    row_cell = np.full(n_rows, -1, np.int64)  # the first of each row, from which a list goes through all of them
+    row_cell = np.full(n_rows, -1, np.int64)  # head of each row's linked list
     next_cell = np.empty(stop_cell - first_cell, np.int64)
     for cell in range(stop_cell - 1, first_cell - 1, -1):
         of_row = np.int64(cell_row[cell])
@@ -209,7 +209,7 @@ def _count_rows(
         n_found = 0
         for j in range(place, place + n_single[row]):
             topic = np.uint64(by_row[j])
-            found[n_found] = topic  # overwritten unless new: a branch here could not be predicted
+            found[n_found] = topic  # overwritten unless new, without a branch
             n_found += counts[topic] == 0
             counts[topic] += np.uint32(1)
         place += n_single[row]
@@ -230,13 +230,13 @@ def _count_rows(
             end += 1
         n_vectors = (end - row_start[row] + LANES - 1) // LANES
         for j in range(end, row_start[row] + n_vectors * LANES):
-            out_entries[j] = entry_topic(out_entries[end - 1])  # count 0: where rounding draws it, it is the last topic
+            out_entries[j] = entry_topic(out_entries[end - 1])  # count 0; if rounding selects it, it is the last topic
         out_row_vectors[row] = n_vectors
 
 
 @njit(cache=True)
 def _add_cell(counts_of_cell, counts, found, end):
-    """Add a large cell's counts of topics to `counts`, and list those that are new from place `end` on."""
+    """Add the topic counts of a large cell to `counts`, and append new topics to the list from `end` on."""
     for topic in range(len(counts_of_cell)):
         if counts_of_cell[topic] > 0:
             found[end] = topic  # overwritten unless new
@@ -260,9 +260,9 @@ def _count_words(
     cell_topics,
     n_components,
 ):
-    """Topic counts of a range of words: how many topics each word has, and their (topic, count) lists end to end.
+    """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
 
-    A word's topics stand in the order in which its documents, ascending, first meet them.
+    The topics of a word are in order of first occurrence in its documents, ascending.
     """
     capacity = 0
     for word in range(first_word, stop_word):

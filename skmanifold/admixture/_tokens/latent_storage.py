@@ -1,4 +1,4 @@
-"""Latents of rows of tokens as they are stored: row by row, without what only a layout needs."""
+"""Storage format of the latents of rows of tokens: row by row, independent of the layout."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ReadRows = Callable[[int, int], RowLatents]
 
 
 class StorableTokens(TokenModel):
-    """Rows of tokens whose latents can be written, and read by whoever has some of the rows then."""
+    """Rows of tokens whose latents can be written, and read for any division of the rows."""
 
-    moved_by_rounding: float = 0.0  # what was changed of fractional counts
+    moved_by_rounding: float = 0.0  # expected change of fractional counts by rounding
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the rows and their places; those of ranges add up, modulo 2**64."""
+        """A hash of the rows and their positions; hashes of ranges are summed modulo 2**64."""
         counts = self.counts
         return hash_counts(counts.indptr, counts.indices, counts.counts, key, self.first_row)
 
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
-        """ESCA's counts of each row's topics, or the topics of its tokens that Gibbs sampling keeps."""
+        """The topic counts of each row for ESCA, or the topics of its tokens for Gibbs sampling."""
         if isinstance(latents, np.ndarray):
             yield RowLatents(self.first_row, self.token_start, latents)
             return
@@ -37,24 +37,24 @@ class StorableTokens(TokenModel):
         yield RowLatents(self.first_row, indptr, values)
 
     def unpack_latents(self, read: ReadRows) -> TokenLatents | np.ndarray:
-        """Latents made of what `read` finds for these rows.
+        """Latents of these rows from the stored values that `read` returns.
 
         Raises
         ------
         ValueError
-            If that was written of other rows: documents of other lengths, or of more topics.
+            If they were written for other rows: documents of other lengths, or more topics.
         """
         _, indptr, values = read(self.first_row, self.first_row + self.counts.n_rows)
         of_tokens = values.dtype == np.uint16
         n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
-        wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed anyway
+        wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed later
         if np.any(n_tokens != wanted) or np.any((values & TOPIC_MASK) >= self.n_components):
-            raise ValueError("the topics that are stored are not of these rows")
+            raise ValueError("the stored topics do not belong to these rows")
         if of_tokens:
             return values
         layout, lengths = self.layout, np.diff(indptr)
         if np.any(lengths % LANES) or np.any(lengths > np.diff(layout.row_start)):
-            raise ValueError("the topics that are stored are more than these rows can have")
+            raise ValueError("these rows cannot have as many topics as are stored")
         entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
         _move_entries(values, indptr, entries, layout.row_start, indptr)
         return TokenLatents(*empty_topics(layout, self.n_components), lengths // LANES, entries)

@@ -1,10 +1,10 @@
-"""The corpus in the order in which ESCA reads it: block of documents, then word, then document.
+"""The corpus in the order of ESCA: by block of documents, then word, then document.
 
-Within a block the documents' topics stay in cache, and all tokens of a word come together, so a word's topics are laid
-out once per block. Blocks only say who works when: no result depends on where they begin.
+Within a block the topics of the documents stay in cache, and all tokens of a word are adjacent, so the topics of a word
+are prepared once per block. Blocks only determine the order of computation: results do not depend on them.
 
-Large cells, of more tokens than `most_single_tokens`, are drawn at once: they have no tokens here, but a list of their
-own.
+All tokens of a large cell, with more tokens than `most_single_tokens`, are drawn at once: large cells have no tokens
+here, but are in a separate list.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ...utils._threads import Workers
 from .entry_scan import MAX_ENTRY_COUNT
 
 _MAX_BLOCK_ROWS = 32_768
-_MIN_CELL_TOKENS = 1024  # more than a word of a text has in one document, but for books
-_TOKENS_PER_TOPIC = 4  # from here on K binomial variates take less time than the tokens
+_MIN_CELL_TOKENS = 1024  # more than the count of a word in a document, except for books
+_TOKENS_PER_TOPIC = 4  # above this, K binomial variates are faster than draws of the tokens
 
 
 class TokenLayout(NamedTuple):
@@ -38,11 +38,11 @@ class TokenLayout(NamedTuple):
     segment_tokens: np.ndarray  # (n_segments + 1,) int64
     segment_cells: np.ndarray  # (n_segments + 1,) int64: the large cells, in the order of their pairs
     pair_row: np.ndarray  # (nnz,) uint16: row within its block
-    pair_count: np.ndarray  # (nnz,) int32: tokens that are drawn one by one, 0 of a large cell
+    pair_count: np.ndarray  # (nnz,) int32: tokens that are drawn one by one, 0 for a large cell
     cell_row: np.ndarray  # (n_cells,) uint16: row within its block
     cell_count: np.ndarray  # (n_cells,) int32
     row_tokens: np.ndarray  # (n_rows,) int64: document lengths
-    row_start: np.ndarray  # (n_rows + 1,) int64: where a row's entries begin, a multiple of 16
+    row_start: np.ndarray  # (n_rows + 1,) int64: start of a row's entries, a multiple of 16
     word_segments: np.ndarray  # (n_segments,) int64: the segments of word v, block by block, are ...
     word_start: np.ndarray  # (V + 1,) int64: ... word_segments[word_start[v]:word_start[v + 1]]
     word_cells: np.ndarray  # (V,) int64: numbers of large cells
@@ -69,11 +69,11 @@ def most_single_tokens(n_components: int) -> int:
 
 
 def make_layout(counts: Counts, n_components: int, workers: Workers, block_tokens: int | None = None) -> TokenLayout:
-    """Sort a corpus for ESCA; `block_tokens` is about how many draws a block holds."""
+    """Sort a corpus for ESCA; `block_tokens` is the approximate number of draws per block."""
     most_single = most_single_tokens(n_components)
     lengths = _sum_rows(counts, counts.counts)
     n_draws = _sum_rows(counts, np.where(counts.counts > most_single, n_components, counts.counts))
-    if block_tokens is None:  # twelve blocks share out well, and keep a word's tokens together
+    if block_tokens is None:  # twelve blocks can be balanced well, and still have many tokens per word
         block_tokens = min(max(-(-int(n_draws.sum()) // 12), 1 << 14), 1 << 19)
     block_rows = _cut_blocks(n_draws, block_tokens)
     capacity = np.minimum(lengths, n_components + lengths // int(MAX_ENTRY_COUNT))
@@ -107,7 +107,7 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
 
 
 def _sum_rows(counts, values):
-    """Sums over the rows of what each cell has."""
+    """Sums over each row of a value per cell."""
     sums = np.zeros(counts.n_rows, np.int64)
     filled = np.flatnonzero(np.diff(counts.indptr))
     if len(filled):

@@ -1,4 +1,4 @@
-"""Topics by the logarithms of their words' weights, as posterior draws are held: nothing underflows."""
+"""Topics by the logarithms of their words' weights, for posterior draws without underflow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def normalize_topics(log_weights: np.ndarray, workers: Workers) -> LogTopics:
 def draw_topics(prior: tuple[np.ndarray, int, int], counts: TopicCounts, key: np.uint64, workers: Workers) -> LogTopics:
     """Topics from their Dirichlet posterior given counts: gammas of shape prior + count, normalised.
 
-    `prior` is that of `TopicPrior.strides`. Each gamma belongs to (key, word, topic), and is drawn as its logarithm.
+    `prior` is that of `TopicPrior.strides`. Each gamma depends on (key, word, topic), and its logarithm is drawn.
     """
     shape = len(counts.indptr) - 1, len(counts.totals)
     check_dense(shape[1], shape[0])
@@ -62,7 +62,7 @@ def draw_topics(prior: tuple[np.ndarray, int, int], counts: TopicCounts, key: np
 
 
 def check_dense(n_components: int, n_features: int) -> None:
-    """Raise a ValueError if a number for each topic and word needs too much memory."""
+    """Raise a ValueError if a dense array of topics and words needs too much memory."""
     n_bytes = 4 * n_components * n_features
     if n_bytes > _MAX_BYTES:
         raise ValueError(
@@ -99,7 +99,7 @@ def _sum_block(first, last, log_weights, out_largest, out_sums):
 
 @njit(cache=True, nogil=True)
 def _exponentiate(log_weights, log_normalisers, out):
-    """Transposed by tiles, so that neither side is read or written across the cache."""
+    """Exponentiate and transpose by tiles, which fit in the cache."""
     n_words, n_components = log_weights.shape
     for begin in range(0, n_words, _TILE):
         end = min(begin + _TILE, n_words)

@@ -1,4 +1,4 @@
-"""Rows of tokens that each have a topic: what ESCA and Gibbs sampling ask, whatever the law of a topic's tokens."""
+"""Rows of tokens with one topic per token: the interface of ESCA and Gibbs sampling, for any distribution of tokens."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _WHOLE_COUNTS = Held(
 
 
 class TokenLatents(NamedTuple):
-    """What ESCA keeps between passes: the topics of the tokens, and each document's counts of them."""
+    """The state of ESCA between passes: the topics of the tokens, and their counts in each document."""
 
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
-    cell_topics: np.ndarray  # (n_cells, K) int32: how many tokens of each large cell a topic has, in the same order
-    row_vectors: np.ndarray  # (n_rows,) int64: sixteens of entries in use
+    cell_topics: np.ndarray  # (n_cells, K) int32: tokens of each large cell by topic, in the same order
+    row_vectors: np.ndarray  # (n_rows,) int64: number of vectors of 16 entries in use
     entries: np.ndarray  # (row_start[-1],) uint32: see `entry_scan`
 
 
@@ -55,10 +55,10 @@ def empty_topics(layout: TokenLayout, n_components: int) -> tuple[np.ndarray, np
 
 
 class TokenModel:
-    """Rows of tokens, each of a topic: p(topic) is Dirichlet by row, p(token | topic) as a subclass says.
+    """Rows of tokens with one topic each: p(topic) is Dirichlet by row, p(token | topic) is defined by a subclass.
 
     Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
-    ``draw``, from counts to the law of the tokens, are the subclass's.
+    ``draw``, which map counts to the distribution of the tokens, are defined by the subclass.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class TokenModel:
     block_tokens : int, optional
         About how many tokens one task samples; no result depends on it.
     first_row : int, default=0
-        Number of the first row in the whole corpus, of which `counts` may be a part: random streams belong to it.
+        Index in the whole corpus of the first row, because `counts` may be a part of it; random streams depend on it.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class TokenModel:
         return self.counts.n_tokens
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
-        """The law of the tokens that counts and prior make most probable."""
+        """The posterior mode of the distribution of the tokens, given the counts."""
         raise NotImplementedError
 
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """The law of the tokens, drawn from its posterior given the counts."""
+        """A posterior draw of the distribution of the tokens, given the counts."""
         raise NotImplementedError
 
     # LatentModel and StreamModel: all tokens at once, given frozen topics
@@ -167,7 +167,7 @@ class TokenModel:
         return latents, self._count_topics(latents)
 
     def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
-        """Every token's topic given the topics and the documents' counts of the pass before (ESCA's S step)."""
+        """Every token's topic given the topics and the documents' counts of the previous pass (ESCA's S step)."""
         layout = self.layout
         prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
         log_likelihood = np.zeros(len(layout.row_tokens))
@@ -212,19 +212,19 @@ class TokenModel:
             self._count_block(segments, rows, latents)
 
         self.workers.run(sweep, self._blocks())
-        lengths = layout.row_tokens  # of which the logarithm, with the prior, normalises a row's proportions
+        lengths = layout.row_tokens  # its logarithm, with the prior, normalises a row's proportions
         log_likelihood -= lengths * np.log(lengths + self.doc_topic_prior.sum())
         return latents, self._count_topics(latents), exact_sum(log_likelihood)
 
     def impute_rows(self, position: TopicWord, n_sweeps: int, key: np.uint64) -> TopicCounts:
-        """Topics of documents never seen: the first sweep knows nothing of a document, the next its last counts."""
+        """Topics of new documents: the first sweep uses the prior, later ones the counts of the previous sweep."""
         latents = self._empty_latents()
         for sweep in range(n_sweeps):
             latents, statistics, _ = self.sample_latents(position, latents, subkey(key, sweep))
         return statistics
 
     def approximate(self, statistics: TopicCounts, key: np.uint64) -> TopicCounts:
-        """Counts as counters of eight bits tell them; the totals stay exact."""
+        """Counts rounded to eight bits; the totals are exact."""
         return read_rounded(round_counts(statistics, key))
 
     def blend(self, old: TopicCounts, new: TopicCounts, rate: float, scale: float) -> TopicCounts:
@@ -234,11 +234,11 @@ class TokenModel:
     # Checkpoints
 
     def latent_type(self, drawn: bool) -> np.dtype:
-        """Of stored latents: topics of tokens where parameters are drawn, else each row's counts of topics."""
+        """Type of stored latents: topics of tokens if parameters are drawn, else topic counts of each row."""
         return np.dtype(np.uint16 if drawn else np.uint32)
 
     def check_position(self, position: Any, drawn: bool) -> None:
-        """Raise a ValueError unless this can be what `draw`, or else `mode`, returned."""
+        """Raise a ValueError unless this can be a result of `draw`, or else of `mode`."""
         raise NotImplementedError
 
     def check_statistics(self, statistics: Any) -> None:
@@ -304,7 +304,7 @@ class TokenModel:
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
         return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
 
-    # PartiallyCollapsedModel: one document by itself after the other, given topics that are drawn
+    # PartiallyCollapsedModel: each document separately, given drawn topics
 
     @cached_property
     def _documents(self) -> Documents:
@@ -332,7 +332,7 @@ class TokenModel:
 
     @cached_property
     def token_start(self) -> np.ndarray:
-        """Where each row's tokens begin, in CSR order."""
+        """Index of the first token of each row, in CSR order."""
         return self.counts.token_start()
 
     def init_assignments(self, key: np.uint64) -> Assignments:

@@ -1,4 +1,4 @@
-"""Rows of tokens on disk: ESCA's passes piece by piece, in memory that does not grow with the corpus."""
+"""Rows of tokens on disk: passes of ESCA piece by piece, with memory independent of the size of the corpus."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from ...utils._threads import Workers
 from .latent_storage import ReadRows, StorableTokens
 from .topic_counts import TopicCounts, add_counts
 
-_PIECE_TOKENS = 1 << 24  # held in memory at a time, at about sixteen bytes each
+_PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each
 
 
 class StoredLatents:
-    """Where the latents of the pieces are: a folder of files, removed with the object."""
+    """The latents of the pieces in a folder of files, which is removed with the object."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="skmanifold-", dir=scratch_folder()))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def write(self, part: RowLatents) -> None:
-        """Keep a piece's latents, instead of those that it had."""
+        """Store the latents of a piece, in place of the previous ones."""
         folder = self._folder
         with clear_if_unwritable("The topics of the documents", folder):
             np.save(folder / f"{part.first_row}-indptr.npy", part.indptr)
             np.save(folder / f"{part.first_row}-values.npy", part.values)
 
     def read(self, start: int, stop: int) -> RowLatents:
-        """The latents of the piece that begins with row `start`."""
+        """The latents of the piece whose first row is `start`."""
         folder = self._folder
         return RowLatents(start, np.load(folder / f"{start}-indptr.npy"), np.load(folder / f"{start}-values.npy"))
 
 
 class StreamedTokens:
-    """Documents of a corpus on disk; offers the updates of `LatentModel` but for the parameters' mode.
+    """Documents of a corpus on disk; offers the updates of `LatentModel` except for the mode of the parameters.
 
-    A pass reads, sorts and draws one piece after the other. What stays between passes, each document's counts of
-    topics, is in temporary files: where Python's ``tempfile`` has them, or in the folder of the cluster's worker.
+    A pass reads, sorts and draws one piece after the other. The topic counts of each document, which are needed between
+    passes, are in temporary files: in the folder of Python's ``tempfile``, or in that of the cluster's worker.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class StreamedTokens:
     workers : Workers
         Who runs the kernels.
     first_row : int
-        Number of the first document among all: random streams belong to it.
+        Index of the first document in the whole corpus; random streams depend on it.
     piece_tokens : int, optional
-        About how many tokens are in memory at a time; no result depends on it.
+        Approximate number of tokens in memory; results do not depend on it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class StreamedTokens:
 
     @cached_property
     def _pieces(self) -> list[tuple[int, CorpusRange]]:
-        """Number of the first document among all, and where the documents are."""
+        """Index of the first document in the whole corpus, and the range of documents in its corpus."""
         pieces, first_row = [], self.first_row
         for corpus, start, stop in self.rows:
             tokens = corpus.token_start[start : stop + 1]
@@ -98,7 +98,7 @@ class StreamedTokens:
         return sum(int(corpus.token_start[stop] - corpus.token_start[start]) for corpus, start, stop in self.rows)
 
     def _models(self) -> Iterator[StorableTokens]:
-        """A model of each piece, made when it is its turn."""
+        """A model of each piece, created when it is needed."""
         for first_row, (corpus, start, stop) in self._pieces:
             counts = corpus.counts(start, stop)
             yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row)
@@ -114,7 +114,7 @@ class StreamedTokens:
         return stored, total
 
     def sample_latents(self, position: TopicWord, latents: StoredLatents, key: np.uint64):
-        """Every token's topic given the topics and the documents' counts of the pass before."""
+        """Every token's topic given the topics and the documents' counts of the previous pass."""
         total, log_likelihood = None, 0.0
         for model in self._models():
             held: Any = model.unpack_latents(latents.read)
@@ -125,7 +125,7 @@ class StreamedTokens:
         return latents, total, log_likelihood
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the documents and their places, the same as in memory; all pieces are read for it."""
+        """A hash of the documents and their positions, the same as in memory; it reads all pieces."""
         return sum(model.hash_rows(key) for model in self._models()) % 2**64
 
     def pack_latents(self, latents: StoredLatents) -> Iterator[RowLatents]:
@@ -134,7 +134,7 @@ class StreamedTokens:
             yield latents.read(first_row, first_row + stop - start)
 
     def unpack_latents(self, read: ReadRows) -> StoredLatents:
-        """Files of one's own, made of what `read` finds."""
+        """New files with the latents that `read` returns."""
         stored = StoredLatents()
         for first_row, (_, start, stop) in self._pieces:
             stored.write(read(first_row, first_row + stop - start))

@@ -42,7 +42,7 @@ from .topic_counts import TopicCounts, add_counts
 
 
 class TokenShards:
-    """How shards are made of rows of counts: a `ShardBuilder`.
+    """Makes shards of rows of counts: a `ShardBuilder`.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class TokenShards:
             return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
         if isinstance(blocks[0], Counts):
             (counts,) = blocks
-            indptr, indices, values = (array.copy() for array in counts[:3])  # what came by wire cannot be written to
+            indptr, indices, values = (array.copy() for array in counts[:3])  # received arrays are read-only
             return Counts(indptr, indices, values, counts.n_features), counts.n_rows, counts.n_features
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
@@ -81,10 +81,10 @@ class TokenShards:
         return csr, *csr.shape
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
-        """A model that streams what is on disk, and holds what is in memory."""
+        """A model of rows on disk, which are streamed, or of rows in memory."""
         if isinstance(rows, list):
             before = first_row
-            for corpus, start, stop in rows:  # in memory piece by piece: only a row can be too long
+            for corpus, start, stop in rows:  # only pieces are in memory, so only single rows can be too long
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
@@ -99,20 +99,20 @@ class TokenShards:
         return model
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
-        """Sum of counts: lists stand as the rows meet them."""
+        """Sum of counts; lists are in order of first occurrence in the rows."""
         return add_counts(left, right)
 
     def pack(self, value: Any) -> Any:
-        """Counts, and topics made of counts, in three bytes each."""
+        """Counts, and topics made of counts, in three bytes per count."""
         return pack_travelling(value)
 
     def unpack(self, value: Any) -> Any:
-        """What `pack` was given, byte by byte."""
+        """The exact inverse of `pack`."""
         return unpack_travelling(value)
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Whether X is on disk or in Dask, and not to be read by this process as a whole."""
+    """Whether X is on disk or in Dask, so that this process must not read all of it."""
     return bool(corpora_of(X)) or in_dask(X)
 
 
@@ -124,19 +124,19 @@ def shard_tokens(
     Parameters
     ----------
     X : object
-        What `fit` was given.
+        The X passed to `fit`.
     counts : Counts or None
         X, if it is in memory.
     builder : TokenShards
     make_head : callable
-        From the number of columns to the same model without rows.
+        Function of the number of columns that returns the same model without rows.
     workers : Workers
-        Who runs the kernels of rows in this process.
+        Threads for the kernels of rows in this process.
     """
     session = active_session()
     client = session.client if session else None
     if client is None and in_dask(X):
-        raise TypeError("X is in Dask: fit it within `with skmanifold.distributed(client):`.")
+        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
     corpora = corpora_of(X)
     source: Any
     if counts is not None:
@@ -145,7 +145,7 @@ def shard_tokens(
         source = CorpusSource(corpora) if corpora else DaskSource(client, X)
     shards = open_shards(builder, source, workers)
     if not shards.total("n_tokens"):
-        raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to it.")
+        raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to zero.")
     if in_dask(X):
         warn_of_fractions(
             shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6

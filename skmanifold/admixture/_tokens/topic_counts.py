@@ -1,4 +1,4 @@
-"""How often each topic took each word, kept sparse, and the Dirichlet prior that smooths it."""
+"""Sparse counts of words in topics, and their Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...utils._conditions import MOST_COUNTED, Array, OrNone, Pointer, Sizes, in
 from ...utils._declared import holds
 from ...utils._njit import njit
 
-_TOLERANCE = 1e-3  # of sums of float32
+_TOLERANCE = 1e-3  # tolerance for sums of float32
 
 
 def topic_word_prior(value: Any, where: str, sizes: Sizes) -> None:
-    """Condition of the values of a `TopicPrior`, once the sizes are known."""
+    """Condition on the values of a `TopicPrior` for known sizes."""
     V, K = sizes["n_features"], sizes["n_components"]
     shapes: tuple[tuple[int, ...], ...] = ((), (V,), (K, 1), (K, V))
     if np.shape(value) not in shapes:
@@ -26,12 +26,12 @@ def topic_word_prior(value: Any, where: str, sizes: Sizes) -> None:
 
 def _is_sparse(value: Any, where: str, sizes: Sizes) -> None:
     if type(value) is not sp.csr_array or value.shape != (sizes["n_features"], sizes["n_components"]):
-        refuse(where, "is no sparse matrix of words and topics")
+        refuse(where, "is not a sparse matrix of words and topics")
 
 
 def _counts_agree(counts: TopicCounts, sizes: Sizes) -> str | None:
     if repeats(counts.indptr, counts.topics, len(counts.totals)):
-        return "has a topic twice in the list of a word"
+        return "has the same topic twice for a word"
     sums = np.bincount(counts.topics, counts.counts, minlength=len(counts.totals))
     if not np.allclose(sums, counts.totals, rtol=_TOLERANCE, atol=_TOLERANCE):
         return "has totals that are not the sums of the counts"
@@ -46,7 +46,7 @@ def _counts_agree(counts: TopicCounts, sizes: Sizes) -> str | None:
     totals=Array("int64 float64", ("n_components",), low=0, high=MOST_COUNTED),
 )
 class TopicCounts(NamedTuple):
-    """Sufficient statistics of the topics, word by word; a topic stands at most once in a word's list."""
+    """Sufficient statistics of the topics, word by word; a topic occurs at most once in a word's list."""
 
     indptr: np.ndarray  # (V + 1,) int64
     topics: np.ndarray  # (nnz,) uint16
@@ -68,7 +68,7 @@ def counts_from_dense(word_topic: np.ndarray, totals: np.ndarray) -> TopicCounts
 
 
 def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=1) -> TopicCounts:
-    """``left_scale * left + right_scale * right``; whole numbers as long as all four are, of 32 bits where they fit."""
+    """``left_scale * left + right_scale * right``; integers if all four are, of 32 bits if possible."""
     totals = left_scale * left.totals + right_scale * right.totals
     kind = np.result_type(left.counts.dtype, right.counts.dtype, np.int32, type(left_scale), type(right_scale)).type
     largest = abs(left_scale) * left.totals.sum() + abs(right_scale) * right.totals.sum()
@@ -91,7 +91,7 @@ def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=
         topics,
         counts,
     )
-    for array in (topics, counts):  # give back what was not used, without a copy
+    for array in (topics, counts):  # release unused memory without a copy
         array.resize(indptr[-1], refcheck=False)
     return TopicCounts(indptr, topics, counts, totals)
 
@@ -111,7 +111,7 @@ def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
 
 @njit(cache=True)
 def close_list(begin, end, topics, scratch, counts, totals):
-    """Move the counts of a word's listed topics from `scratch`, one cell a topic and zero again after, to its list."""
+    """Move the counts of a word's listed topics from `scratch`, one cell per topic, to its list; reset them to zero."""
     for j in range(begin, end):
         topic = np.uint64(topics[j])
         counts[j] = scratch[topic]
@@ -160,11 +160,11 @@ def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
     made = TopicPrior(prior.values, sizes["n_components"], sizes["n_features"])
     same = np.allclose(made.base, prior.base) and np.allclose(made.totals, prior.totals)
     if not same or (made.extra is None) != (prior.extra is None):
-        return "is not what its values make"
+        return "does not correspond to its values"
     if made.extra is not None and prior.extra is not None:
         parts = zip(vars(made.extra).values(), vars(prior.extra).values(), strict=True)
         if not all(np.array_equal(one, other) for one, other in parts):
-            return "is not what its values make"
+            return "does not correspond to its values"
     return None
 
 
@@ -176,7 +176,7 @@ def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
     extra=OrNone(_is_sparse),
 )
 class TopicPrior:
-    """A Dirichlet prior of each topic over words: a number for each word, plus what single topics have on top.
+    """A Dirichlet prior of each topic over words: a number for each word, plus increments for single topics.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class TopicPrior:
         """A flat array p and two steps with p[v * word_step + k * topic_step] the prior of word v in topic k."""
         full = np.broadcast_to(self.values, (n_components, n_features))
         topic_step, word_step = (step // self.values.itemsize for step in full.strides)
-        if topic_step and word_step:  # both vary: let the topics of a word lie together
+        if topic_step and word_step:  # both vary: the topics of a word are adjacent in memory
             return np.ascontiguousarray(self.values.T).ravel(), n_components, 1
         return np.ascontiguousarray(self.values).ravel(), word_step, topic_step
 

@@ -74,18 +74,18 @@ class _Bar:
 
     row: Any  # of rich
     n_parts: int | None
-    done: dict[int, float] = field(default_factory=dict)  # of each part that has begun, from 0 to 1
+    done: dict[int, float] = field(default_factory=dict)  # progress of each started subtask, from 0 to 1
 
     def fraction(self) -> float:
         return sum(self.done.values()) / self.n_parts if self.n_parts else 0.0
 
 
 class _Display:
-    """What is on the screen of this process."""
+    """The display of this process."""
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._bars: Any = None  # of rich, while fits run
+        self._bars: Any = None  # of rich, while a fit is running
         self._fits: dict[UUID, dict[_Path, _Bar]] = {}
 
     def open(self, fit: UUID) -> None:
@@ -113,7 +113,7 @@ class _Display:
             self._order()
 
     def _order(self) -> None:
-        """Rows in the order of tasks: each one after the one that it is a part of; fits that have ended stay above."""
+        """Rows in the order of tasks: each subtask after its parent; fits that have ended remain at the top."""
         running = {id(bar.row) for fit in self._fits.values() for bar in fit.values()}
         ended = [row for row in getattr(self._bars, "_ordered_tasks", []) if id(row) not in running]
         self._bars._ordered_tasks = ended + [
@@ -144,7 +144,7 @@ def _path(context: CallbackContext) -> _Path:
 
 
 def _description(context: CallbackContext) -> str:
-    """Such as ``SubspaceClassifier - class | SubspaceMixture - fit #1``, indented by its depth."""
+    """A description such as ``SubspaceClassifier - class | SubspaceMixture - fit #1``, indented by depth."""
     depth = len(context.path()) - 1
     source = ""
     if context.source_task_name is not None:

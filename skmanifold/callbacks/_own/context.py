@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from sklearn.base import BaseEstimator
 
-# Attributes of the estimator: its fit while it runs, and the task of a meta-estimator that the fit is.
+# Attributes of the estimator: its running fit, and the task of a meta-estimator to which the fit corresponds.
 OF_FIT, OF_PARENT = "_callback_context", "_callback_task_of_parent"
 
 
@@ -31,13 +31,13 @@ class CallbackContext:
     sequential_subtasks : bool
         Whether subtasks are numbered in their order, from 0.
     parent : CallbackContext or None
-        The task that this task is a part of.
+        The task of which this task is a part.
     root_uuid : UUID
         The outermost fit.
     init_time : datetime
         Time at which the task was created, in UTC.
     source_estimator_name, source_task_name : str or None
-        The task of a meta-estimator that this fit of an inner estimator is.
+        The task of a meta-estimator to which this fit of an inner estimator corresponds.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class CallbackContext:
 
     @contextmanager
     def propagate_callback_context(self, sub_estimator: BaseEstimator) -> Iterator[None]:
-        """Make the fit of an inner estimator this task, with those callbacks that apply to inner estimators too.
+        """Use this task for the fit of an inner estimator, with those callbacks that also apply to inner estimators.
 
         These are the callbacks that have an attribute `max_propagation_depth`, the largest number of estimators around
         the inner one, or None.

@@ -50,7 +50,7 @@ class ScoringMonitorLog:
 
 
 class _Task(NamedTuple):
-    """What a log tells of a task."""
+    """Description of a task in a log."""
 
     estimator_name: str
     task_name: str
@@ -74,7 +74,7 @@ class ScoringMonitor:
         self._scoring = [scoring] if isinstance(scoring, str) else scoring
         self._estimator_scorers: dict[BaseEstimator, Callable[..., Any]] = {}
         self._log: list[_Entry] = []
-        self._address = listen(self._log.append, self)  # now, so that copies in other processes know it
+        self._address = listen(self._log.append, self)  # so that copies in other processes have the address
 
     def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Create the scorer at the start of a fit."""

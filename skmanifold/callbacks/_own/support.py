@@ -14,7 +14,7 @@ _HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
 class CallbackSupportMixin:
     """Adds callbacks to an estimator."""
 
-    _skl_callbacks: list[Any]  # the name is scikit-learn's, so that either version reads what the other one has saved
+    _skl_callbacks: list[Any]  # as in scikit-learn, so that saved objects are compatible
 
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of the following fits, in place of earlier ones.

@@ -1,4 +1,4 @@
-"""Messages to the process in which a callback was created, from copies of it in other processes."""
+"""Messages from copies of a callback in other processes to the process in which it was created."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _accept(path: str, listener: Listener, receive: Callable[[Any], object]) -> 
     while path in _listeners:
         try:
             connection = listener.accept()
-        except (OSError, EOFError, AuthenticationError):  # closed, or the other side has gone or lacks the key
+        except (OSError, EOFError, AuthenticationError):  # closed, or the other process has ended or lacks the key
             continue
         Thread(target=_receive_all, args=(connection, receive), daemon=True).start()
 
@@ -62,7 +62,7 @@ def _close(path: str) -> None:
 
 
 def post(address: Address, message: Any) -> None:
-    """Deliver a message; it has been received when this returns."""
+    """Send a message, and wait until it has been received."""
     receive = _receivers.get(address.path)
     if receive is not None:
         receive(message)

@@ -19,11 +19,11 @@ from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
 from .stored_chains import read_chains, write_chains
 from .stored_latents import LatentFile, listed_files
 
-_FORMAT = 3  # version of the format; formats 1 and 2 had a pickle, which is never read
+_FORMAT = 3  # version of the format; formats 1 and 2 contained a pickle, which is not read
 _HEADER = "checkpoint.json"
 _CHAINS = "chains.npz"
-_MAX_HEADER = 1 << 24  # bytes
-_ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that do not affect the result, or only by the seed
+_MAX_HEADER = 1 << 24  # maximum number of bytes of the header
+_ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that do not affect the result, or only through the seed
 
 
 class Checkpoints:
@@ -69,13 +69,13 @@ class Checkpoints:
         """
         name = f"pass-{iteration:08d}"
         target = self.folder / name
-        if (target / _HEADER).exists():  # of the same run, after a worker was lost
+        if (target / _HEADER).exists():  # of this run before a worker was lost
             return
         what = f"The checkpoint after pass {iteration}"
         with clear_if_unwritable(what, self.folder, "; the previous one, if any, is kept"):
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            shutil.rmtree(target, ignore_errors=True)  # what is left of one that was removed
-            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # which no other user may open
+            shutil.rmtree(target, ignore_errors=True)  # the rest of a removed checkpoint
+            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # not accessible to other users
             try:
                 header = {
                     "format": _FORMAT,
@@ -93,16 +93,16 @@ class Checkpoints:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise
             sync(self.folder)
-        self.remove(but=target)  # the one before, and what was cut short
+        self.remove(but=target)  # the previous checkpoint and incomplete ones
 
     def remove(self, but: Path | None = None) -> None:
-        """Remove all checkpoints except `but`; a finished fit does not need any."""
+        """Remove all checkpoints except `but`; a finished fit needs none."""
         for path in (*self.folder.glob("pass-*"), *self.folder.glob(".pass-*")):
             if path != but:
                 shutil.rmtree(path, ignore_errors=True)
 
     def load(self, model: Any, resume: Callable[[int, Any], list]) -> tuple[int, list] | None:
-        """Pass and chains of the last checkpoint; None if there is none. The shards load their latents.
+        """The pass and the chains of the last checkpoint; None if there is none. The shards load their latents.
 
         Parameters
         ----------
@@ -163,19 +163,17 @@ class Checkpoints:
         if (header.get("format"), header.get("version")) != (_FORMAT, __version__):
             raise _OtherRunError(
                 f"The checkpoint {folder} was written by skmanifold {_short(header.get('version'))} in format "
-                f"{_short(header.get('format'))}, but this is skmanifold {__version__}, which resumes only its own of "
-                f"format {_FORMAT}: finish the run with that version, or pass another folder."
+                f"{_short(header.get('format'))}, but this is skmanifold {__version__}, which only resumes its own "
+                f"checkpoints of format {_FORMAT}: finish the run with that version, or pass another folder."
             )
         check_own(folder, is_folder=True)
         if not is_whole or not isinstance(header.get("run"), dict):
-            raise ValueError(f"{_HEADER} is not what was written")
+            raise ValueError(f"{_HEADER} does not match its checksum")
         for name, wanted in self._run_of(model).items():
             found = header["run"].get(name)
             if found != wanted:
                 differs = (
-                    "it is a run on other data"
-                    if name == "data"
-                    else f"its {name} is {_short(found)}, not {_short(wanted)}"
+                    "the data differ" if name == "data" else f"its {name} is {_short(found)}, not {_short(wanted)}"
                 )
                 raise _OtherRunError(
                     f"The checkpoint {folder} is of another run: {differs}; pass the same data and settings (with an "
@@ -192,11 +190,11 @@ def _read_header(folder: Path) -> tuple[dict[str, Any], bool]:
     path = folder / _HEADER
     size = check_own(path)
     if size > _MAX_HEADER:
-        raise ValueError(f"{_HEADER} has {size} bytes, more than the {_MAX_HEADER} that are read")
+        raise ValueError(f"{_HEADER} has {size} bytes, more than the maximum {_MAX_HEADER}")
     try:
         header = json.loads(read_own(path, size))
         if not isinstance(header, dict):
-            raise ValueError(f"a header must not be a {type(header).__name__}")
+            raise ValueError(f"the header must be a dict, not a {type(header).__name__}")
         return header, header.pop("digest", None) == _digest(header)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_HEADER} cannot be read") from error
@@ -217,7 +215,7 @@ def _read_chains(header: dict[str, Any], folder: Path) -> Any:
     path = folder / _CHAINS
     size = check_own(path)
     if header.get("chains") != {"bytes": size, "digest": _digest_of_file(path)}:
-        raise ValueError(f"{_CHAINS} is not what was written")
+        raise ValueError(f"{_CHAINS} does not match its checksum")
     return read_chains(path)
 
 
@@ -234,7 +232,7 @@ def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[Lat
 
 
 def _latent_files(header: dict[str, Any], chains: list, model: Any) -> dict[int, list[LatentFile]]:
-    """The files with the latents of each chain; the header must list each row of each chain once."""
+    """The files with the latents of each chain; the header must list every row of each chain exactly once."""
     numbers = _numbers_of_latents(chains)
     listed = header.get("latents")
     if not isinstance(listed, dict) or sorted(listed) != sorted(map(str, numbers)):
@@ -244,7 +242,7 @@ def _latent_files(header: dict[str, Any], chains: list, model: Any) -> dict[int,
 
 
 def _numbers_of_latents(chains: list) -> list[int]:
-    """The numbers by which shards know the latents of the chains that have any."""
+    """The numbers that identify, for the shards, the latents of chains with latents."""
     numbers = [getattr(chain.state, "latents", None) for chain in chains]
     return [number for number in numbers if number is not None]
 

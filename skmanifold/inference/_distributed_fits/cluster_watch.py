@@ -1,4 +1,4 @@
-"""Monitoring of a cluster during a fit: the connection and the workers."""
+"""Monitoring of the connection to a cluster and of its workers during a fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClusterWatch:
         self._worker_timeout = worker_timeout
         self._advice = advice
         self._lock = Lock()
-        self._reports: dict[str, tuple[float, float]] = {}  # by address: the last, and for how long it was the last
+        self._reports: dict[str, tuple[float, float]] = {}  # by address: the last report, and the time since then
         self._last_look = time.monotonic()
         self._given_up: set[str] = set()
         self.look_after = min(_LOOK_AFTER, worker_timeout / _FEWEST_LOOKS)
@@ -97,7 +97,7 @@ class ClusterWatch:
         except Exception as error:
             self.check_connected(error)
             raise
-        self.check_connected()  # the answer may come from the cache of the client
+        self.check_connected()  # the client may have answered from its cache
         with self._lock:
             return self._reporting({address: info["last_seen"] for address, info in workers.items()})
 
@@ -125,7 +125,7 @@ class ClusterWatch:
     def _reporting(self, last_seen: dict[str, float]) -> set[str]:
         """Addresses of the workers that still report.
 
-        Long times between checks are truncated, because the scheduler or this process may have been suspended.
+        Long intervals between checks are truncated, because the scheduler or this process may have been suspended.
         """
         now, newest, before, alive = time.monotonic(), max(last_seen.values(), default=0.0), self._reports, set()
         passed = min(now - self._last_look, 2 * self.look_after)
@@ -134,7 +134,7 @@ class ClusterWatch:
             known, silence = before.get(address, (seen, 0.0))
             silence = silence + passed if address in before and known == seen else 0.0
             self._reports[address] = seen, silence
-            silence = max(silence, newest - seen)  # by this process's clock, and by the scheduler's
+            silence = max(silence, newest - seen)  # by the clocks of this process and of the scheduler
             if silence < self._worker_timeout:
                 alive.add(address)
                 self._given_up.discard(address)

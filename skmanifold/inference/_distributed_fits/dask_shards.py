@@ -31,14 +31,14 @@ class DaskShards:
     source : object
         With ``split(n)``: lists of blocks for n shards, in the order of the rows; a block may be a future.
     worker_timeout : float
-        Seconds without a sign of life after which a worker is taken for stopped.
+        Seconds without a report after which a worker counts as stopped.
     advice : str
-        How to go on when the cluster is gone.
+        The end of error messages: how to continue after the loss of the cluster.
 
     Raises
     ------
     RuntimeError
-        If there are no workers, they do not have this version of the package, or the cluster goes away.
+        If there are no workers, they do not have this version of the package, or the cluster is lost.
     ValueError
         If the rows are not valid, or shards differ in width.
     """
@@ -71,7 +71,7 @@ class DaskShards:
 
     def close(self) -> None:
         """Release the rows and latents on the cluster."""
-        for future in self._futures:  # else one that failed would stay with the traceback of its error
+        for future in self._futures:  # otherwise the traceback of an error would keep a failed shard in memory
             future.release()
         self._actors, self._futures = [], []
 
@@ -102,7 +102,7 @@ class DaskShards:
             raise
 
     def _make_shards(self, parts: list[list]) -> list[Any]:
-        """Proxies of new shards; those of the cluster are of the process's default client, which may be another."""
+        """Proxies of new shards. Dask's own proxies use the default client of the process, which may be another one."""
         given = [block for blocks in parts for block in blocks if hasattr(block, "key")]
         try:
             for blocks, address in zip(parts, self._addresses, strict=True):
@@ -125,27 +125,27 @@ class DaskShards:
                 future.release()
 
     def _scatter(self, blocks: list, address: str) -> list:
-        """The blocks on a worker: an error is one of the way to it, of whatever type."""
+        """Send the blocks to a worker; every error is treated as a failed transfer."""
         try:
             return self._watch.call(self._client.scatter, blocks, workers=[address], hash=False, of=[address])
         except (OSError, LookupError, ValueError) as error:
             self._watch.check_connected(error)
-            raise self._watch.loss(f"rows did not reach {address}, {error!r}") from error
+            raise self._watch.loss(f"the transfer of rows to {address} failed: {error!r}") from error
 
     def _find_workers(self) -> list[str]:
         alive = self._watch.wait_for_workers(_PATIENCE)
-        asked = "__import__('skmanifold').__version__"  # evaluated there: nothing of ours need be known
+        asked = "__import__('skmanifold').__version__"  # evaluated on the worker, which may not have this package
         try:
             versions = self._watch.call(
                 self._client.run, eval, asked, workers=sorted(alive), on_error="return", of=alive
             )
         except (OSError, LookupError, ValueError) as error:
             self._watch.check_connected(error)
-            raise self._watch.loss(f"before any had rows, {error!r}") from error
+            raise self._watch.loss(f"before rows were sent: {error!r}") from error
         present = self._watch.alive()
         versions = {f"worker {address}": version for address, version in versions.items() if address in present}
         if not versions:
-            raise self._watch.loss("before any had rows")
+            raise self._watch.loss("before rows were sent")
         for where, version in (versions | {"scheduler": self._version_of_scheduler(asked)}).items():
             if isinstance(version, ImportError):
                 raise RuntimeError(f"The {where} does not have skmanifold ({version}): install it there too.")
@@ -158,7 +158,7 @@ class DaskShards:
         return sorted(where.removeprefix("worker ") for where in versions)
 
     def _version_of_scheduler(self, asked: str) -> str | Exception:
-        """The scheduler reads the tasks that it passes on."""
+        """The scheduler needs the package because it unpickles tasks."""
         try:
             return self._watch.call(self._client.run_on_scheduler, eval, asked)
         except Exception as error:
@@ -179,11 +179,11 @@ class DaskShards:
         return unpacked(self._builder, statistics), float(np.sum(parts))
 
     def total(self, name: str) -> int:
-        """Sum of a number that the model of every shard has under this name."""
+        """Sum over shards of the model's attribute with this name."""
         return sum(self._on_all("model_attribute", [(name,) for _ in self._actors]))
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the contents and the order of all rows."""
+        """A hash of the contents and order of all rows."""
         return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64
 
     def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
@@ -203,7 +203,7 @@ class DaskShards:
         """Call a method of some shards in parallel; the first entry of each call is the number of the shard."""
         try:
             futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
-        except (RuntimeError, ValueError) as error:  # a proxy that knows of its loss; ValueError in older Dask
+        except (RuntimeError, ValueError) as error:  # the proxy of a lost actor; ValueError in older versions of Dask
             self._raise_if_lost(error)
             raise
         return self._results(futures)
@@ -228,7 +228,7 @@ class DaskShards:
                 self._raise_if_lost(error)
 
     def _raise_if_lost(self, error: Exception) -> None:
-        """Tell an error of a shard from the loss of one, also where its address has another worker by now."""
+        """Raise an error if a shard was lost, also if there is a new worker at its address."""
         self._watch.check_connected(error)
         alive = self._watch.alive()
         lost = [
@@ -247,6 +247,6 @@ def _is_of_cluster(error: Exception) -> bool:
 
 
 def tree_rounds(n: int) -> list[list[tuple[int, int]]]:
-    """Pairs of shards that meet in each round of a sum in order: the second's rows follow those of the first."""
+    """Pairs of shards to merge in each round of an ordered sum: the rows of the second follow those of the first."""
     steps = [1 << i for i in range((n - 1).bit_length())]
     return [[(i, i + step) for i in range(0, n - step, 2 * step)] for step in steps]

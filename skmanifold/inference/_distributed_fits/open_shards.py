@@ -14,7 +14,7 @@ from .shards import LocalShards, ShardBuilder, ShardedModel
 
 
 def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalShards | DaskShards:
-    """The rows of a source: on the workers of the session's cluster, or in this process, with `workers`."""
+    """Shards with the rows of a source, on the workers of the session's cluster, or in this process with `workers`."""
     session = active_session()
     if session is None or session.client is None:
         return LocalShards(builder, source.split(1)[0], workers)

@@ -17,13 +17,13 @@ from joblib import parallel_config
 from ...utils._threads import Workers, limit_threads
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
-# What is asked of all rows, and what of statistics or parameters alone, which a model without rows can answer.
+# Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
 _OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
-_OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of those that others wrote
+_OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of latents that other shards wrote
 
 
-_REPLY = 3600.0  # seconds for a neighbour to send what it holds: if it never does, this shard must be let go
+_REPLY = 3600.0  # maximum time in seconds for the answer of another shard, so that this one can be released
 
 
 class LostShardError(RuntimeError):
@@ -31,21 +31,21 @@ class LostShardError(RuntimeError):
 
 
 class ShardBuilder(Protocol):
-    """How one estimator makes models of parts of its data; pickled and sent to where the rows are.
+    """How an estimator makes models of parts of its data; pickled and sent to the workers with the rows.
 
-    It may have ``pack(value)`` and ``unpack(packed)``, without loss, for positions and statistics that travel.
+    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """Validated rows made of the blocks of one shard, their number, and their number of columns."""
+        """The validated rows of the blocks of one shard, their number, and their number of columns."""
         ...
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
-        """A model of these rows; the first is row `first_row` of all."""
+        """A model of these rows; `first_row` is the index of the first one in the whole data."""
         ...
 
     def merge(self, left: Any, right: Any) -> Any:
-        """Statistics of adjacent ranges of rows together."""
+        """Merge the statistics of adjacent ranges of rows."""
         ...
 
 
@@ -55,29 +55,29 @@ class Shard:
     Parameters
     ----------
     builder : ShardBuilder
-        From blocks to rows, and from rows to a model.
+        Converts blocks to rows, and rows to a model.
     blocks : list
-        What the rows are made of.
+        The blocks of data that contain the rows.
     """
 
     def __init__(self, builder: ShardBuilder, blocks: list):
         self.builder = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
         self.latents: dict[int, Any] = {}
-        self.held: dict[int, Any] = {}  # by chain: the position that came, maybe packed, then statistics
+        self.held: dict[int, Any] = {}  # by chain: the position received, possibly packed, then statistics
 
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         return self.n_rows, self.n_features
 
     def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
-        """Make the model; its kernels have the threads that are given, or those that a cluster gives its workers."""
+        """Make the model; its kernels use the given threads, or those of the cluster's worker."""
         if workers is None:
             worker = _cluster_worker()
-            with parallel_config("threading"):  # joblib's default backend refuses threads to a daemonic process
+            with parallel_config("threading"):  # joblib's default backend allows no threads in a daemonic process
                 workers = Workers(worker.state.nthreads if worker else 1)
             atexit.unregister(gc.freeze)
-            atexit.register(gc.freeze)  # the process ends without a last search of all that the compiler made
+            atexit.register(gc.freeze)  # no final garbage collection of the compiler's objects when the process ends
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
 
@@ -120,7 +120,7 @@ class Shard:
     # A worker has one thread for all its shards, so methods that wait for another shard are coroutines.
 
     async def absorb(self, chain: int, other: Any) -> None:
-        """Merge the statistics that the shard with the next rows holds into those held here."""
+        """Merge the stored statistics of the shard with the next rows into those stored here."""
         sent = await _reply(other.send(chain))
         await asyncio.to_thread(self._merge, chain, sent)
 
@@ -140,7 +140,7 @@ class Shard:
         return write_latents(self.model.pack_latents(self.latents[chain]), chain, folder)
 
     def load(self, chain: int, folder: str, files: list[LatentFile]) -> None:
-        """Read the latents of one chain, whatever shards had written them."""
+        """Read the latents of one chain, which other shards may have written."""
         self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
 
 
@@ -152,7 +152,7 @@ class LocalShards:
     builder : ShardBuilder
     blocks : list
     workers : Workers
-        Who runs the model's kernels.
+        Threads for the kernels of the model.
     """
 
     def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
@@ -176,11 +176,11 @@ class LocalShards:
         return self._shard.take(chain), log_likelihood
 
     def total(self, name: str) -> int:
-        """A number that the model has under this name."""
+        """The model's attribute with this name."""
         return self._shard.model_attribute(name)
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of what all rows hold, in their order."""
+        """A hash of the contents and order of all rows."""
         return self._shard.hash_rows(key)
 
     def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
@@ -193,17 +193,17 @@ class LocalShards:
             self._shard.load(chain, folder, of_chain)
 
     def recover(self) -> None:
-        """Nothing can be lost here but with the process."""
+        """Do nothing: these rows can only be lost with the process."""
 
     def close(self) -> None:
-        """Forget the latents, which may be on disk."""
+        """Release the latents, which may be on disk."""
         self._shard.latents.clear()
 
 
 class ShardedModel:
     """A model whose rows are in shards: it merges their statistics, and has parameters made by a model without rows.
 
-    It offers what both can answer. Where a sampler keeps latents, it gets the number of the chain that has them.
+    It has the attributes of both. Samplers that keep latents get the number of their chain in place of the latents.
 
     Parameters
     ----------
@@ -255,22 +255,22 @@ class ShardedModel:
         return init if method.startswith("init") else expect if method.startswith("expect") else sample
 
     def recover(self) -> None:
-        """After a shard was lost: all rows anew, without latents."""
+        """After the loss of a shard, load all rows again, without latents."""
         self.shards.recover()
         self._chains = itertools.count()
 
     def close(self) -> None:
-        """Let go of rows and latents: parameters and statistics are all that is asked from now on."""
+        """Release rows and latents; only parameters and statistics are available afterwards."""
         self.shards.close()
 
     def resume(self, files: dict[int, list[LatentFile]], folder: str) -> None:
-        """Take up the latents of each chain where they were written."""
+        """Read the latents of each chain from the files of the checkpoint."""
         self.shards.load(files, folder)
         self._chains = itertools.count(max(files, default=-1) + 1)
 
 
 async def _reply(answer: Any) -> Any:
-    """What another shard answers, called through an actor's proxy."""
+    """The answer of another shard, called through the proxy of an actor."""
     try:
         return await asyncio.wait_for(answer, _REPLY)
     except TimeoutError as error:
@@ -278,23 +278,23 @@ async def _reply(answer: Any) -> Any:
 
 
 def packed(builder: ShardBuilder, value: Any) -> Any:
-    """A position or statistics as they travel."""
+    """Pack a position or statistics for sending."""
     return builder.pack(value) if hasattr(builder, "pack") else value
 
 
 def unpacked(builder: ShardBuilder, value: Any) -> Any:
-    """What `packed` was given."""
+    """The inverse of `packed`."""
     return builder.unpack(value) if hasattr(builder, "unpack") else value
 
 
 def scratch_folder() -> str | None:
-    """Where temporary files belong: the folder of the cluster's worker that this is, which cleans up behind it."""
+    """The folder for temporary files: on a cluster that of the worker, which removes it at the end."""
     worker = _cluster_worker()
     return worker.local_directory if worker else None
 
 
 def _cluster_worker() -> Any:
-    """The worker of a Dask cluster in which this runs, if it is one."""
+    """The worker of a Dask cluster that runs this code, or None."""
     try:
         return sys.modules["distributed"].get_worker()
     except (KeyError, ValueError):

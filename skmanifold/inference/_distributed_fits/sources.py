@@ -39,7 +39,7 @@ class CountsSource:
 
 
 class CorpusSource:
-    """Corpora on disk, one after the other."""
+    """Consecutive corpora on disk."""
 
     is_ragged = False
 
@@ -67,7 +67,7 @@ class CorpusSource:
 
 
 class DaskSource:
-    """A Dask array of rows, or a Dask bag of documents: blocks that the cluster makes.
+    """A Dask array of rows, or a Dask bag of documents, whose blocks are computed on the cluster.
 
     Parameters
     ----------
@@ -87,20 +87,20 @@ class DaskSource:
             self._blocks = [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
 
     def split(self, n_parts: int) -> list[list]:
-        """Futures of consecutive blocks, computed anew: the cluster forgets them with these futures."""
+        """Futures of consecutive blocks, computed again; the cluster releases them with these futures."""
         blocks = self._client.compute(list(self._blocks))
         return [blocks[start:stop] for start, stop in split_range(len(blocks), -(-len(blocks) // n_parts))]
 
 
 def _side_by_side(blocks: list) -> Any:
-    """The columns of the same rows together."""
+    """Join blocks of columns of the same rows."""
     for block in blocks:
         check_structure(block)
     return sp.hstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.hstack(blocks)
 
 
 def in_dask(X: Any) -> bool:
-    """Whether X is an array or a bag of Dask's, which nobody has who has not imported it."""
+    """Whether X is a Dask array or bag. Does not import Dask: without an import X cannot be one."""
     return any(
         isinstance(X, getattr(sys.modules.get(module), kind, ()))
         for module, kind in (("dask.array", "Array"), ("dask.bag", "Bag"))
@@ -108,14 +108,14 @@ def in_dask(X: Any) -> bool:
 
 
 def corpora_of(X: Any) -> list[Corpus]:
-    """The corpora that X is made of, if it is one or a list of some."""
+    """The corpora of X, if it is a corpus or a list of corpora."""
     if isinstance(X, Corpus):
         return [X]
     return list(X) if isinstance(X, list | tuple) and X and all(isinstance(part, Corpus) for part in X) else []
 
 
 def check_same_width(widths: Iterable[int]) -> None:
-    """Raise a ValueError unless all parts have as many columns."""
+    """Raise a ValueError unless all parts have the same number of columns."""
     different = sorted(set(widths))
     if len(different) > 1:
         raise ValueError(f"All parts of X must have the same number of columns; there are parts of {different}.")

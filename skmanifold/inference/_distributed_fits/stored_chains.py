@@ -23,12 +23,12 @@ _LOG_DENSITIES = Array("float64", ("n_passes",), nan=True, infinite=True)
 
 
 def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
-    """Write what `Chain.stored` gave of each chain.
+    """Write the result of `Chain.stored` for each chain.
 
     Raises
     ------
     TypeError
-        If a state holds an object of a class that is not of the package. The class of the state itself may be any.
+        If a state contains an object of a class outside of the package. The state itself may be of any class.
     """
     encoder = Encoder("A checkpoint of this sampler")
     tree = encoder.encode([{**chain, "state": chain["state"]._asdict()} for chain in chains])
@@ -37,7 +37,7 @@ def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
 
 
 def read_chains(path: Path) -> Any:
-    """What is in such a file, whatever it is.
+    """The contents of such a file, not validated.
 
     Raises
     ------
@@ -50,17 +50,17 @@ def read_chains(path: Path) -> Any:
 
 
 def check_trace(stored: Any, iteration: int) -> list[float]:
-    """The log densities of the passes of such a chain; a ValueError unless there are so many."""
+    """The log densities of the passes of such a chain; a ValueError if their number is wrong."""
     if not isinstance(stored, dict) or set(stored) != _PARTS:
-        raise ValueError("a chain does not have the parts of one")
+        raise ValueError("a chain does not have the required fields")
     _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
     return stored["log_density"].tolist()
 
 
 def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedule, iteration: int) -> None:
-    """Raise a ValueError unless this can be what is left of a chain of this run after so many passes.
+    """Raise a ValueError unless this can be a chain of this run after this number of passes.
 
-    Its state is put into the sampler's own class.
+    Its state is converted to the class of the sampler.
     """
     check_trace(stored, iteration)
     drawn = sampler.draws_parameters
@@ -75,7 +75,7 @@ def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedul
     if not isinstance(sums, list) or [pair[1:] for pair in sums if isinstance(pair, tuple)] != [
         pair[1:] for pair in counted.sums
     ]:
-        raise ValueError("sums over passes are not over those that were made")
+        raise ValueError("sums over passes do not match the number of passes")
     for total, _ in sums:
         model.check_statistics(total)
     n_draws = sum(map(schedule.is_draw, range(1, iteration + 1)))
@@ -89,9 +89,9 @@ def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedul
 
 
 def check_draws(chains: list[dict[str, Any]]) -> None:
-    """Raise a ValueError unless draws of all chains have the same names, and what has one name one shape and type."""
+    """Raise a ValueError unless draws of all chains have the same names, shapes and types."""
     if any([*map(set, chain["draws"])] != [*map(set, chains[0]["draws"])] for chain in chains):
-        raise ValueError("the chains' draws are not of the same quantities")
+        raise ValueError("chains have draws of different quantities")
     kinds: dict[Any, Any] = {}
     for name, value in (item for chain in chains for draw in chain["draws"] for item in draw.items()):
         kind = (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
@@ -100,12 +100,12 @@ def check_draws(chains: list[dict[str, Any]]) -> None:
 
 
 def window_of(sampler: BaseSampler, schedule: Schedule) -> tuple[int, int, int]:
-    """Which passes are averaged, as `WindowAverage` wants them: length of a window, last pass and first."""
+    """The passes that are averaged, in the format of `WindowAverage`: length of a window, last pass and first."""
     return sampler.average_window(schedule.n_kept_passes), schedule.max_iter, schedule.burn_in + 1
 
 
 def _state_of(sampler: BaseSampler, stored: Any) -> Any:
-    """The state of a sampler from its fields by name; up to version 0.1.0.dev0 files have a tuple of another class."""
+    """The state of a sampler from its fields by name; files up to version 0.1.0.dev0 have a tuple of another class."""
     fields = stored._asdict() if hasattr(stored, "_asdict") else stored
     if isinstance(fields, dict):
         for state_type in sampler.state_types:
@@ -117,11 +117,11 @@ def _state_of(sampler: BaseSampler, stored: Any) -> Any:
 
 def _check_state(state: Any, has_latents: bool) -> None:
     if not isinstance(state.key, np.uint64) or type(state.n_steps) is not int or state.n_steps < 0:
-        raise ValueError("a chain's stream is not one")
-    if not isinstance(state.log_density, float):  # numpy's are, too
+        raise ValueError("the random stream of a chain is not valid")
+    if not isinstance(state.log_density, float):  # includes floats of numpy
         raise ValueError("a log density is not a number")
     latents = getattr(state, "latents", None)
     if latents is not None and (type(latents) is not int or latents < 0):
-        raise ValueError("the number of a chain is not one")
+        raise ValueError("the number of a chain is not valid")
     if has_latents and latents is None:
         raise ValueError("a chain has no latents")

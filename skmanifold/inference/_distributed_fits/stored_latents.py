@@ -13,12 +13,12 @@ import numpy as np
 
 from ...utils._own_files import read_own, write_own
 
-_VALUES, _ROWS = 1 << 24, 1 << 22  # at most in a file, unless a single row has more: it is read as a whole
+_VALUES, _ROWS = 1 << 24, 1 << 22  # maximum in a file, unless a single row has more, because a file is read as a whole
 _POINTER = np.dtype("<i8")
 
 
 class RowLatents(NamedTuple):
-    """Latents of consecutive rows, as they are stored: row i has ``values[indptr[i]:indptr[i + 1]]``."""
+    """Latents of consecutive rows in the format of the files: row i has ``values[indptr[i]:indptr[i + 1]]``."""
 
     first_row: int
     indptr: np.ndarray
@@ -26,7 +26,7 @@ class RowLatents(NamedTuple):
 
 
 class LatentFile(NamedTuple):
-    """What the header of a checkpoint says of one file: ``n_rows + 1`` pointers of eight bytes, then the values."""
+    """One file in the header of a checkpoint; it has ``n_rows + 1`` pointers of eight bytes, then the values."""
 
     first_row: int
     n_rows: int
@@ -35,16 +35,16 @@ class LatentFile(NamedTuple):
     digest: str
 
     def path(self, folder: str, chain: int) -> Path:
-        """Where it is."""
+        """Path of the file."""
         return Path(folder) / f"latents-{chain}-{self.first_row}"
 
     def n_bytes(self) -> int:
-        """How long it is."""
+        """Size of the file in bytes."""
         return (self.n_rows + 1) * _POINTER.itemsize + self.n_values * np.dtype(self.dtype).itemsize
 
 
 def write_latents(parts: Iterable[RowLatents], chain: int, folder: str) -> list[LatentFile]:
-    """Write one chain's latents of consecutive rows."""
+    """Write the latents of one chain for consecutive rows."""
     written = []
     for first_row, indptr, values in itertools.chain.from_iterable(map(_cut, parts)):
         content = indptr.astype(_POINTER).tobytes(), np.ascontiguousarray(values).view(np.uint8).data
@@ -57,7 +57,7 @@ def write_latents(parts: Iterable[RowLatents], chain: int, folder: str) -> list[
 
 
 def _cut(part: RowLatents) -> Iterator[RowLatents]:
-    """The same in parts of which each is one file."""
+    """Divide latents into parts, one for each file."""
     start, n_rows = 0, len(part.indptr) - 1
     while start < n_rows:
         first = part.indptr[start]
@@ -75,7 +75,7 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
     Parameters
     ----------
     nodes : object
-        As JSON has them.
+        The list in the header, parsed from JSON.
     n_rows : int
         Rows of the data.
     dtype : dtype or None
@@ -84,19 +84,19 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
     Raises
     ------
     ValueError
-        Unless every row is in one of them, once.
+        Unless every row is in exactly one of them.
     """
     if not isinstance(nodes, list) or not all(isinstance(node, list) and len(node) == 5 for node in nodes):
-        raise ValueError("its list of latents is not one")
+        raise ValueError("its list of latents is not valid")
     files = sorted(
         (LatentFile(*node) for node in nodes if [*map(type, node)] == [int, int, int, str, str]), key=itemgetter(0)
     )
     if any(dtype is None or file.dtype != dtype.str for file in files):
-        raise ValueError("its latents are not of the type that this sampler keeps")
+        raise ValueError("its latents have a different type from those of this sampler")
     ends = [0, *itertools.accumulate(file.n_rows for file in files)]
     is_whole = [file.first_row for file in files] == ends[:-1] and ends[-1] == (0 if dtype is None else n_rows)
     if len(files) < len(nodes) or not is_whole or any(file.n_rows < 1 or file.n_values < 0 for file in files):
-        raise ValueError("its list of latents does not have every row once")
+        raise ValueError("its list of latents does not contain every row exactly once")
     return files
 
 
@@ -122,7 +122,7 @@ class StoredLatents:
         Raises
         ------
         ValueError
-            If a file is not what was written.
+            If a file does not match its checksum.
         """
         lengths, values = [], []
         for file in self._files:
@@ -137,8 +137,8 @@ class StoredLatents:
         path = file.path(self._folder, self._chain)
         content = read_own(path, file.n_bytes())
         if blake2b(content, digest_size=16).hexdigest() != file.digest:
-            raise ValueError(f"{path.name} is not what was written")
+            raise ValueError(f"{path.name} does not match its checksum")
         indptr = np.frombuffer(content, _POINTER, file.n_rows + 1)
         if indptr[0] != 0 or indptr[-1] != file.n_values or np.any(indptr[1:] < indptr[:-1]):
-            raise ValueError(f"{path.name} does not say which values belong to which row")
+            raise ValueError(f"{path.name} does not assign its values to rows")
         return indptr, np.frombuffer(content, file.dtype, file.n_values, offset=indptr.nbytes)

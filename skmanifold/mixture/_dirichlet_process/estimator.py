@@ -324,7 +324,7 @@ class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator)
     def _check_continues(self, sampler: BaseSampler) -> None:
         super()._check_continues(sampler)
         if self._emission_name != self._emission:
-            raise ValueError(f"emission={self.emission!r} cannot follow {self._emission!r}: call fit.")
+            raise ValueError(f"emission={self.emission!r}, but the fitted model has {self._emission!r}: call fit.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")

@@ -194,7 +194,7 @@ def warn_low_prior(mixture: Any, sampler: Any, table: Table) -> None:
     """Warn of a sampler that is biased near zero, where many category probabilities are near zero."""
     if samples_density(sampler) and sampler.is_biased_near_zero and mixture._prior_of_categories(table) < _LOW_PRIOR:
         warnings.warn(
-            f"{type(sampler).__name__} does not draw from the posterior where category_prior is below 1/2: rare "
+            f"{type(sampler).__name__} does not draw from the posterior if category_prior is below 1/2: rare "
             "categories become too probable; 'slice' and 'scir' have no such limit.",
             stacklevel=7,
         )

@@ -306,14 +306,16 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         emission = self._resolve_emission()
         if not batch.is_first and type(emission) is not type(self.emission_):
             was = type(self.emission_).__name__
-            raise ValueError(f"emission {type(emission).__name__} cannot follow {was}: call fit.")
+            raise ValueError(
+                f"The emission is {type(emission).__name__}, but that of the fitted model is {was}: call fit."
+            )
         return RowsStream(self, X, emission, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         super()._check_continues(sampler)
         K = self._family.n_components
         if self.n_components != K:
-            raise ValueError(f"n_components={self.n_components} cannot follow {K} components: call fit.")
+            raise ValueError(f"n_components={self.n_components}, but the fitted model has {K} components: call fit.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_position")

@@ -1,1 +1,1 @@
-"""Samplers by exact Cox-Ingersoll-Ross transitions, on rows that may be read lazily."""
+"""Samplers by exact Cox-Ingersoll-Ross transitions, on rows that may be updated lazily."""

@@ -1,9 +1,8 @@
 """Kernels of `_lazy_rows`: Cox-Ingersoll-Ross transitions of whole rows.
 
-Gammas whose shape is the commonest prior, or 1/2 more, are drawn in log space by a ziggurat; all others by
-`log_gamma_variate`. Exponentials and logarithms are series in loops that the compiler turns into vector instructions:
-IEEE arithmetic in a stated order. Cells for which the common way is not enough are listed, and drawn in loops of their
-own.
+Gammas whose shape is the most common prior, or 1/2 more, are drawn in log space by a ziggurat; all others by
+`log_gamma_variate`. Exponentials and logarithms are series in loops that the compiler vectorises, with IEEE arithmetic
+in a fixed order. Cells that need another method are listed, and drawn in separate loops.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ...random._log_gamma_ziggurat import draw_by_rejection, fill_log_gammas, is
 from ...random._variates import fill_bits, gamma_variate, log_gamma_variate, normal, open_uniform
 from ...utils._njit import njit, njit_part
 
-_CHUNK_CELLS = 1024  # read together: arrays of 8 kB, of which about fifteen stay in a second-level cache
+_CHUNK_CELLS = 1024  # cells per chunk: arrays of 8 kB, of which about fifteen fit in the L2 cache
 
 
 # Transitions
@@ -27,12 +26,12 @@ _CHUNK_CELLS = 1024  # read together: arrays of 8 kB, of which about fifteen sta
 # Over a time t, theta' = (1 - e^-t) Ga(shape + N, 1), N Poisson of mean m = theta e^-t / (1 - e^-t). N is the number of
 # arrivals of a Poisson process up to m. The first comes at an exponential time s; if s > m, N is 0. Else N is 1 +
 # Poisson(m - s), and twice the gamma a noncentral chi-square of more than two degrees of freedom: (Z + sqrt(2 (m -
-# s)))^2 + 2 Ga(shape + 1/2, 1), Z normal. So no Poisson variate is drawn, and m may be as large as it likes.
+# s)))^2 + 2 Ga(shape + 1/2, 1), Z normal. So no Poisson variate is drawn, and m may be arbitrarily large.
 
 
 @njit(cache=True, nogil=True)
 def _to_open_uniform(bits):
-    """As `open_uniform`; 1 minus it is exact."""
+    """Like `open_uniform`, but 1 minus the result is exact."""
     return (np.int64(bits >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
@@ -63,7 +62,7 @@ def _fill_scaled(x, scale, out):
 
 @njit(cache=True, nogil=True)
 def _store(offset, y, out):
-    """Store a row with narrower floats, and hand back what these hold."""
+    """Store a row with narrower floats, and return the rounded values."""
     for k in range(len(out)):
         out[k] = y[k] + offset
     for k in range(len(out)):
@@ -85,9 +84,9 @@ def _fill_prior(values, first, topic_step, out):
 
 @njit(cache=True, nogil=True)
 def _phases(clock, read_time, step):
-    """Time since a row was read (inf: never), and how it falls into the pending step and the rest.
+    """Time since a row was read (inf: never), and its division into the pending step and the remaining time.
 
-    A step that ended just now leaves exactly nothing: the clock came to be by the same addition.
+    If the step has just ended, the remaining time is exactly zero, because the clock was computed by the same addition.
     """
     if np.isnan(read_time):
         return np.inf, np.inf, 0.0
@@ -104,13 +103,13 @@ def _find_noncentral(key, means, bits, above, left_over):
     n_found = 0
     for k in range(len(means)):
         left_over[n_found] = k
-        n_found += above[k] + means[k] >= 1.0  # else u > mean, and s > mean for sure
+        n_found += above[k] + means[k] >= 1.0  # else u > mean, which implies s > mean
     return n_found
 
 
 @njit_part
 def _draw_noncentral(n, found, rows, priors, tables, out):
-    """Draw the first `n` listed cells without the scale of their rows; those of count 0 keep what they have."""
+    """Draw the first `n` listed cells without the scale of their rows; those of count 0 keep their values."""
     n_columns, shape = priors.shape[1], tables.levels[0, 0]
     raised, log_raised, left_share = tables.levels[1, 0], tables.levels[1, 1], tables.levels[1, 2]
     edges, heights = tables.edges[1], tables.heights[1]
@@ -118,7 +117,7 @@ def _draw_noncentral(n, found, rows, priors, tables, out):
     log_above, log_gammas, squares, gammas = found.scratch[0], found.scratch[1], found.scratch[2], found.scratch[3]
     fill_log(n, above, squares, gammas, log_above)
     n_left = 0
-    for i in range(n):  # in place, from behind
+    for i in range(n):  # in place, from the end
         cells[n_left], in_row[n_left] = cells[i], in_row[i]
         means[n_left], log_above[n_left] = means[i], log_above[i]
         n_left += means[i] + log_above[i] >= 0.0
@@ -165,14 +164,14 @@ def _draw_noncentral(n, found, rows, priors, tables, out):
 
 _ROW = np.dtype(
     [
-        ("v", np.int64),  # the row's number in all
+        ("v", np.int64),  # index of the row in the matrix
         ("key", np.uint64),
         ("elapsed", np.float64),  # time since it was read (inf: never), ...
-        ("first", np.float64),  # ... of which the pending step takes this much ...
-        ("rest", np.float64),  # ... and time without counts the rest
+        ("first", np.float64),  # ... of which this is the pending step ...
+        ("rest", np.float64),  # ... and this is the remaining time without counts
         ("log_lost", np.float64),  # log(1 - e^-elapsed), the scale of all its cells
-        ("begin", np.int64),  # its counts in the pool, ...
-        ("end", np.int64),  # ... and the end of them
+        ("begin", np.int64),  # start of its counts in the pool, ...
+        ("end", np.int64),  # ... and their end
     ],
     align=True,
 )
@@ -185,15 +184,15 @@ class _Cells(NamedTuple):
     old: np.ndarray  # theta as read
     new: np.ndarray  # theta as drawn
     means: np.ndarray  # of the Poisson counts
-    counted: np.ndarray  # where there are counts: the new y if no time is left after the step, else what y is to gain
+    counted: np.ndarray  # for cells with counts: the new y if no time is left after the step, else the increase of y
 
 
 class _Found(NamedTuple):
-    """Cells whose Poisson count may be positive, and room to draw them."""
+    """Cells whose Poisson count may be positive, and work arrays to draw them."""
 
     cells: np.ndarray  # int64: columns
     in_row: np.ndarray  # int64: rows of the chunk
-    above: np.ndarray  # 1 - u, of which minus the logarithm is the time of the first arrival
+    above: np.ndarray  # 1 - u; minus its logarithm is the time of the first arrival
     means: np.ndarray
     keys: np.ndarray  # uint64
     rejected: np.ndarray  # int64
@@ -210,12 +209,12 @@ class _Line(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def read_blocks(first_block, stop_block, block_rows, words, key, rows, prior, moved, seen):
-    """Draw blocks of rows as of now.
+    """Draw the current values of blocks of rows.
 
     Parameters
     ----------
     first_block, stop_block, block_rows : int
-        The blocks, and how many of `words` each has.
+        The blocks, and the number of `words` per block.
     words : ndarray of int32
         Rows, ascending and distinct.
     key : uint64
@@ -263,7 +262,7 @@ def read_blocks(first_block, stop_block, block_rows, words, key, rows, prior, mo
 
 @njit_part
 def _load_rows(words, rows, records, out):
-    """Fill in the records of rows and their log theta, in one loop: the processor waits for several rows at once."""
+    """Fill in the records of rows and their log theta, in one loop, so that memory accesses of several rows overlap."""
     clock, n_columns = rows.clock[0], rows.log_theta.shape[1]
     for r in range(len(words)):
         v, record = words[r], records[r]
@@ -276,15 +275,15 @@ def _load_rows(words, rows, records, out):
 
 @njit_part
 def _draw_central(n_rows, key, rows, prior, records, priors, cells, line, found):
-    """Draw all cells as if all Poisson counts were 0, list those whose count may be another, and return their number.
+    """Draw all cells as if all Poisson counts were 0, list those whose count may be positive, and return their number.
 
-    Where there are counts, the pending step is drawn in full.
+    For cells with counts, the pending step is drawn completely.
     """
     n_columns, tables = priors.shape[1], prior.gammas
     n_found = 0
     for r in range(n_rows):
         record, row_prior = records[r], priors[r]
-        if record["elapsed"] == 0.0:  # `y` is to stay
+        if record["elapsed"] == 0.0:  # `y` is not changed
             continue
         here, there = r * n_columns, (r + 1) * n_columns
         means, v = cells.means[here:there], record["v"]
@@ -312,7 +311,7 @@ def _draw_central(n_rows, key, rows, prior, records, priors, cells, line, found)
 
 @njit_part
 def _draw_counted(record, pool_topics, pool_counts, row_prior, old, means, counted):
-    """Draw the pending step of a row's cells with counts; any time left after it follows with the other cells."""
+    """Draw the pending step of a row's cells with counts; the remaining time is drawn later with the other cells."""
     rate, log_lost_first = _rate_and_log_lost(record["first"])
     rest, log_lost = record["rest"], record["log_lost"]
     rest_rate, log_lost_rest = _rate_and_log_lost(rest) if rest > 0.0 else (0.0, 0.0)
@@ -329,7 +328,7 @@ def _draw_counted(record, pool_topics, pool_counts, row_prior, old, means, count
 
 @njit_part
 def _store_rows(n_rows, rows, records, cells):
-    """Write the new log theta, and round `y` to what is written."""
+    """Write the new log theta, and round `y` to the stored values."""
     n_columns = rows.log_theta.shape[1]
     for r in range(n_rows):
         record, here = records[r], r * n_columns
@@ -346,7 +345,7 @@ def _store_rows(n_rows, rows, records, cells):
 
 @njit_part
 def _sum_rows(n_rows, rows, records, priors, cells, moved, seen):
-    """Add rows to their block's sums, and note that they were read."""
+    """Add rows to the sums of their block, and record the time of the read."""
     n_columns = priors.shape[1]
     for r in range(n_rows):
         record, here, there = records[r], r * n_columns, (r + 1) * n_columns
@@ -360,7 +359,7 @@ def _sum_rows(n_rows, rows, records, priors, cells, moved, seen):
 
 @njit(cache=True, nogil=True)
 def merge_blocks(moved, seen, totals):
-    """Add what blocks of rows found to the column totals, in order; a total is never below the sum of the rows seen."""
+    """Add the sums of blocks to the column totals, in order; a total is at least the sum of the rows that were read."""
     for k in range(len(totals)):
         change = in_sight = 0.0
         for block in range(len(moved)):
@@ -371,7 +370,7 @@ def merge_blocks(moved, seen, totals):
 
 @njit(cache=True, nogil=True)
 def fill_expected(first_row, rows, prior, out):
-    """Expectations now of consecutive rows, given all that was read."""
+    """Current expectations of consecutive rows, given all previous reads."""
     clock, n_columns = rows.clock[0], rows.log_theta.shape[1]
     shapes, old, y, powers = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     for i in range(len(out)):

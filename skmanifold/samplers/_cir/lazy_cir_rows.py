@@ -1,16 +1,17 @@
-"""A matrix of Cox-Ingersoll-Ross processes whose rows are caught up only when they are read.
+"""A matrix of Cox-Ingersoll-Ross processes whose rows are only updated when they are read.
 
-Cell (v, k) moves by the exact transition of `SCIR`: a gamma of shape prior_vk plus counts. Minibatches count in few
-rows, and transitions of one shape over two times are one transition over their sum. So a row stays as it was last read,
-with the step that its last counts decided still to be made, until it is read again: one transition a cell and read, a
-second one for cells with counts. A row that was never read has the stationary law of its prior. Given the counts, the
-rows read have exactly the joint law that they have where all rows move at every step.
+Cell (v, k) follows the exact transition of `SCIR`, whose gamma distribution has the shape prior_vk plus counts. A
+minibatch has counts in few rows. Two successive transitions of the same shape equal one transition over the total time.
+So a row is stored with the values of its last read, and the step with the counts of that read is made when the row is
+read again. A read costs one transition per cell, and a second one for cells with counts. A row that was never read has
+the stationary distribution of its prior. Given the counts, the rows that are read have the same joint distribution as
+if all rows were updated at each step.
 
-The sum of a column would need every row. In its place stands its expectation given all that was read: what a read finds
-beyond the row's own expectation is added, and between reads the total moves as expectations do.
+The exact sum of a column would need every row. It is replaced by its expectation given all rows read so far. A read
+adds the difference between the row and the row's expectation; between reads the total changes like the expectations.
 
-With *lasting* counts (the full counts of a row, kept up to date) a row's shape holds until its counts are changed: its
-pending step is infinitely long.
+With *lasting* counts (the full counts of a row, kept up to date) the shape of a row is constant until its counts
+change, so that its pending step is infinitely long.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
 from .cir_kernels import fill_expected, merge_blocks, read_blocks
 
-_BLOCK_ROWS = 64  # whose sums are added up by one owner
-_TASK_CELLS = 100_000  # about a millisecond
-_MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # logarithms of draws fit float32
+_BLOCK_ROWS = 64  # rows per block, which has its own sums
+_TASK_CELLS = 100_000  # cells per task, about a millisecond
+_MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # so that logarithms of draws fit into float32
 _MIN_POOL = 4096
-_MOST_LOG = 64.0  # of gammas of any prior and count
+_MOST_LOG = 64.0  # bound of log gamma draws for any prior and count
 
 
 def _strides_agree(prior: RowPrior, sizes: Sizes) -> str | None:
     last = (sizes["n_features"] - 1) * prior.word_step + (sizes["n_components"] - 1) * prior.topic_step
-    return None if last < len(prior.values) else "has steps that lead beyond its values"
+    return None if last < len(prior.values) else "has strides outside of its values"
 
 
 @holds(
@@ -54,13 +55,13 @@ class RowPrior(NamedTuple):
     word_step: int
     topic_step: int
     totals: np.ndarray  # (K,) sums over rows
-    gammas: GammaTables  # of the commonest value
+    gammas: GammaTables  # of the most common value
 
 
 def _rows_agree(rows: LazyRows, sizes: Sizes) -> str | None:
     if not rows.pool_end[0] <= len(rows.pool_topics) or (rows.start + rows.length > rows.pool_end[0]).any():
-        return "has lists that reach beyond the pool"
-    return "has rows that were read in the future" if (rows.read_time > rows.clock[0]).any() else None
+        return "has lists outside of the pool"
+    return "has rows with read times after the clock" if (rows.read_time > rows.clock[0]).any() else None
 
 
 @holds(
@@ -78,17 +79,17 @@ def _rows_agree(rows: LazyRows, sizes: Sizes) -> str | None:
     clock=Array("float64", (1,), low=0),
 )
 class LazyRows(NamedTuple):
-    """All that moves. Functions return a new one, and may reuse the arrays of the one they were given."""
+    """The state of the rows. Functions return a new one, and may reuse the arrays of their argument."""
 
-    log_theta: np.ndarray  # (V, K) float32, at `read_time`; pages of rows never read are never touched
+    log_theta: np.ndarray  # (V, K) float32, at `read_time`; memory of rows that were not read is not allocated
     read_time: np.ndarray  # (V,) float64; nan: never
-    step: np.ndarray  # (V,) float64: for how long from then on the row's counts hold; inf: lasting
-    start: np.ndarray  # (V,) int64: where the row's counts stand in the pool
+    step: np.ndarray  # (V,) float64: duration of the row's counts from `read_time` on; inf: lasting
+    start: np.ndarray  # (V,) int64: start of the row's counts in the pool
     length: np.ndarray  # (V,) int32
-    pool_topics: np.ndarray  # uint16; lists are appended, and the live ones copied to a new pool when it is full
-    pool_counts: np.ndarray  # float64: lasting counts may pass 2^24
+    pool_topics: np.ndarray  # uint16; lists are appended; if the pool is full, current lists are copied to a new one
+    pool_counts: np.ndarray  # float64, because lasting counts may exceed 2^24
     pool_end: np.ndarray  # (1,) int64
-    totals: np.ndarray  # (K,) float64: E[sum of the column at `clock` | all that was read]
+    totals: np.ndarray  # (K,) float64: E[sum of the column at `clock` | all previous reads]
     count_totals: np.ndarray  # (K,) float64: column sums of lasting counts
     clock: np.ndarray  # (1,) float64
 
@@ -104,14 +105,14 @@ def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: i
     )
     if word_step and topic_step:
         totals = full.sum(axis=0)
-    else:  # of a prior by words all columns have one sum, of one by columns or none each row is the same
+    else:  # columns have equal sums if the prior depends on words only, and rows are equal if it does not
         totals = np.full(n_columns, full[:, 0].sum()) if word_step else n_rows * full[0]
     found, how_often = np.unique(values[:: max(1, len(values) // 10_000)], return_counts=True)
     return RowPrior(values, word_step, topic_step, totals, gamma_tables(float(found[np.argmax(how_often)])))
 
 
 def new_rows(n_rows: int, n_columns: int, prior: RowPrior) -> LazyRows:
-    """Rows in the stationary law of their prior, none of them read."""
+    """Rows with the stationary distribution of their prior, before any read."""
     pool_size = max(_MIN_POOL, n_rows)
     return LazyRows(
         np.zeros((n_rows, n_columns), np.float32),
@@ -131,9 +132,9 @@ def new_rows(n_rows: int, n_columns: int, prior: RowPrior) -> LazyRows:
 def read_rows(
     rows: LazyRows, words: np.ndarray, prior: RowPrior, key: np.uint64, *, lasting: bool, workers: Workers
 ) -> LazyRows:
-    """Draw the rows `words` (ascending, distinct) as of now; `key` must be new at every read.
+    """Draw the current rows `words` (ascending, distinct); `key` must be different for every read.
 
-    Their pending counts are spent, lasting ones kept.
+    Their pending counts are used up; lasting ones are kept.
     """
     n_rows, n_columns = rows.log_theta.shape
     n_blocks = -(-len(words) // _BLOCK_ROWS)
@@ -141,7 +142,7 @@ def read_rows(
     tasks = split_range(n_blocks, max(1, _TASK_CELLS // (_BLOCK_ROWS * n_columns)))
     workers.run(read_blocks, [(*blocks, _BLOCK_ROWS, words, key, rows, prior, *sums) for blocks in tasks])
     if len(words) == n_rows:
-        rows.totals[:] = 0.0  # all in sight: what rounding left behind is dropped
+        rows.totals[:] = 0.0  # all rows are known, so rounding errors are removed
         sums[0] = sums[1]
     merge_blocks(*sums, rows.totals)
     if not lasting:
@@ -159,7 +160,7 @@ def add_counts(
     scale: float,
     lasting: bool,
 ) -> LazyRows:
-    """Let time `h` pass, with `counts` for rows that were just read.
+    """Advance the time by `h`, with `counts` for rows that were just read.
 
     Parameters
     ----------
@@ -167,15 +168,15 @@ def add_counts(
     words : ndarray of int32
         Rows, ascending and distinct.
     counts : TopicCounts
-        Of these rows only: list i, from ``indptr[i]`` on, belongs to ``words[i]``. A topic stands once in a list.
+        Of these rows only: list i, from ``indptr[i]`` on, belongs to ``words[i]``. A topic occurs once in a list.
     h : float
         Positive; may differ from step to step.
     prior : RowPrior
     scale : float
-        What the counts are multiplied by.
+        Factor of the counts.
     lasting : bool
-        False: the counts hold for this step, which stays pending. True: they are changes, of either sign, of the counts
-        that hold until they are changed again.
+        False: the counts are those of this step, which is pending. True: they are changes, of either sign, of the
+        counts that apply until they are changed again.
 
     Returns
     -------
@@ -185,9 +186,9 @@ def add_counts(
     if not 0 < h < np.inf:
         raise ValueError(f"a step must be positive and finite; got {h}.")
     if not np.array_equal(rows.read_time[words], np.full(len(words), clock)):
-        raise ValueError("counts are for rows that were read just before.")
+        raise ValueError("counts must be those of rows that were just read.")
     if len(counts.indptr) != len(words) + 1:
-        raise ValueError("counts must have one list for each of the words.")
+        raise ValueError("counts must have one list for each word.")
     needed = len(counts.topics) + (int(rows.length[words].sum()) if lasting else 0)
     rows = _make_room(rows, needed)
     start, length = np.empty(len(words), np.int64), np.empty(len(words), np.int32)
@@ -212,14 +213,14 @@ def add_counts(
 
 
 def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.ndarray:
-    """Expectations now of the rows from `start` to `stop`, given all that was read; nothing changes."""
+    """Current expectations of the rows from `start` to `stop`, given all previous reads; nothing is modified."""
     out = np.empty((stop - start, rows.log_theta.shape[1]))
     fill_expected(start, rows, prior, out)
     return out
 
 
 def _make_room(rows: LazyRows, needed: int) -> LazyRows:
-    """Rows whose pool takes `needed` more entries: the live lists in a new one if need be, at most half full."""
+    """Ensure space for `needed` more entries; if necessary, copy current lists to a new pool, at most half full."""
     size = len(rows.pool_topics)
     if rows.pool_end[0] + needed <= size:
         return rows
@@ -235,7 +236,7 @@ def _make_room(rows: LazyRows, needed: int) -> LazyRows:
 
 @njit(cache=True, nogil=True)
 def _append_lists(indptr, topics, counts, scale, end, pool_topics, pool_counts, out_start, out_length, sums):
-    """Write lists behind the pool's `end`, without zeros, and their column sums; the new end, -1 if one is negative."""
+    """Append lists without zeros at the pool's `end` and sum columns; returns the new end, -1 for negative counts."""
     sums[:] = 0.0
     for i in range(len(indptr) - 1):
         out_start[i] = end
@@ -255,7 +256,7 @@ def _append_lists(indptr, topics, counts, scale, end, pool_topics, pool_counts, 
 def _append_changed_lists(
     words, indptr, topics, changes, scale, end, start, length, pool_topics, pool_counts, out_start, out_length, sums
 ):
-    """Write each word's list plus its changes behind the pool's `end`; `sums` are of changes. As `_append_lists`."""
+    """Like `_append_lists`, but append each word's list plus its changes; `sums` are those of changes."""
     place = np.full(len(sums), -1, np.int64)
     sums[:] = 0.0
     for i in range(len(words)):
@@ -287,7 +288,7 @@ def _append_changed_lists(
 
 @njit(cache=True, nogil=True)
 def _copy_lists(start, length, pool_topics, pool_counts, out_start, out_topics, out_counts):
-    """Copy the live lists to the front of another pool; returns its end."""
+    """Copy the current lists to the start of another pool; returns its end."""
     end = 0
     for v in range(len(start)):
         out_start[v] = end

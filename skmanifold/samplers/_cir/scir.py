@@ -105,7 +105,7 @@ class SCIR(_ExactSampler):
 
     Notes
     -----
-    The states have ``log_theta``, the logarithm of theta, from which the position is made.
+    The states have ``log_theta``, the logarithm of theta, from which the position is computed.
 
     References
     ----------
@@ -115,7 +115,7 @@ class SCIR(_ExactSampler):
 
     short_name = "scir"
     requires = (HasCounts,)
-    state_types = (LogPositionState, SCIRRowsState)  # the second on targets with counts by rows
+    state_types = (LogPositionState, SCIRRowsState)  # the second one for targets with counts by rows
     _parameter_constraints: ClassVar[dict] = {
         **_ExactSampler._parameter_constraints,
         "lazy": ["boolean"],
@@ -173,7 +173,7 @@ class SCIR(_ExactSampler):
             raise IncompatibleError(f"SCIR moves on a positive orthant or a simplex, not on {model.manifold!r}.")
         with np.errstate(divide="ignore"):
             log_theta = np.log(position)
-        if isinstance(model.manifold, Simplex):  # a row's sum is the gamma that belongs to it
+        if isinstance(model.manifold, Simplex):  # the sum of a row is its gamma variable
             shapes = _shapes(self, model, LogPositionState(position, keys, 0, np.nan, log_theta), keys)
             _scale_rows(keys, shapes.sum(axis=-1).reshape(len(keys), -1), _rows(log_theta))
         return LogPositionState(position, step_keys(keys), 0, np.nan, log_theta)
@@ -226,7 +226,7 @@ class SCIR(_ExactSampler):
             If the manifold is not a positive orthant.
         """
         if not isinstance(model.manifold, PositiveOrthant):
-            raise IncompatibleError(f"SCIR is a diffusion on a positive orthant; on {model.manifold!r} it is a ratio.")
+            raise IncompatibleError(f"The recipe of SCIR needs a positive orthant; got {model.manifold!r}.")
         size = model.manifold.size
         return Recipe(np.diag, np.zeros((size, size)))
 
@@ -258,7 +258,7 @@ class GeometricBrownian(_ExactSampler):
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> LogPositionState:
         if position.min() <= 0:
-            raise ValueError("GeometricBrownian must begin at positive coordinates.")
+            raise ValueError("The initial coordinates of GeometricBrownian must be positive.")
         return LogPositionState(position, step_keys(keys), 0, np.nan, np.log(position))
 
     def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
@@ -368,7 +368,7 @@ def _normalize_log_rows(log_theta, out):
 
 @njit(cache=True, nogil=True)
 def _normalize_rows(log_theta, out):
-    """Write each row's proportions: no row of tiny gammas vanishes."""
+    """Write each row's proportions, without underflow for rows of tiny gammas."""
     _normalize_log_rows(log_theta, out)
     for c in range(out.shape[0]):
         for r in range(out.shape[1]):

@@ -1,4 +1,4 @@
-"""SCIR on rows of which a minibatch reads few: the others are caught up when they are next read."""
+"""SCIR with lazy rows: a minibatch reads a few rows, and the others are updated when they are next read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .._density.base import step_keys
 from .._schedule import step_size_at
 from .lazy_cir_rows import LazyRows, add_counts, new_rows, read_rows
 
-_FOR_EVER = 100.0  # e^-100 of what was is left
+_FOR_EVER = 100.0  # the effect of the initial state is e^-100
 _TINY = 1e-200
 
 
 class SCIRRowsState(NamedTuple):
-    """One chain of `SCIR` on rows of which each minibatch reads few; it has no position until all rows are drawn."""
+    """One chain of `SCIR` with lazy rows; it has no position until all rows are drawn."""
 
     position: None
     key: np.ndarray  # (1,) uint64
@@ -29,7 +29,7 @@ class SCIRRowsState(NamedTuple):
 
 
 def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
-    """One chain before its first step: the prior's stationary law, or with stored counts that given random ones."""
+    """A chain before its first step, from the stationary distribution of the prior, or given random stored counts."""
     n_rows, n_columns = model.manifold.shape
     state = SCIRRowsState(None, step_keys(keys), 0, np.nan, new_rows(n_rows, n_columns, model.row_prior), None)
     if sampler.control_variate is None:
@@ -45,14 +45,14 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
 def begin_at(
     model: Any, state: SCIRRowsState, words: np.ndarray, counts: Any, scale: float, key: np.uint64
 ) -> SCIRRowsState:
-    """The chain with `words`, ascending, drawn from the stationary law given `scale` times these counts."""
+    """The chain with `words` (ascending) drawn from the stationary distribution given `scale` times these counts."""
     rows = _read(model, state, words, key)
     rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
     return state._replace(rows=rows)
 
 
 def step_rows(sampler: Any, model: Any, state: SCIRRowsState) -> SCIRRowsState:
-    """Read the minibatch's rows, count its statistics given them, and let a step of time begin."""
+    """Read the rows of the minibatch, compute its statistics given them, and start a step."""
     key = fold_in(state.key[0], state.n_steps)
     batch = model.choose_batch(key)
     stored = state.latents is not None
@@ -70,17 +70,17 @@ def step_rows(sampler: Any, model: Any, state: SCIRRowsState) -> SCIRRowsState:
 
 
 def log_totals(rows: LazyRows) -> np.ndarray:
-    """Logarithms of the columns' sums; from logarithms where one is so small that it may have underflowed."""
+    """Logarithms of the columns' sums; computed from logarithms if a sum may have underflowed."""
     if rows.totals.min() > _TINY:
         return np.log(rows.totals)
     return logsumexp(rows.log_theta.astype(np.float64), axis=0)
 
 
 def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> LazyRows:
-    """Draw each column's sum from its law given the counts as they are now, and scale the column to it.
+    """Draw the sum of each column from its distribution given the present counts, and scale the column to it.
 
-    The assignments were drawn given the columns' proportions alone, so the sums still belong to the counts before.
-    Given all counts a column's sum is a gamma, independent of its proportions.
+    The assignments were drawn given the columns' proportions alone, so the sums still correspond to the previous
+    counts. Given all counts a column's sum is a gamma, independent of its proportions.
     """
     shapes = model.row_prior.totals + rows.count_totals + changes.totals
     keys = fold_in_each(subkey(key, Purpose.COLUMN_SUMS), np.arange(len(shapes)))
@@ -91,7 +91,7 @@ def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> 
 
 
 def settle(model: Any, state: SCIRRowsState) -> SCIRRowsState:
-    """Draw every row up to now; the columns' totals are then their sums."""
+    """Draw the current values of all rows; the columns' totals are then their sums."""
     key = subkey(state.key[0], Purpose.DRAW, state.n_steps)
     return state._replace(rows=_read(model, state, _all_rows(model), key))
 

@@ -1,1 +1,1 @@
-"""Checks that a sampler is a complete recipe."""
+"""Checks of a sampler against its complete recipe."""

@@ -31,7 +31,7 @@ from .recipe_case import (
 )
 
 _N_DRAWS = 2000  # number of draws of auxiliary variables, to integrate them out
-_FAR = 6.0  # added to the size of auxiliary variables of one point
+_FAR = 6.0  # added to the absolute values of the auxiliary variables of one point
 _FALSE_ALARMS = 1e-6  # probability that any Monte Carlo comparison fails for a correct sampler
 
 
@@ -43,7 +43,8 @@ def _line(words: str, missing: str = "") -> Any:
 class RecipeReport:
     """The results of `check_recipe`: the worst value of each comparison, or None if it did not apply.
 
-    Residuals are relative to the terms of their sums. Scores are in standard errors, which include an allowed bias.
+    Residuals are relative to the terms of the compared sums. Scores are deviations in units of standard errors, which
+    include a tolerance for bias.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ class RecipeReport:
     trajectory : float or None
         Score of the mean over many steps; None for a `Recipe`, whose steps are all the same.
     gradient_noise : float or None
-        Score of steps with noisy gradients; None without gradients, or if D leaves no room for their noise.
+        Score of steps with noisy gradients; None without gradients, or if D is too small to compensate for their noise.
     reflection : float or None
         Momentum after reflection relative to the reversed one; None without a boundary or momentum.
     wall : float or None
@@ -88,21 +89,22 @@ class RecipeReport:
     threshold: float
     least_eigenvalue: float = _line("least eigenvalue of D")
     symmetry: float = _line("largest entry of Q + Q'")
-    correction: float | None = _line("residual of the correction", "derived")
+    correction: float | None = _line("residual of the correction", "computed from D and Q")
     gradient: float | None = _line("residual of the target's gradient", "no log density")
-    estimate: float | None = _line("score of the estimated gradient", "exact")
-    marginal: float | None = _line("score of the energy's integral over auxiliary variables", "does not depend on x")
+    estimate: float | None = _line("score of the estimated gradient", "the gradient is exact")
+    marginal: float | None = _line("score of the integral over auxiliary variables", "energy does not depend on x")
     fokker_planck: float = _line("residual of the Fokker-Planck equation")
-    drift: float | None = _line("residual of the drift given", "none given")
+    drift: float | None = _line("residual of the parameter drift", "the parameter is not given")
     step_mean: float = _line("score of the step's mean")
     step_covariance: float = _line("score of the step's covariance")
-    trajectory: float | None = _line("score of the mean over many steps", "one step for all times")
-    gradient_noise: float | None = _line("score of the noisy gradient's step", "no gradient, or no room in D")
-    reflection: float | None = _line("momentum after a wall, 1 if reversed", "no wall or no momentum")
-    wall: float | None = _line("share of positions clipped at a wall", "no wall, or an exact process")
+    trajectory: float | None = _line("score of the mean over many steps", "all steps are the same")
+    gradient_noise: float | None = _line("score of steps with noisy gradients", "no gradient, or D is too small")
+    reflection: float | None = _line("momentum after reflection, 1 if reversed", "no boundary or no momentum")
+    wall: float | None = _line("fraction of positions clipped at a boundary", "no boundary, or an exact process")
 
     def __repr__(self) -> str:
-        lines = [f"RecipeReport: {self.sampler} passed at {self.n_points} points (scores up to {self.threshold:.2f})"]
+        passed = f"passed at {self.n_points} points (scores accepted up to {self.threshold:.2f})"
+        lines = [f"RecipeReport: {self.sampler} {passed}"]
         for name, info in self.__dataclass_fields__.items():
             if words := info.metadata.get("words"):
                 value = getattr(self, name)
@@ -133,21 +135,22 @@ def check_recipe(
        :math:`\sum_i \partial_i (f_i p) = \sum_{ij} \partial_i \partial_j (D_{ij} p)` with :math:`p = \exp(-H)`. The
        parameter `drift`, if given, is :math:`-(D + Q) \nabla H + \Gamma`.
     6. Steps of the sampler from z have this drift as their mean and 2 D as their covariance, per unit of time.
-    7. The mean over many steps, as many as in a trajectory, agrees too, so that all steps are correct.
-    8. With ``noise_covariance="model"`` the sampler compensates for gradient noise, otherwise it does not, and each
-       inner step evaluates a new gradient.
+    7. The mean over many steps, as many as in a trajectory, also agrees, so that all steps are correct.
+    8. The sampler compensates for gradient noise if and only if ``noise_covariance="model"``, and each inner step
+       evaluates a new gradient.
     9. A step across the boundary of the space reverses the momentum and reflects the position: chains from different
        initial positions near the boundary do not end at the same position.
 
     The steps have much smaller step sizes than that of the sampler, exact gradients (in 8., with normal noise) and no
     control variates. The mean is estimated from three step sizes with the same keys, so that noise proportional to the
-    square root of the step size cancels. (Noise that does not come from the keys would hide small errors.) Errors of
-    less than 0.2% of the terms of the drift, or 2% of the diffusion, are not detected. Errors that only occur at large
-    step sizes are not detected either: this function does not test the integrator. One of the random points has large
-    auxiliary variables (6 and more), so a velocity that is clipped below this value is detected. Not detected are
-    errors beyond all points, such as a gradient that is clipped at larger values (pass `points` there); errors that
-    occur less often than every 128 steps; and wrong boundaries that neither keep the momentum nor clip the position.
-    Therefore also compare the moments of a long run with known ones.
+    square root of the step size cancels. (Random numbers that do not depend on the keys would hide small errors.)
+
+    Errors of less than 0.2% of the terms of the drift, or 2% of the diffusion, are not detected. Errors that only occur
+    at large step sizes are not detected either: this function does not test the integrator. One of the random points
+    has large auxiliary variables (6 and more), so a velocity that is clipped below this value is detected. The function
+    does not detect errors outside of the region of the points, such as a gradient that is clipped at larger values
+    (pass `points` there); errors that occur less often than every 128 steps; and wrong boundaries that neither keep the
+    momentum nor clip the position. Therefore also compare the moments of a long run with known ones.
 
     Parameters
     ----------
@@ -162,7 +165,7 @@ def check_recipe(
     n_points : int, default=5
         Number of random points.
     n_chains : int, default=4096
-        Number of chains that make a step from each point.
+        Number of chains, which start at each point.
     tolerance : float, default=1e-6
         Maximum of residuals, relative to the terms of their sums.
     random_state : None, int or RandomState, default=0
@@ -238,7 +241,7 @@ def _random_points(manifold, positive: np.ndarray, n_points: int, key: np.uint64
         point[: manifold.size] = manifold.random_point(rng).reshape(-1)
     far = z[-1, manifold.size :]
     far += np.copysign(_FAR, far)
-    z[:, positive] += 0.1  # at the boundary functions are not smooth
+    z[:, positive] += 0.1  # functions are not smooth at the boundary
     return z
 
 
@@ -272,13 +275,13 @@ def _check_gradient(case: Case) -> float | None:
         return np.repeat(target.log_density(points.reshape(-1, *target.manifold.shape))[:, None], size, axis=1)
 
     right = divergence_of(value, x, case.positive[:size])
-    terms = (1 + 1e-3 * np.abs(value(x))) / scale  # rounding grows with log p
+    terms = (1 + 1e-3 * np.abs(value(x))) / scale  # rounding errors grow with log p
     what = "target has a wrong gradient"
     return compare(case, case.gradient(case.z), right, terms, what, "the derivative of its log density")
 
 
 def _check_estimate(case: Case) -> float | None:
-    """Estimates of the gradient from many keys: their mean, and their covariance if the target declares one."""
+    """Check the mean of gradient estimates from many keys, and their covariance if the target declares one."""
     target, size, worst = case.target, case.target.manifold.size, 0.0
     true, declared = case.gradient(case.z), target.noise_covariance
     for k, point in enumerate(case.z[:, :size]):
@@ -297,7 +300,7 @@ def _check_estimate(case: Case) -> float | None:
 
 
 def _check_marginal(case: Case) -> float | None:
-    """The gradient in x of log int exp(-K) da, by importance sampling from a multivariate t distribution."""
+    """Check the gradient in x of log int exp(-K) da, by importance sampling from a multivariate t distribution."""
     recipe, size, worst = case.recipe, case.target.manifold.size, None
     if recipe.hamiltonian is None or not recipe.n_auxiliary:
         return None
@@ -359,5 +362,5 @@ def _check_drift(case: Case) -> float | None:
         return None
     z = case.z
     right = case.recipe._recipe_drift(z, case.gradient(z), case.positive)
-    what = "drift leaves the target invariant with another curl than the one given"
+    what = "drift leaves the target invariant, but with a different curl matrix than Q"
     return compare(case, case.drift(z), right, drift_terms(case, z), what, "-(D + Q) grad H + Gamma")

@@ -22,19 +22,21 @@ from .recipe_case import (
     worst_entry,
 )
 
-_STEPS = np.array([1.0, 4.0, 16.0])  # relative step sizes whose displacements are combined so that, by order of h,
-_WEIGHTS = np.array([-4 / 3, 3 / 4, -1 / 24])  # the noise, h^(1/2), and the bias, h^2, cancel and h stays
-_LARGEST_TIME = 5e-4  # time of a displacement, in units of the time in which the drift changes
-_DRIFT_BIAS = 2e-3  # error that the extrapolation may leave, relative to the terms of the drift
+# Relative step sizes. In the weighted sum of their displacements the noise, of order h^(1/2), and the bias, of order
+# h^2, cancel, and the term of order h remains.
+_STEPS = np.array([1.0, 4.0, 16.0])
+_WEIGHTS = np.array([-4 / 3, 3 / 4, -1 / 24])
+_LARGEST_TIME = 5e-4  # time of a displacement, relative to the time scale of changes of the drift
+_DRIFT_BIAS = 2e-3  # allowed error of the extrapolation, relative to the terms of the drift
 _N_INNER = 4  # number of steps with gradient noise
 _N_LONG = 128  # steps of a trajectory, to detect errors that do not occur in every step
 _N_LONG_CHAINS = 256
 _NEAR_WALL = (1e-5, 1e-1)  # initial distances from the boundary, which a step of 1e-3 may cross
-_MOST_TIES = 3  # chains that may have the same coordinate after a step, by rounding
+_MOST_TIES = 3  # number of chains that may have the same coordinate after a step because of rounding
 
 
 class _TrueGradient:
-    """A target with gradients from all data, and with normal noise of a known covariance if there is one."""
+    """A target with gradients from all data, plus normal noise if its covariance is given."""
 
     def __init__(self, target: Any, covariance: np.ndarray | None = None):
         self._target = target
@@ -58,7 +60,7 @@ def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_
 
 
 def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
-    """Positions of all chains after steps of size h from a point z, ``(nz,)``, or from one each, ``(n_chains, nz)``."""
+    """Positions of all chains after steps of size h from a common point, ``(nz,)``, or from ``(n_chains, nz)``."""
     manifold, n_chains = model.manifold, len(keys)
     sampler = clone(sampler).set_params(step_size=h)
     start = np.array(np.broadcast_to(z, (n_chains, z.shape[-1])))
@@ -74,7 +76,7 @@ def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: i
 
 
 def _time_at(case: Case, k: int) -> float:
-    """A time in which the drift hardly changes, and in which at most one in 1e9 chains reaches the boundary."""
+    """A time in which the drift is almost constant, and in which at most one in 1e9 chains reaches the boundary."""
     z, step = case.z[k], 1e-5 * case.scale(case.z[k])
     aside = np.diag(step)
     slopes = (case.drift(z + aside) - case.drift(z - aside)) / (2 * step[:, None])
@@ -87,7 +89,7 @@ def _time_at(case: Case, k: int) -> float:
 
 
 def _plain(sampler, **changes: Any):
-    """The sampler without what depends on how gradients are estimated."""
+    """The sampler without settings for the estimation of gradients."""
     changes = {"noise_covariance": None, "control_variate": None, **changes}
     return clone(sampler).set_params(**{k: v for k, v in changes.items() if k in sampler.get_params(deep=False)})
 
@@ -116,9 +118,9 @@ def check_steps(case: Case) -> dict[str, float]:
 
 
 def check_trajectory(case: Case) -> float | None:
-    """Many steps in the time of one, to detect errors that do not occur in every step."""
+    """Check many steps in the time of one, to detect errors that do not occur in every step."""
     if type(case.sampler) is Recipe:
-        return None  # all of its steps are the same, and its functions are slow
+        return None  # all steps of a Recipe are the same, and its functions are slow
     sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
     n_steps = sampler.n_steps
     n_calls = max(2, _N_LONG // n_steps)
@@ -142,7 +144,7 @@ def check_gradient_noise(case: Case) -> float | None:
     if HasGradient not in case.sampler.requires:
         return None
     taken_off = getattr(case.sampler, "noise_covariance", None) is not None
-    n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # its functions are slow, and it has no inner loop
+    n_steps = 1 if type(case.sampler) is Recipe else _N_INNER  # a Recipe is slow, and has no inner loop
     inner = {"n_steps": n_steps} if "n_steps" in case.sampler.get_params() else {}
     sampler = _plain(case.sampler, **inner)
     noisy_sampler = _plain(case.sampler, noise_covariance="model" if taken_off else None, **inner)
@@ -180,7 +182,7 @@ def check_gradient_noise(case: Case) -> float | None:
 
 
 def _largest_ratio(small: np.ndarray, large: np.ndarray) -> float | None:
-    """The least r with r * `large` - `small` positive semi-definite; None if it is 0 or does not exist."""
+    """The smallest r such that r * `large` - `small` is positive semi-definite; None if it is 0 or does not exist."""
     values, vectors = np.linalg.eigh(large)
     positive = values > 1e-9 * max(values.max(), 0.0)
     inside = vectors[:, positive]
@@ -192,7 +194,7 @@ def _largest_ratio(small: np.ndarray, large: np.ndarray) -> float | None:
 
 
 def check_reflection(case: Case) -> float | None:
-    """Steps near each boundary with a momentum towards it, which the step should reverse."""
+    """Check that steps near each boundary reverse a momentum towards it."""
     size = case.target.manifold.size
     if not case.positive.any() or case.recipe.n_auxiliary < size:
         return None
@@ -217,10 +219,10 @@ def check_reflection(case: Case) -> float | None:
 
 
 def check_wall(case: Case) -> float | None:
-    """Steps from different positions near each boundary: a step that clips positions leaves many of them equal."""
+    """Check steps from different positions near each boundary: if positions are clipped, many of them become equal."""
     size = case.target.manifold.size
     if not case.positive.any() or HasGradient not in case.sampler.requires:
-        return None  # exact processes may come so close that several positions are rounded to zero
+        return None  # positions of exact processes may be rounded to zero
     sampler, model = _plain(case.sampler, n_steps=1), _TrueGradient(case.target)
     rng, n_chains = np.random.default_rng(int(case.keys[2])), len(case.keys)
     low, high = np.log(_NEAR_WALL)

@@ -1,4 +1,4 @@
-"""A sampler under test with its recipe and test points, and the comparison of numbers."""
+"""A sampler under test with its recipe and test points, and comparisons with expected values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...numerics.batched_linalg import times
 from ...random._variates import fold_keys
 from .._density.recipe import InvalidRecipeError, Recipe, format_point
 
-COVARIANCE_BIAS = 0.02  # error that the extrapolation of a covariance may leave, relative to its entries
+COVARIANCE_BIAS = 0.02  # allowed error of the extrapolation of a covariance, relative to its entries
 
 
 class Case(NamedTuple):
@@ -65,7 +65,7 @@ def worst_entry(amount: np.ndarray) -> tuple[int, ...]:
 
 
 def compare(case: Case, given: np.ndarray, right: np.ndarray, terms: np.ndarray, what: str, name: str) -> float:
-    """The worst residual of numbers and their right values, ``(n_points, n)``, relative to their terms."""
+    """The largest residual of numbers and their expected values, ``(n_points, n)``, relative to their terms."""
     residual = np.abs(given - right) / np.maximum(terms + np.abs(given) + np.abs(right), np.finfo(float).tiny)
     k, i = worst_entry(residual)
     if not residual[k, i] <= case.tolerance:
@@ -83,7 +83,7 @@ def compare_mean(
     what: str,
     name: str,
 ) -> float:
-    """The worst score of means and their right values, at point k."""
+    """The largest score of means and their expected values, at point k."""
     score = np.abs(mean - right) / (error + allowed / case.threshold)
     (i,) = worst_entry(score)
     if not score[i] <= case.threshold:
@@ -113,7 +113,7 @@ def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarra
 def compare_moment(
     case: Case, k: int, moment: tuple[np.ndarray, np.ndarray], right: np.ndarray, what: str, name: str
 ) -> float:
-    """The worst score of the entries of a covariance."""
+    """The largest score of the entries of a covariance."""
     estimate, error = moment
     variance = np.abs(np.diagonal(right)) + 1e-3 * np.abs(right).max() + 1e-9 * (1 + case.scale(case.z[k]).max())
     allowed = COVARIANCE_BIAS * np.sqrt(np.outer(variance, variance))

@@ -83,7 +83,7 @@ def recover_curl(
     here = log_density(z)
 
     def first_column(points: np.ndarray) -> np.ndarray:
-        """D_11 and log p, to be differentiated in the first coordinate."""
+        """D_11 and log p, which are differentiated with respect to the first coordinate."""
         values = [(np.asarray(matrix(point))[0][0], log_density(point)) for point in points]
         return np.array(values)[:, :, None] * np.array([1.0, 0.0])
 

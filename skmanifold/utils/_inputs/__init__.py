@@ -1,1 +1,1 @@
-"""What users pass as X: tables and arrays of other libraries, and the structure of sparse matrices."""
+"""Conversion and validation of X: tables and arrays of other libraries, and the structure of sparse matrices."""

@@ -13,10 +13,10 @@ _UNSIGNED = {np.dtype(f"{order}i{n}"): np.dtype(f"{order}u{n}") for order in "<>
 
 
 def check_structure(X: Any, name: str = "X") -> None:
-    """Raise a ValueError that says what is wrong if X is a sparse matrix or array of scipy's with a broken structure.
+    """Raise a ValueError with the reason if X is a sparse matrix or array of scipy with an invalid structure.
 
-    One pass over the indices, each compared in its own width. Anything that is not sparse passes, and so do entries
-    out of order and duplicates, which every format but DIA allows.
+    It makes one pass over the indices without converting their type. Dense data are accepted, and so are unsorted and
+    duplicate entries, which all formats except DIA allow.
     """
     if not sp.issparse(X):
         return
@@ -57,11 +57,11 @@ def _check_compressed(X, name: str, major: tuple[str, int], minor: tuple[str, in
     if len(indices) != len(data):
         raise _broken(X, name, f"it has {len(indices)} indices but {len(data)} entries of data")
     if indptr[0] != 0:
-        raise _broken(X, name, f"indptr begins with {indptr[0]}, not 0")
+        raise _broken(X, name, f"indptr starts with {indptr[0]}, not 0")
     falls = indptr[1:] < indptr[:-1]
     if np.count_nonzero(falls):
         place = int(falls.argmax())
-        raise _broken(X, name, f"indptr falls from {indptr[place]} to {indptr[place + 1]} at {what} {place}")
+        raise _broken(X, name, f"indptr decreases from {indptr[place]} to {indptr[place + 1]} at {what} {place}")
     end = int(indptr[-1])
     if end > len(indices):
         raise _broken(X, name, f"indptr ends at {end}, beyond its {len(indices)} indices")
@@ -75,7 +75,7 @@ def _check_coordinates(X, name: str, n_rows: int, n_columns: int) -> None:
     data = _array(X, name, "data", 1)
     coords = X.coords if isinstance(getattr(X, "coords", None), tuple) else ()
     if len(coords) != 2:
-        raise _broken(X, name, "it has not two arrays of coordinates")
+        raise _broken(X, name, "it does not have two arrays of coordinates")
     for (what, n), index in zip((("row", n_rows), ("column", n_columns)), coords, strict=True):
         _check_index(X, name, f"the array of its {what}s", index)
         if len(index) != len(data):
@@ -90,7 +90,7 @@ def _check_diagonals(X, name: str, n_rows: int, n_columns: int) -> None:
     if len(offsets) != len(data):
         raise _broken(X, name, f"it has {len(offsets)} offsets but {len(data)} diagonals")
     if len(np.unique(offsets)) != len(offsets):
-        raise _broken(X, name, "an offset comes twice")
+        raise _broken(X, name, "an offset occurs twice")
     most = max(n_rows, n_columns, _INT32_MAX)
     for offset in offsets:
         if not -most <= int(offset) <= most:
@@ -104,7 +104,7 @@ def _check_lists(X, name: str, n_rows: int, n_columns: int) -> None:
             or part.shape != (n_rows,)
             or not all(isinstance(row, list) for row in part.tolist())
         ):
-            raise _broken(X, name, f"it has not {n_rows} lists of columns and of data, one of each for a row")
+            raise _broken(X, name, f"it does not have {n_rows} lists of columns and of data, one of each per row")
     for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
         if len(columns) != len(values):
             raise _broken(X, name, f"row {row} has {len(columns)} columns but {len(values)} entries of data")
@@ -120,7 +120,7 @@ def _check_dictionary(X, name: str, n_rows: int, n_columns: int) -> None:
 
 
 def _check_numbers(X, name: str, what: str, numbers: list, n: int) -> None:
-    """Python's numbers as indices."""
+    """Check Python numbers that are indices."""
     index = np.array(numbers) if numbers else np.empty(0, np.int64)
     _check_index(X, name, f"the list of its {what}s", index)
     place = _place_outside(index, n)
@@ -157,7 +157,7 @@ def _check_index(X, name: str, what: str, array: Any) -> np.ndarray:
 
 
 def _place_outside(indices: np.ndarray, n: int) -> int:
-    """A place that holds no index from 0 to n - 1, or -1; negative ones are huge as unsigned ones."""
+    """A position whose index is not from 0 to n - 1, or -1; negative indices are compared as large unsigned ones."""
     if not len(indices):
         return -1
     unsigned = indices.view(_UNSIGNED.get(indices.dtype, indices.dtype))

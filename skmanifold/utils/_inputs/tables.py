@@ -1,8 +1,8 @@
-"""Tables and arrays of other libraries, in a form that scikit-learn's validation reads without loss.
+"""Tables and arrays of other libraries, in a form that scikit-learn validates without loss.
 
-scikit-learn itself converts most of them. What it would refuse or misread is converted here: missing values in columns
-of objects and in dictionaries of Arrow, masked cells, dates, sparse columns with a fill value, arrays of other
-libraries under ``array_api_dispatch``, and tables known only by Arrow's PyCapsule interface.
+scikit-learn itself converts most of them. Data that it would reject or misread are converted here: missing values in
+columns of objects and in dictionaries of Arrow, masked cells, dates, sparse columns with a fill value, arrays of other
+libraries under ``array_api_dispatch``, and tables that only have Arrow's PyCapsule interface.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _DATES = re.compile("date|time|duration|period|interval", re.IGNORECASE)
 
 
 class Named(NamedTuple):
-    """A matrix that was made of a table, and what has the names of the table's columns."""
+    """A matrix made from a table, and an object with the names of the columns."""
 
-    names: Any  # as scikit-learn reads names and numbers of columns
+    names: Any  # in the form in which scikit-learn reads names and numbers of columns
     values: Any
 
 
 def readable(X: Any, name: str = "X") -> Any:
-    """An array, a table or a column that scikit-learn's validation reads as it is meant.
+    """An array, a table or a column that scikit-learn's validation reads correctly.
 
     Parameters
     ----------
     X : object
-        As the user gave it. Plain arrays, sparse matrices and lists are returned as they are.
+        The user's object. Plain arrays, sparse matrices and lists are returned unchanged.
     name : str, default="X"
-        What errors call it.
+        Its name in errors.
 
     Returns
     -------
     X : object
-        Another object only if scikit-learn would refuse or misread X.
+        X itself, or a converted object if scikit-learn would reject or misread X.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def readable(X: Any, name: str = "X") -> Any:
     if X is None or sp.issparse(X) or isinstance(X, list | tuple):
         return X
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
-        raise TypeError(f"{name} is a {type(X).__name__}, which has no rows before it is collected: pass X.collect().")
+        raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass X.collect().")
     if hasattr(X, "columns") and hasattr(X, "__dask_graph__"):
         raise TypeError(f"{name} is a data frame of Dask, which is not in memory: pass X.compute().")
     if _is(X, "pandas", "DataFrame"):
@@ -81,12 +81,12 @@ def refuse_dates(X: Any, name: str = "X") -> None:
 
 
 def labels(y: Any) -> Any:
-    """Class labels that scikit-learn's validation reads as they are meant; missing ones raise a ValueError."""
+    """Class labels that scikit-learn's validation reads correctly; missing ones raise a ValueError."""
     y = readable(y, "y")
     n_missing = _count_missing(y)
     if n_missing:
         plural = "s" if n_missing > 1 else ""
-        raise ValueError(f"y has {n_missing} missing label{plural}: leave these rows out of X and y.")
+        raise ValueError(f"y has {n_missing} missing label{plural}: remove these rows from X and y.")
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # of pandas' nullable columns
     return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" else y
 
@@ -97,12 +97,12 @@ def is_sparse(X: Any) -> bool:
 
 
 def as_named(X: Any, *, accept_sparse: Any, name: str = "X") -> Named | None:
-    """The matrix and the names of a table that scikit-learn's validation does not read itself; None for all others.
+    """The matrix and the names of a table that scikit-learn's validation cannot read; None for all others.
 
     Raises
     ------
     TypeError
-        If X is a data frame of sparse columns where dense data are needed.
+        If X is a data frame of sparse columns but dense data are needed.
     """
     if _is(X, "pandas", "DataFrame"):
         sparse = _sparse_columns(X)
@@ -134,7 +134,7 @@ def is_column(X: Any) -> bool:
 
 @contextmanager
 def named_columns(X: Any, estimator: Any = None) -> Iterator[None]:
-    """Replace the error of a conversion by a sentence that names the column of a table that has other than numbers."""
+    """Replace the error of a conversion by a message that names the column with values that are not numbers."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -143,9 +143,9 @@ def named_columns(X: Any, estimator: Any = None) -> Iterator[None]:
         for column, cells in _columns(_without_dictionaries(X) if is_arrow(X) else X):
             cell = _not_a_number(cells)
             if cell is not None:
-                who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} takes numbers"
+                who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} needs numbers"
                 raise ValueError(
-                    f"Column {column!r} of X has {cell}, but {who}: leave the column out, or encode it first, for "
+                    f"Column {column!r} of X has {cell}, but {who}: remove the column, or encode it first, for "
                     "example by OneHotEncoder in a ColumnTransformer."
                 ) from error
         raise
@@ -166,7 +166,7 @@ class _Names:
 
 
 def _is(X: Any, module: str, *classes: str) -> bool:
-    """Whether X is of a class of a module, which must have been imported if X is of it."""
+    """Whether X is of a class of a module. If the module is not imported, X cannot be of its classes."""
     loaded = sys.modules.get(module)
     return any(isinstance(X, getattr(loaded, name, ())) for name in classes)
 
@@ -176,7 +176,7 @@ def _plain_array(X: np.ndarray) -> np.ndarray:
         masked, cells = np.ma.getmaskarray(X), X.data
         missing: Any = np.nan if cells.dtype.kind in "biuf" else None
         return np.where(masked, missing, cells) if masked.any() else cells
-    if X.dtype.kind == "O" and "pandas" in sys.modules:  # where NA comes from
+    if X.dtype.kind == "O" and "pandas" in sys.modules:  # the module of NA
         missing = sys.modules["pandas"].isna(X)
         if missing.any():
             return np.where(missing, np.nan, X)
@@ -184,7 +184,7 @@ def _plain_array(X: np.ndarray) -> np.ndarray:
 
 
 def _in_numpy(X: Any, name: str) -> np.ndarray:
-    """An array of another library, which may not be in the memory of the processor."""
+    """Convert an array of another library, which may be in the memory of another device."""
     try:
         return np.asarray(X)
     except Exception as error:
@@ -193,12 +193,12 @@ def _in_numpy(X: Any, name: str) -> np.ndarray:
 
 
 def _by_capsule(X: Any, name: str) -> Any:
-    """A table that is known by Arrow's PyCapsule interface alone."""
+    """A table that only has Arrow's PyCapsule interface."""
     try:
         import pyarrow
     except ImportError as error:
         raise TypeError(
-            f"{name} is a {type(X).__name__}, which is read by pyarrow: install pyarrow, or pass a numpy array."
+            f"{name} is a {type(X).__name__}, which requires pyarrow: install it, or pass a numpy array."
         ) from error
     return pyarrow.table(X)
 
@@ -234,12 +234,12 @@ def _without_dates(X: Any, name: str) -> Any:
 
 def _refused_dates(what: str, dtype: Any) -> ValueError:
     return ValueError(
-        f"{what} has the type {dtype}, but numbers are needed: convert it to numbers of a unit first, such as days."
+        f"{what} has the type {dtype}, but numbers are needed: convert it to numbers first, for example to days."
     )
 
 
 def _without_objects(X: Any) -> Any:
-    """A pandas frame whose numbers in columns of objects and categories are float64, with NaN where one is missing."""
+    """A pandas frame whose numbers in columns of objects and categories are float64, with NaN for missing ones."""
     plain = {}
     for place, dtype in enumerate(X.dtypes):
         if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
@@ -270,7 +270,7 @@ def _sparse_columns(X: Any) -> list[bool]:
 
 
 def _stacked(X: Any) -> sp.csc_array:
-    """The columns of a pandas frame as a sparse matrix; those with a fill value of 0 are never dense."""
+    """The columns of a pandas frame as a sparse matrix; columns with a fill value of 0 are never dense."""
     rows, values = [], []
     for _, column in X.items():
         cells = column.array
@@ -286,7 +286,7 @@ def _stacked(X: Any) -> sp.csc_array:
 
 
 def _count_missing(y: Any) -> int:
-    """How many labels are missing; those of plain numbers are left to scikit-learn."""
+    """Number of missing labels; scikit-learn checks labels that are plain numbers."""
     if y is None or (isinstance(y, np.ndarray) and y.dtype.kind != "O"):
         return 0
     array = np.asarray(y, dtype=object)
@@ -296,7 +296,7 @@ def _count_missing(y: Any) -> int:
 
 
 def _not_a_number(cells: Any) -> str | None:
-    """The first cell of a column that is not a number, as errors show it; None if there is none."""
+    """The first cell of a column that is not a number, formatted for errors; None if there is none."""
     for cell in np.asarray(cells, dtype=object):
         try:
             float(np.nan if cell is None or type(cell).__name__ == "NAType" else cell)

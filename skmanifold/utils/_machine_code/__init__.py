@@ -1,1 +1,1 @@
-"""Machine code of kernels: where it is kept, how it is read and saved, and one line when compiling takes long."""
+"""Machine code of kernels: cache folders, reading and saving, and a message if compilation takes long."""

@@ -1,4 +1,4 @@
-"""The cache of the machine code of one kernel, which is optional: without a folder the code is kept in memory."""
+"""The optional cache of the machine code of one kernel: without a writable folder the code is kept in memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _UNCACHED = (
 )
 _TEMPORARY = (
     "Compiled kernels of skmanifold are kept in the temporary folder {folder}, because neither its installation nor a "
-    f"folder of the user is writable: {_ADVICE}, if they are to be kept for longer."
+    f"folder of the user is writable: {_ADVICE}to keep them permanently."
 )
-# What was warned of, once in this process
+# Warnings that were already given in this process
 warned: list[str] = []
-# The caches of all kernels, which live as long as their modules
+# The caches of all kernels, which exist as long as their modules
 caches: list[KernelCache] = []
 
 
@@ -41,10 +41,10 @@ class KernelCache(caching.NullCache):
     def __init__(self, function: Callable):
         self.name = f"{function.__module__}.{function.__qualname__}"
         self._places: list[Place] = []
-        self.place: Place | None = None  # where the code is, or would be written
+        self.place: Place | None = None  # the folder with the code, or the one to which it would be written
         self.loaded: list[Any] = []  # types of arguments
         self.saved: list[Any] = []
-        self.failure: str | None = None  # why code could not be saved
+        self.failure: str | None = None  # reasons why code could not be saved
         caches.append(self)
         for writable, filled in PLACES:
             with suppress(RuntimeError):  # the folder is not writable
@@ -68,7 +68,7 @@ class KernelCache(caching.NullCache):
             except _DAMAGED:
                 with suppress(OSError):
                     place.flush()
-            except OSError:  # for example the file of another user
+            except OSError:  # for example a file of another user
                 continue
             else:
                 if found is not None:
@@ -79,7 +79,7 @@ class KernelCache(caching.NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the kernel for these types, or warn once that it cannot be saved or only in a temporary folder."""
-        if isinstance(data.library, Part):  # saved with the kernels that call it
+        if isinstance(data.library, Part):  # parts are saved with the kernels that call them
             return
         reason = "no cache folder is writable"
         if self._places:

@@ -1,12 +1,12 @@
-"""Kernels that are compiled once: what a kernel calls is optimised only together with it.
+"""Kernels that are compiled once: functions that a kernel calls are only optimised together with it.
 
-Numba optimises every function for itself, makes machine code of it and an entry for Python, and then optimises a copy
-of it again in every function that calls it: a function that is called over four levels is optimised four times. Here
-a function that is compiled because another kernel calls it stays as it was before the optimisation. If Python calls it
-too, it is compiled again.
+Numba optimises every function separately, creates its machine code and an entry point for Python, and then optimises a
+copy of it again in every function that calls it: with four levels of calls, a function is optimised four times. Here a
+function that is compiled because another kernel calls it is not optimised separately. If Python also calls it, it is
+compiled again.
 
-Only this module uses numba's internal names for libraries of code. Versions of numba with which it was not tested
-compile kernels in their own way, which takes longer.
+Only this module uses numba's internal names for libraries of code. With untested versions of numba, kernels are
+compiled in the usual way of numba, which takes longer.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def is_tested() -> bool:
 
 
 def new_kernel(function: Callable, options: dict[str, Any]) -> Any:
-    """The kernel that numba compiles of a Python function, with options of `numba.njit`."""
+    """The kernel of a Python function, with options of `numba.njit`."""
     return Kernel(function, options) if is_tested() else numba.njit(**options)(function)
 
 
 class Kernel(CPUDispatcher):
     """Numba's dispatcher, which distinguishes calls by kernels from calls by Python."""
 
-    _n_callers = 0  # kernels in whose type inference the compiler is; guarded by the compiler's lock
+    _n_callers = 0  # kernels in type inference at present; guarded by the compiler's lock
 
     def __init__(self, function: Callable, options: dict[str, Any]):
         super().__init__(function, {}, {"nopython": True, "boundscheck": None, **options}, pipeline_class=_Compiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What numba asks for when a kernel calls this one; each literal would be a type of its own."""
+        """Called by numba if a kernel calls this one; literals are replaced, because each would be a separate type."""
         args, kws = tuple(map(unliteral, args)), {name: unliteral(kws[name]) for name in kws}
         with global_compiler_lock:
             Kernel._n_callers += 1
@@ -58,7 +58,7 @@ class Kernel(CPUDispatcher):
                 Kernel._n_callers -= 1
 
     def compile(self, sig: Any) -> Any:
-        """Compile for these types; for Python also what was compiled for a kernel only."""
+        """Compile for these types; a call by Python also compiles what was only compiled as a part of a kernel."""
         with global_compiler_lock, no_collection():
             args = tuple(sigutils.normalize_signature(sig)[0])
             known = self.overloads.get(args)
@@ -80,25 +80,25 @@ class _Compiler(Compiler):
     def compile_extra(self, func: Callable) -> Any:
         flags, library = self.state.flags, Part if Kernel._n_callers else _Whole
         flags.no_cpython_wrapper = library is Part
-        flags.no_cfunc_wrapper = True  # nothing calls a kernel as a function of C
+        flags.no_cfunc_wrapper = True  # kernels are not called as C functions
         self.state.library = library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
 
 
 class _Whole(JITCodeLibrary):
-    """The code of a kernel that Python calls, with all that it calls."""
+    """The code of a kernel that Python calls, including all functions that it calls."""
 
     def _finalize_specific(self) -> None:
         super()._finalize_specific()
-        for variable in self._final_module.global_variables:  # parts cannot do this for themselves
+        for variable in self._final_module.global_variables:  # not possible for parts
             environment = lookup_environment(variable.name)
             if environment is not None:
                 self._codegen.set_env(variable.name, environment)
 
 
 class Part(JITCodeLibrary):
-    """The code of a function that kernels call: no machine code of its own."""
+    """The code of a function that kernels call, without separate machine code."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -108,7 +108,7 @@ class Part(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Null, because there is none."""
+        """Null, because a part has no machine code."""
         self._ensure_finalized()
         return 0
 

@@ -1,4 +1,4 @@
-"""One line while kernels are compiled for more than two seconds: that it is done once, and where they are kept."""
+"""A log message if kernels are compiled for more than two seconds, with the folder of their cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba.core import event
 
 from .cache import KernelCache, warned
 
-_PATIENCE = 2.0  # seconds
+_PATIENCE = 2.0  # patience in seconds
 _LINE = (
     "skmanifold compiles its kernels once, when they are first used, and keeps them in %s. "
     "`python -m skmanifold.compile_kernels` compiles them ahead."
@@ -20,10 +20,10 @@ _logger = logging.getLogger("skmanifold")
 
 
 class Notice(event.Listener):
-    """Adds up the seconds in which kernels are compiled, and logs one line when they exceed a limit.
+    """Measures the total time of compilation, and logs one message when it exceeds a limit.
 
-    Numba calls it under its lock of the compiler, when the compilation of a function begins and when it ends, however
-    it ends. Compilations are nested: of a kernel, and of the kernels that it calls.
+    Numba calls it, while holding the compiler's lock, at the start and the end of the compilation of a function, also
+    after an error. Compilations are nested: a kernel and the kernels that it calls.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class Notice(event.Listener):
         self._seconds, self._depth, self._begun = 0.0, 0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Begin to count, or look whether the limit is exceeded."""
-        if not isinstance(event.data["dispatcher"]._cache, KernelCache):  # a kernel of others
+        """Start measuring, or check whether the limit is exceeded."""
+        if not isinstance(event.data["dispatcher"]._cache, KernelCache):  # a kernel of another package
             return
         self._depth += 1
         if self._depth == 1:
@@ -45,7 +45,7 @@ class Notice(event.Listener):
         self._look(event)
 
     def on_end(self, event: Any) -> None:
-        """Stop counting, if this is the outermost kernel."""
+        """Stop measuring, if this is the outermost kernel."""
         if not isinstance(event.data["dispatcher"]._cache, KernelCache):
             return
         self._look(event)
@@ -58,7 +58,7 @@ class Notice(event.Listener):
             return
         self.patience = float("inf")
         place = event.data["dispatcher"]._cache.place
-        # A warning says more than the line. Processes of a pool would each repeat what the main process says.
+        # Warnings of the cache are more specific. Processes of a pool would repeat the message of the main process.
         if not warned and place is not None and multiprocessing.parent_process() is None:
             _logger.warning(_LINE, place.root)
 

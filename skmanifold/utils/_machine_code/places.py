@@ -1,4 +1,4 @@
-"""Folders for machine code: those of numba, each also if it is read-only, and then a private temporary folder.
+"""Folders for machine code: those of numba, also if they are read-only, and then a private temporary folder.
 
 Only the modules of this package and `_njit` use numba's internal names for caches.
 """
@@ -24,12 +24,12 @@ _OF_USER: Any = next(locator for locator in _LOCATORS if locator.__name__.endswi
 
 
 class _Writable:
-    """Mixin of numba's locators: a folder that can be written."""
+    """Mixin of numba's locators: a writable folder."""
 
     def ensure_cache_path(self) -> None:
         """Raise an OSError if there is no such folder."""
         path = self.get_cache_path()  # type: ignore[attr-defined]
-        if path.startswith("~"):  # a user without a home: the folder would be in the current one
+        if path.startswith("~"):  # without a home folder, it would be in the current folder
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         super().ensure_cache_path()  # type: ignore[misc]
 
@@ -67,11 +67,11 @@ class _Temporary(_OF_USER):
 
 
 def _suffix_of_user() -> str:
-    return f"-{os.geteuid()}" if os.name == "posix" else ""  # elsewhere each user has temporary files of their own
+    return f"-{os.geteuid()}" if os.name == "posix" else ""  # other systems have one temporary folder per user
 
 
 def _check_unmovable(folder: Path) -> None:
-    """Raise a PermissionError if another user may replace what this user owns in a folder."""
+    """Raise a PermissionError if another user may replace files of this user in a folder."""
     status = os.stat(folder)
     shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
     if os.name == "posix" and (shared or status.st_uid not in (0, os.geteuid())):
@@ -79,10 +79,10 @@ def _check_unmovable(folder: Path) -> None:
 
 
 class _CheckedFiles(caching.IndexDataCacheFile):
-    """Numba's files, where machine code carries what it was compiled for.
+    """Numba's cache files, in which machine code is stored with the key of its compilation.
 
-    Processes that compile at once, or one that is killed, may leave an index that names the code of other types, of
-    another processor or of older sources. Such code is not used, and is written again.
+    Concurrent or killed processes may leave an index that refers to code for other types, for another processor or of
+    older sources. Such code is not used, and is compiled and saved again.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -98,7 +98,7 @@ class _CheckedFiles(caching.IndexDataCacheFile):
 
 
 class Place(caching.FunctionCache):
-    """Numba's cache of one function in one kind of folder.
+    """Numba's cache of one function in one type of folder.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ class Place(caching.FunctionCache):
 
     def __init__(self, function: Any):
         super().__init__(function)
-        # The version too, because numba does not notice if a kernel of another file is new that this one calls
+        # Includes the version, because numba does not detect changes of called kernels in other files
         stamp = self._impl.locator.get_source_stamp(), __version__
         self._cache_file = _CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
 
     @property
     def root(self) -> Path:
-        """The folder that has the folders of all modules."""
+        """The folder that contains the folders of all modules."""
         path = Path(self._cache_path)
         return Path(__file__).parents[2] if path.name == "__pycache__" else path.parent
 
@@ -135,7 +135,7 @@ def _with(mixin: type, locator: type) -> type:
     return type(f"{mixin.__name__}{locator.__name__}", (mixin, locator), {})
 
 
-# Pairs in the order in which they are tried: the folder if it can be written, else if it can be read.
+# Pairs in the order in which they are tried: the folder if it is writable, otherwise if it is readable.
 PLACES = [
     *((_place(_with(_Writable, locator)), _place(_with(_Filled, locator))) for locator in _LOCATORS),
     (_place(_Temporary, is_temporary=True), None),

@@ -203,9 +203,9 @@ def test_a_stream_refuses_to_change_what_it_is():
     X = small_rows("poisson")
     model = make("poisson").partial_fit(X)
     before = learned(model)
-    with pytest.raises(ValueError, match="n_components=4 cannot follow 3 components: call fit"):
+    with pytest.raises(ValueError, match="n_components=4, but the fit has 3 components: call fit"):
         model.set_params(n_components=4).partial_fit(X)
-    with pytest.raises(ValueError, match=r"emission=Multinomial\(\) cannot go on where Poisson\(\) stopped: call fit"):
+    with pytest.raises(ValueError, match=r"emission=Multinomial\(\), but the fitted model has Poisson\(\): call fit"):
         model.set_params(n_components=3, emission="multinomial").partial_fit(X)
     with pytest.raises(ValueError, match="X has 6 features"):
         model.set_params(emission=Poisson()).partial_fit(X[:, 1:])

@@ -174,13 +174,13 @@ class TestRefusals:
     @pytest.mark.parametrize("sampler", BY_MINIBATCHES)
     def test_samplers_by_minibatches_do_not_learn_priors(self, prior, sampler):
         lda = StochasticLDA(2, sampler=sampler, max_iter=4, **{prior: "auto"})
-        refuse(lda, "fit", rf"^'auto' priors need a sampler that makes passes and keeps counts, not '{sampler}'\.$")
+        refuse(lda, "fit", rf"^'auto' priors need a sampler by full passes that keeps counts, not '{sampler}'\.$")
         refuse(lda, "partial_fit", "^'auto' priors")
 
     @pytest.mark.parametrize("sampler", BY_PASSES)
     def test_without_burn_in_there_is_nothing_to_learn_from(self, prior, sampler):
         lda = StochasticLDA(2, sampler=sampler, burn_in=0, **{prior: "auto"})
-        refuse(lda, "fit", r"^'auto' priors are learned during burn-in, and burn_in is 0\.$")
+        refuse(lda, "fit", r"^'auto' priors are learned during burn-in, but burn_in is 0\.$")
         refuse(StochasticLDA(2, sampler=sampler, max_iter=1, **{prior: "auto"}), "fit", "burn_in is 0")
 
     def test_a_stream_does_not_begin_with_priors_to_be_learned(self, prior):
@@ -191,7 +191,7 @@ class TestRefusals:
         lda = StochasticLDA(3, **{prior: "auto"}, max_iter=24, burn_in=12, random_state=0).fit(small_corpus())
         before = left_by(lda)
         refuse(lda.set_params(burn_in=0), "fit", "burn_in is 0")
-        refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler that makes passes")
+        refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler by full passes")
         assert left_by(lda) == before
 
 

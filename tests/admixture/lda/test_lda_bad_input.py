@@ -180,8 +180,8 @@ def test_counts_beyond_16_bits_work(sampler):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("doc_topic_prior", [1.0, 1, 1], r"doc_topic_prior must have shape \(2,\), one entry a topic; got \(3,\)"),
-        ("doc_topic_prior", [[1.0, 1]], r"doc_topic_prior must have shape \(2,\), one entry a topic; got \(1, 2\)"),
+        ("doc_topic_prior", [1.0, 1, 1], r"doc_topic_prior must have shape \(2,\), one entry per topic; got \(3,\)"),
+        ("doc_topic_prior", [[1.0, 1]], r"doc_topic_prior must have shape \(2,\), one entry per topic; got \(1, 2\)"),
         ("doc_topic_prior", [1.0, 0], "doc_topic_prior must be positive and finite"),
         ("doc_topic_prior", [1.0, -1], "doc_topic_prior must be positive and finite"),
         ("doc_topic_prior", [1.0, np.nan], "doc_topic_prior must be positive and finite"),
@@ -290,7 +290,7 @@ def test_another_number_of_topics_raises_in_a_stream():
     lda = StochasticLDA(2, random_state=0)
     lda.__dict__.update(vars(small_fit()))
     lda.set_params(n_components=9)
-    with pytest.raises(ValueError, match=r"n_components=9 cannot follow 4 topics: call fit\."):
+    with pytest.raises(ValueError, match=r"n_components=9, but the fitted model has 4 topics: call fit\."):
         lda.partial_fit(small_corpus())
     assert lda.transform(small_corpus()).shape == (60, 4)
 

@@ -355,12 +355,12 @@ def test_what_cannot_follow_is_refused_and_leaves_all_as_it_was(sampler, how):
     refuse(lda, np.full((2, 40), 1e12), r"^X has a count of 1e\+12; at most 2147483647 are supported")
     name = CLASSES[sampler].__name__
     lda.set_params(n_components=4)
-    refuse(lda, small_corpus(), r"^n_components=4 cannot follow 3 topics: call fit\.$")
+    refuse(lda, small_corpus(), r"^n_components=4, but the fitted model has 3 topics: call fit\.$")
     lda.set_params(n_components=3, sampler="esca")
-    refuse(lda, small_corpus(), rf"^ESCA cannot go on where {name} stopped: call fit\.$")
+    refuse(lda, small_corpus(), rf"^ESCA cannot continue a fit by {name}: call fit\.$")
     other = "sgld" if sampler != "sgld" else "scir"
     lda.set_params(sampler=other)
-    refuse(lda, small_corpus(), rf"^{CLASSES[other].__name__} cannot go on where {name} stopped: call fit\.$")
+    refuse(lda, small_corpus(), rf"^{CLASSES[other].__name__} cannot continue a fit by {name}: call fit\.$")
     lda.set_params(sampler=sampler, n_local_sweeps=4, n_local_burn_in=4)
     refuse(lda, small_corpus(), r"^n_local_burn_in=4 leaves none of n_local_sweeps=4 sweeps\.$")
     lda.set_params(n_local_sweeps=20, n_local_burn_in=10, doc_topic_prior=[0.1, 0.2])
@@ -373,7 +373,7 @@ def test_what_cannot_follow_is_refused_and_leaves_all_as_it_was(sampler, how):
 def test_a_stream_of_draws_cannot_begin_where_counts_stopped(sampler, first):
     lda = make_lda(first, max_iter=4).fit(small_corpus()).set_params(sampler=sampler)
     name = type(lda.sampler_).__name__
-    refuse(lda, small_corpus(), rf"^{CLASSES[sampler].__name__} cannot go on where {name} stopped: call fit\.$")
+    refuse(lda, small_corpus(), rf"^{CLASSES[sampler].__name__} cannot continue a fit by {name}: call fit\.$")
 
 
 def test_stored_topics_are_not_for_streams():

@@ -298,7 +298,7 @@ def test_small_priors_are_warned_of_once_a_fit_and_once_a_stream(sampler, name):
     assert warning.category is UserWarning
     assert warning.filename == __file__
     text = str(warning.message)
-    assert text.startswith(f"{name} does not draw from the posterior where topic_word_prior is below 1/2: ")
+    assert text.startswith(f"{name} does not draw from the posterior if topic_word_prior is below 1/2: ")
     assert re.findall(r"\.(?=\s|$)", text) == ["."]
     assert [str(w.message) for w in told(stream.partial_fit, X)] == [text]
     assert [told(stream.partial_fit, X), told(stream.partial_fit, X)] == [[], []]

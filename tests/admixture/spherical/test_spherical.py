@@ -274,11 +274,11 @@ def test_a_stream_finds_planted_topics(sampler):
 def test_a_stream_refuses_what_cannot_follow():
     X = small()
     model = make().partial_fit(X)
-    with pytest.raises(ValueError, match="cannot follow 3 topics"):
+    with pytest.raises(ValueError, match="but the fitted model has 3 topics"):
         clone(model).set_params(n_components=3).partial_fit(X).set_params(n_components=2).partial_fit(X)
-    with pytest.raises(ValueError, match="SGGMC cannot go on where GSGNHT stopped"):
+    with pytest.raises(ValueError, match="SGGMC cannot continue a fit by GSGNHT"):
         model.set_params(sampler="sggmc").partial_fit(X)
-    with pytest.raises(ValueError, match="not for streams"):
+    with pytest.raises(ValueError, match="use fit, not partial_fit"):
         make(GSGNHT(control_variate=SVRG())).partial_fit(X)
     with pytest.raises(ValueError, match="All rows of X are zeros"):
         make().fit(X).partial_fit(np.zeros((2, 8)))

@@ -187,10 +187,10 @@ def test_latents_of_other_documents_are_not_read(corpus):
     latents, _ = passes(in_memory(), 1)
     (whole,) = in_memory().pack_latents(latents)
     for other in (X[::-1], X[:, ::-1][::-1], (X > 0).astype(int)):
-        with pytest.raises(ValueError, match="not of these rows"):
+        with pytest.raises(ValueError, match="do not belong to these rows"):
             in_memory(other).unpack_latents(lambda start, stop: whole)
     many = whole._replace(values=whole.values | np.uint32(0xFF))
-    with pytest.raises(ValueError, match="not of these rows"):
+    with pytest.raises(ValueError, match="do not belong to these rows"):
         in_memory().unpack_latents(lambda start, stop: many)
 
 
@@ -239,5 +239,5 @@ def test_seeded_priors_fit_from_disk_too(corpus):
 
 def test_gibbs_needs_documents_in_memory(corpus, monkeypatch):
     monkeypatch.setattr(Corpus, "counts", lambda *arguments: pytest.fail("documents were read"))
-    with pytest.raises(IncompatibleError, match=r"Gibbs needs documents in memory .* streams for 'esca' only"):
+    with pytest.raises(IncompatibleError, match=r"Gibbs needs documents in memory .*: only 'esca' can read"):
         lda(sampler="gibbs").fit(corpus)

@@ -413,5 +413,5 @@ def test_an_unfitted_estimator_has_no_results(name):
 
 @pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
 def test_langevin_samplers_say_where_they_are_wrong(sampler):
-    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
+    with pytest.warns(UserWarning, match="does not draw from the posterior if category_prior is below 1/2"):
         make("categorical", sampler, category_prior=0.4).fit(data_of("categorical"))

@@ -78,7 +78,7 @@ def test_parameters_of_an_emission_are_reached_through_its_name():
     mixture = DPCategoricalMixture("categorical", category_prior=0.3).set_params(emission__prior=0.9)
     assert mixture.emission.prior == 0.9
     mixture = DPCategoricalMixture(sampler="sgrld", emission=Multinomial(0.2), **SETTINGS)
-    with pytest.warns(UserWarning, match="does not draw from the posterior where category_prior is below 1/2"):
+    with pytest.warns(UserWarning, match="does not draw from the posterior if category_prior is below 1/2"):
         mixture.fit(counts())
 
 

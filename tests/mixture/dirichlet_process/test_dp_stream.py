@@ -306,9 +306,9 @@ def test_a_bad_minibatch_is_refused_and_leaves_the_stream():
 
 def test_a_sampler_that_cannot_go_on_is_refused():
     stream = run(make_stream("categorical"), batches_of("categorical", 2))
-    refuse_next(stream.set_params(sampler="sgrld"), small_table(), r"SGRLD cannot go on where SCIR stopped: call fit\.")
+    refuse_next(stream.set_params(sampler="sgrld"), small_table(), r"SGRLD cannot continue a fit by SCIR: call fit\.")
     fitted = make("categorical", "slice").fit(small_table()).set_params(sampler="scir")
-    with pytest.raises(ValueError, match=r"SCIR cannot go on where Slice stopped: call fit\."):
+    with pytest.raises(ValueError, match=r"SCIR cannot continue a fit by Slice: call fit\."):
         fitted.partial_fit(small_table())
 
 

@@ -136,8 +136,8 @@ def test_a_stream_goes_on_from_a_fit_scaled_to_the_whole_stream():
     assert mixture._sums.total()[0].sum() == pytest.approx(3000)
     np.testing.assert_allclose(mixture.components_, before, rtol=0.3, atol=0.3)
     for parameters, message in [
-        ({"n_components": 2}, "n_components=2 cannot follow 3 components"),
-        ({"emission": "multinomial"}, "emission Multinomial cannot follow Poisson"),
+        ({"n_components": 2}, "n_components=2, but the fitted model has 3 components"),
+        ({"emission": "multinomial"}, "The emission is Multinomial, but that of the fitted model is Poisson"),
     ]:
         with pytest.raises(ValueError, match=message):
             pickle.loads(pickle.dumps(mixture)).set_params(**parameters).partial_fit(X[:100])

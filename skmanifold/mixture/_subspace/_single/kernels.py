@@ -1,7 +1,7 @@
 """Markov chain transitions of a single subspace given all rows, in one call.
 
 A state has a frame of m orthonormal directions, of which the first d span the subspace. Given the subspace, the other
-directions are uniformly distributed. So the frame need not be completed anew in each pass, and no direction has to be
+directions are uniformly distributed. So the frame is not completed in each pass, and no direction is
 proposed: its directions are those of large variance from the beginning, and rotations and flips update all of them.
 
 The directions are rows of a matrix that also contains their products with a factor of the scatter. So a rotation
