@@ -8,7 +8,8 @@ import numpy as np
 
 from .._install import install_command
 
-# The palette of Okabe and Ito without black, and without yellow, which has little contrast on white.
+# Palette of Okabe and Ito without black and yellow: yellow has little contrast on white. The same as in
+# skmanifold.mplstyle.
 _GROUPS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MAIN, AGAINST = _GROUPS[0], _GROUPS[5]
 QUIET = "0.45"  # colour of annotations
@@ -25,12 +26,26 @@ def pyplot(caller: str) -> Any:
 
 
 def group_colors(n: int) -> list[Any]:
-    """A colour for each of n groups: six colours for colour-blind readers, or for more groups a sequential scale."""
+    """Colours of n groups: up to six are distinguishable for colour-blind readers, more are from a sequential scale."""
     if n <= len(_GROUPS):
         return list(_GROUPS[:n])
     from matplotlib import colormaps
 
     return list(colormaps["viridis"](np.linspace(0.0, 0.95, n)))
+
+
+def number_groups(axes: Any, colors: list[Any], noun: str, shrink: float = 1.0) -> None:
+    """Add a colour bar that shows the number of each group, for more groups than a legend can name."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    n = len(colors)
+    scale = ScalarMappable(BoundaryNorm(np.arange(n + 1) - 0.5, n), ListedColormap(colors))
+    figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
+    bar = figure.colorbar(scale, ax=axes, label=noun, pad=0.02, shrink=shrink, ticks=MaxNLocator(10, integer=True))
+    bar.ax.tick_params(labelsize=8, which="both", length=0)
+    bar.outline.set_visible(False)
 
 
 def one_panel(caller: str, ax: Any, figsize: tuple[float, float]) -> Any:
@@ -50,7 +65,7 @@ def is_alone(ax: Any) -> bool:
 def several_panels(
     caller: str, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
 ) -> np.ndarray:
-    """Axes for n panels: of a new figure, in place of a single axes object, or the given ones.
+    """Axes for n panels: in a new figure, in place of a single axes object, or the given ones.
 
     Parameters
     ----------

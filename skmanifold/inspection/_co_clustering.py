@@ -86,7 +86,7 @@ class CoClusteringDisplay:
         labels : array-like of shape (n_samples,), default=None
             Clusters for the order of rows; None uses `predict` or ``labels_`` of the estimator.
         max_rows : int, default=500
-            Maximum number of rows in the plot; of more rows this number is selected, evenly spaced.
+            Maximum number of rows in the plot. If there are more, this number of evenly spaced rows is selected.
         ax : matplotlib axes, default=None
             Axes to draw on. None creates a new figure.
 
@@ -167,8 +167,8 @@ class CoClusteringDisplay:
         self.ax_.set_xticks([])
         self.ax_.tick_params(length=0)
         self.ax_.set_ylabel("cluster")
-        self.ax_.set_xlabel(f"{n} rows in the same order")
-        bar = self.figure_.colorbar(image, ax=self.ax_, label="probability of belonging together", pad=0.03)
+        self.ax_.set_xlabel(f"{n} rows, sorted by cluster")
+        bar = self.figure_.colorbar(image, ax=self.ax_, label="probability of the same cluster", pad=0.03)
         bar.outline.set_visible(False)
         strip(self.ax_, "top", "right", "left", "bottom")
         return self

@@ -13,7 +13,7 @@ from ..inference import Draws
 from ..mixture import VonMisesFisherMixture
 from ..utils._typing import MatrixLike
 from ..utils._validation import check_array
-from ._axes import QUIET, group_colors, one_panel, pyplot
+from ._axes import QUIET, group_colors, number_groups, one_panel, pyplot
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -23,6 +23,13 @@ _N_BINS = 72  # bins of five degrees
 _TALLEST_BIN = 0.75  # height of the tallest bin, in radii
 _MOST_NAMED = 12  # maximum number of groups in a legend
 _MARGIN = 1.12  # half width of the view, in radii
+_ON_LINE: dict[str, Any] = {  # style of a text on a line
+    "ha": "center",
+    "va": "center",
+    "fontsize": 9,
+    "color": QUIET,
+    "bbox": {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+}
 _GAP = 1.12  # distance from the centre of the plot to that of a hemisphere, in radii
 
 
@@ -32,8 +39,9 @@ class SphereDisplay:
     Use :meth:`from_draws` or :meth:`from_estimator` to create it. In two dimensions directions are points on a circle,
     with a histogram around it whose areas are proportional to counts. In three dimensions they are points on two
     hemispheres, each seen from outside, in Lambert's equal-area projection, so densities of points are comparable. The
-    left hemisphere is centred at the positive end of the third axis, the right one at the negative end. All parameters
-    are stored as attributes.
+    left hemisphere is centred at the positive end of the third axis, the right one at the negative end. Dotted rings
+    are 30 and 60 degrees from the centre. A legend names up to twelve groups; for more, a colour bar shows their
+    numbers. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -44,7 +52,7 @@ class SphereDisplay:
     means : ndarray of shape (n_groups, 2) or (n_groups, 3), default=None
         Mean directions of the groups, shown as stars. None shows no stars.
     names : list of str of length n_groups, default=None
-        Names of the groups. None shows no legend.
+        Names of the groups for the legend. None shows no legend.
     axis_names : list of str of length 2 or 3, default=None
         Names of the coordinates. None is x1, x2 and x3.
 
@@ -115,11 +123,11 @@ class SphereDisplay:
             raise ValueError(f"SphereDisplay.from_draws needs Draws, the result of sample; got {draws!r}.")
         shape = draws.position.shape[2:]
         if len(shape) not in (1, 2) or shape[-1] not in (2, 3):
-            raise ValueError(f"SphereDisplay draws points of 2 or 3 coordinates; these have shape {shape}.")
+            raise ValueError(f"SphereDisplay shows points with 2 or 3 coordinates; these have shape {shape}.")
         points = draws.position.reshape(-1, int(np.prod(shape[:-1])), shape[-1])
         lengths = np.linalg.norm(points, axis=-1, keepdims=True)
         if not np.allclose(lengths, lengths[:1], rtol=1e-6) or not lengths.all():
-            raise ValueError("SphereDisplay draws points on a sphere, but the length of these differs between draws.")
+            raise ValueError("SphereDisplay shows points on a sphere, but the length of these differs between draws.")
         directions = points / lengths
         n_points = points.shape[1]
         names = [f"point {k}" for k in range(n_points)] if n_points > 1 else None
@@ -168,7 +176,7 @@ class SphereDisplay:
         means = estimator.mean_directions_ if of_mixture else estimator.components_
         n_components, n_features = means.shape
         if n_features not in (2, 3):
-            raise ValueError(f"SphereDisplay draws directions of 2 or 3 features; the estimator has {n_features}.")
+            raise ValueError(f"SphereDisplay shows directions with 2 or 3 features; the estimator has {n_features}.")
         if X is not None:
             groups = np.asarray(estimator.predict(X))
             rows = check_array(X, accept_sparse=True, dtype=np.float64)
@@ -213,7 +221,7 @@ class SphereDisplay:
         """
         directions = np.asarray(self.directions)
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):
-            raise ValueError(f"SphereDisplay draws directions of 2 or 3 coordinates; got shape {directions.shape}.")
+            raise ValueError(f"SphereDisplay shows directions with 2 or 3 coordinates; got shape {directions.shape}.")
         is_flat = directions.shape[1] == 2
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
         self.figure_ = self.ax_.figure
@@ -226,7 +234,7 @@ class SphereDisplay:
         if is_flat:
             self._draw_histograms(directions, groups, colors)
         points = _on_circle(directions) if is_flat else _on_hemispheres(directions)
-        # Points are more transparent if there are many, and groups are interleaved so that none hides another.
+        # Many points are more transparent. Groups are plotted in mixed order so that no group hides another.
         ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
         spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
         style = {
@@ -245,16 +253,18 @@ class SphereDisplay:
             self._number(stars, is_flat)
         if self.names is not None and 1 < len(self.names) <= _MOST_NAMED:
             self._draw_legend(self.names, colors, 2 if is_flat else 4)
+        elif n_groups > _MOST_NAMED:
+            number_groups(self.ax_, colors, _noun(self.names), shrink=0.6)
         self.ax_.set_aspect("equal")
         self.ax_.set_axis_off()
         return self
 
     def _draw_circle(self, axis_names: Sequence[str]) -> None:
         _draw_ring(self.ax_, 0.0)
-        name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
-        for sign, mark, side in ((1, "", "right"), (-1, _MINUS, "left")):
-            self.ax_.text(0.92 * sign, 0.0, mark + axis_names[0], **{**name, "ha": side})
-            self.ax_.text(0.0, 0.86 * sign, mark + axis_names[1], **name)
+        _draw_cross(self.ax_, 0.0)
+        for sign, mark in ((1, ""), (-1, _MINUS)):
+            self.ax_.text(0.6 * sign, 0.0, mark + axis_names[0], **_ON_LINE)
+            self.ax_.text(0.0, 0.6 * sign, mark + axis_names[1], **_ON_LINE)
         self.ax_.set_xlim(-_MARGIN, _MARGIN)
         self.ax_.set_ylim(-_MARGIN, _MARGIN)
 
@@ -265,7 +275,7 @@ class SphereDisplay:
         angles = np.arctan2(directions[:, 1], directions[:, 0])
         edges = np.linspace(-np.pi, np.pi, _N_BINS + 1)
         counts = np.array([np.histogram(angles[groups == k], edges)[0] for k in range(len(colors))])
-        # A bin from radius 1 to r has area in proportion to r^2 - 1.
+        # The area of a bin from radius 1 to r is proportional to r^2 - 1.
         scale = ((1.0 + _TALLEST_BIN) ** 2 - 1.0) / counts.sum(axis=0).max()
         inner = np.ones(_N_BINS)
         for of_group, color in zip(counts, colors, strict=True):
@@ -291,22 +301,24 @@ class SphereDisplay:
         self.ax_.add_collection(bins, autolim=False)
 
     def _draw_hemispheres(self, axis_names: Sequence[str]) -> None:
-        name = {"ha": "center", "va": "center", "fontsize": 8, "color": QUIET}
+        name = {"ha": "center", "va": "center", "fontsize": 9}
         for side in (1, -1):
             centre = -side * _GAP
             _draw_ring(self.ax_, centre)
-            for radius in np.sqrt(1.0 - np.cos(np.radians([30, 60]))):
+            _draw_cross(self.ax_, centre)
+            for degrees in (30, 60):
+                radius = np.sqrt(1.0 - np.cos(np.radians(degrees)))
                 _draw_ring(self.ax_, centre, radius, linewidth=0.5, linestyle=":")
+                self.ax_.text(centre, -radius, f"{degrees}°", **{**_ON_LINE, "fontsize": 7, "zorder": 0.5})
             for sign, mark in ((1, ""), (-1, _MINUS)):
                 self.ax_.text(centre, 1.1 * sign, mark + axis_names[1], **name)
             mark = "" if side > 0 else _MINUS
-            self.ax_.text(centre, -1.32, f"towards {mark}{axis_names[2]}", **{**name, "fontsize": 9, "color": "black"})
-            self.ax_.plot(centre, 0.0, marker="+", color=QUIET, markersize=6, zorder=1)
+            self.ax_.text(centre, -1.34, f"centre: {mark}{axis_names[2]}", **name)
             outer = {"ha": "right"} if side > 0 else {"ha": "left"}
             self.ax_.text(-side * (2 * _GAP - 0.05), 0.0, _MINUS + axis_names[0], **{**name, **outer})
         self.ax_.text(0.0, 0.0, axis_names[0], **name)
         self.ax_.set_xlim(-2.55, 2.55)
-        self.ax_.set_ylim(-1.45, 1.22)
+        self.ax_.set_ylim(-1.47, 1.22)
 
     def _number(self, stars: np.ndarray, is_flat: bool) -> None:
         """Write the numbers of the groups next to their stars; in two dimensions inside of the circle."""
@@ -342,6 +354,16 @@ def _draw_ring(ax: Any, centre: float, radius: float = 1.0, **style: Any) -> Non
     ax.plot(
         centre + radius * np.cos(arc), radius * np.sin(arc), **{"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
     )
+
+
+def _draw_cross(ax: Any, centre: float) -> None:
+    for x, y in (((centre - 1.0, centre + 1.0), (0.0, 0.0)), ((centre, centre), (-1.0, 1.0))):
+        ax.plot(x, y, color="0.85", linewidth=0.5, zorder=0)
+
+
+def _noun(names: Sequence[str] | None) -> str:
+    """What groups are called, such as "topic" if their names are "topic 0", "topic 1", ..."""
+    return names[0].removesuffix(" 0") if names and names[0].endswith(" 0") else "group"
 
 
 def _rgba(color: Any) -> Any:

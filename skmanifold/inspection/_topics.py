@@ -117,8 +117,8 @@ class TopicDisplay:
         entries they are posterior means, ``components_`` times ``resultant_lengths_``, so that they are comparable with
         the intervals; words with negative weight have another colour and point to the left. Lines on the bars are
         credible intervals of single entries. There are none if the sampler does not draw the topics, and none for
-        mixtures. The title of a panel has the share of the topic. If there are several chains with draws, it also shows
-        whether all chains found the topic (with a cosine of at least 0.8).
+        mixtures. The title of a panel has the share of the topic in per cent. If there are several chains, it also
+        shows whether all chains found the topic (with a cosine of at least 0.8).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Display of convergence: log density of every pass, R-hat, effective sample size and held-out scores."""
+"""Display of convergence: log density after each pass, R-hat, effective sample size and held-out scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
-from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, pyplot, several_panels, strip
+from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, number_groups, pyplot, several_panels, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # matplotlib is optional
 _MOST_POINTS = 30  # maximum number of points of the curve of effective sample sizes
 _FEW_POINTS = 10  # curves with at most this many points have markers
 _MOST_NAMED_CHAINS = 6
+_SHADED = "0.92"  # background of burn-in
 _MOST_BESIDE = 4  # maximum number of chains in a legend on the same line as R-hat
 _OF_A_TASK = {  # columns of the log of a monitor that are not scores
     "task_id_path",
@@ -35,7 +36,7 @@ _OF_A_TASK = {  # columns of the log of a monitor that are not scores
 
 
 class TraceDisplay:
-    """Log density of every pass and chain, with R-hat, effective sample sizes and held-out scores.
+    """Log density after each pass of each chain, with R-hat, effective sample sizes and held-out scores.
 
     The plot shows "not converged" if R-hat is above 1.01, the limit of Vehtari et al. (2021) [1]_.
 
@@ -44,7 +45,7 @@ class TraceDisplay:
     Parameters
     ----------
     trace : ndarray of shape (n_chains, n_passes)
-        Log density, or another quantity to assess convergence.
+        Log density, or another quantity to assess convergence; from estimators per token or per row.
     burn_in : int, default=0
         Number of discarded passes at the start.
     ess_passes : ndarray of shape (n_points,), default=None
@@ -129,7 +130,8 @@ class TraceDisplay:
     ) -> Self:
         """Plot the convergence of the fit of an estimator.
 
-        The log density is shown per token or per row. R-hat and the effective sample size, by arviz-stats, are those of
+        The log density is shown per token, or per row for estimators without tokens; for an estimator that was saved by
+        an earlier version, the total is shown. R-hat and the effective sample size, by arviz-stats, are those of
         the log density, which does not depend on the order of components. R-hat compares chains, so it needs at least
         two. With few draws it may be above 1.01 by chance. In a converged run the effective sample size grows in
         proportion to the number of draws. It is omitted if the sampler makes no draws, a chain has fewer than 50 draws,
@@ -166,21 +168,22 @@ class TraceDisplay:
             held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
         if isinstance(estimator, VonMisesFisherMixture):
             bounds = estimator.log_likelihood_trace_[np.newaxis]
-            return cls(trace=bounds, trace_name="lower bound", pass_name="iteration", **held_out).plot(ax=ax)
+            return cls(trace=bounds, trace_name="lower bound per row", pass_name="iteration", **held_out).plot(ax=ax)
         trace: np.ndarray | None = getattr(estimator, "log_density_trace_", None)
         if trace is None:
             raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
-        # The total if the file of an earlier version does not have the number of tokens or rows.
-        n_units = getattr(estimator, "_n_units", 0)
-        per_unit, per = (trace / n_units, f" per {estimator._unit}") if n_units else (trace, "")
         sampler = estimator.sampler_
+        name = _name_of(sampler)
+        n_units = getattr(estimator, "_n_units", 0)  # files of earlier versions do not have it
+        shown, shown_name = (trace / n_units, f"{name} per {estimator._unit}") if n_units else (trace, f"total {name}")
         schedule = Schedule.from_params(estimator.max_iter, estimator.burn_in, estimator.thin)
         draws = _draws_so_far(estimator, trace, schedule)
-        matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1  # else the last pass is all
+        # Without draws and without an average over passes, only the last pass matters.
+        matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1
         return cls(
-            trace=per_unit,
+            trace=shown,
             burn_in=getattr(estimator, "_n_burn_in", min(schedule.burn_in, trace.shape[1])) if matters else 0,
-            trace_name=sampler.log_density_name.replace("_", " ") + per,
+            trace_name=shown_name,
             **draws.summary,
             **held_out,
         ).plot(ax=ax)
@@ -264,18 +267,20 @@ class TraceDisplay:
             draw(panel)
         for panel in self.axes_:
             if self.burn_in:
-                panel.axvspan(0.5, self.burn_in + 0.5, color="0.92", zorder=0, linewidth=0)
+                panel.axvspan(0.5, self.burn_in + 0.5, color=_SHADED, zorder=0, linewidth=0)
             strip(panel)
             panel.tick_params(labelsize=8)
             panel.yaxis.label.set_size(9)
         if is_alone(ax):
             for panel in self.axes_[:-1]:
                 panel.tick_params(labelbottom=False)
+        if len(self.trace) > _MOST_NAMED_CHAINS:
+            number_groups(list(self.axes_), group_colors(len(self.trace)), "chain")
         self.axes_[-1].set_xlabel(self.pass_name)
         self.axes_[-1].xaxis.get_major_locator().set_params(integer=True)
         if self.note:
             place = {"xy": (1.0, 0.02), "xycoords": "axes fraction", "ha": "right", "va": "bottom"}
-            self.axes_[0].annotate(self.note, **place, fontsize=7, color=QUIET)
+            self.axes_[0].annotate(self.note, **place, fontsize=7, color=QUIET, bbox=_box("white"))
         return self
 
     def _draw_trace(self, panel, line_kwargs: dict) -> None:
@@ -289,14 +294,15 @@ class TraceDisplay:
             panel.legend(ncols=len(trace), fontsize=8, frameon=False, **top)
         if self.burn_in:
             place = {"xy": (0.5 + self.burn_in / 2, 0.98), "xycoords": ("data", "axes fraction"), "va": "top"}
-            panel.annotate("burn-in", **place, ha="center", fontsize=8, color=QUIET)
+            panel.annotate("burn-in", **place, ha="center", fontsize=8, color=QUIET, bbox=_box(_SHADED))
         if self.rhat is not None and not np.isnan(self.rhat):
             converged = self.rhat <= CONVERGED
             text = f"R-hat {self.rhat:.3f}" + ("" if converged else ": not converged")
-            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # a long legend needs the line
+            above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # a long legend fills the line
             place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
             panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
-        panel.set_ylabel(self.trace_name)
+        quantity, per, unit = self.trace_name.partition(" per ")
+        panel.set_ylabel(f"{quantity}\nper {unit} (nats)" if per else quantity)
         panel.set_xlim(0.5, trace.shape[1] + 0.5)
         _show_what_is_kept(panel, trace, self.burn_in)
 
@@ -328,6 +334,12 @@ class _DrawsSoFar(NamedTuple):
     summary: dict[str, Any]
 
 
+def _name_of(sampler: Any) -> str:
+    """What the trace of a sampler is, such as "log likelihood"."""
+    name = sampler.log_density_name.replace("_", " ")
+    return f"{name} density" if name == "log joint" else name
+
+
 def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
     sampler = estimator.sampler_
     if not draws_parameters(sampler):
@@ -335,7 +347,7 @@ def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _Dra
         return _DrawsSoFar(False, {"note": why})
     passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
     draws = trace[:, passes - 1, np.newaxis]
-    return _DrawsSoFar(True, _summarise(draws, passes, sampler.log_density_name.replace("_", " ")))
+    return _DrawsSoFar(True, _summarise(draws, passes, _name_of(sampler)))
 
 
 def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, Any]:
@@ -386,6 +398,11 @@ def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.
     rows.sort(key=lambda row: row["task_id"])
     passes = np.array([row["task_id"] + 1 for row in rows])
     return passes, {name: np.array([row[name] for row in rows]) for name in names}
+
+
+def _box(color: str) -> dict[str, Any]:
+    """Background of a text that lines may cross."""
+    return {"boxstyle": "round,pad=0.15", "facecolor": color, "edgecolor": "none", "alpha": 0.8}
 
 
 def _show_what_is_kept(panel: Any, trace: np.ndarray, burn_in: int) -> None:

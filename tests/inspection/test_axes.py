@@ -63,7 +63,7 @@ def test_there_is_a_colour_for_every_group():
 
 # Machado, Oliveira and Fernandes (2009), severity 1: from linear RGB to the RGB that a colour-blind reader sees
 _SEEN_BY = {
-    "everyone": np.eye(3),
+    "normal": np.eye(3),
     "protanopia": np.array(
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     ),
@@ -91,12 +91,12 @@ def _smallest_distance(colors, seen_by):
 
 
 @pytest.mark.parametrize("reader", _SEEN_BY)
-def test_colour_blind_readers_tell_the_colours_apart(reader):
+def test_colour_blind_readers_can_distinguish_the_colours(reader):
     assert _smallest_distance(_GROUPS, reader) > 15
 
 
 def test_the_check_finds_red_and_green():
-    assert _smallest_distance(["tab:green", "tab:red"], "everyone") > 15
+    assert _smallest_distance(["tab:green", "tab:red"], "normal") > 15
     assert _smallest_distance(["tab:green", "tab:red"], "deuteranopia") < 10
     assert _smallest_distance(["tab:green", "tab:orange"], "protanopia") < 10
 
@@ -108,7 +108,7 @@ def test_the_style_of_figures_has_the_palette_of_the_displays():
         assert rcParams["image.cmap"] == SHADES
 
 
-def test_shares_are_read_at_a_glance():
+def test_shares_are_percentages_of_two_digits():
     assert [percent(share) for share in (1.0, 0.124, 0.042, 0.0996, 0.0)] == ["100%", "12%", "4.2%", "10%", "<0.1%"]
 
 

@@ -11,7 +11,7 @@ from skmanifold.inspection import CoClusteringDisplay
 from . import _fitted as fitted
 
 
-def test_probabilities_are_the_estimators_with_rows_in_the_order_told():
+def test_probabilities_are_those_of_the_estimator_with_sorted_rows():
     mixture, X = fitted.dirichlet_process(), fitted.table()
     display = CoClusteringDisplay.from_estimator(mixture, X)
     together = mixture.co_clustering(X)
@@ -21,9 +21,10 @@ def test_probabilities_are_the_estimators_with_rows_in_the_order_told():
     assert (np.diff(display.labels) >= 0).all()
     (image,) = display.ax_.images
     np.testing.assert_array_equal(image.get_array(), display.similarity)
+    assert image.colorbar.ax.get_ylabel() == "probability of the same cluster"
 
 
-def test_without_rows_it_is_the_draws_of_the_fitted_rows_labels():
+def test_without_rows_the_draws_of_the_labels_are_used():
     mixture = fitted.dirichlet_process()
     display = CoClusteringDisplay.from_estimator(mixture, max_rows=50)
     assert len(display.rows) == 50
@@ -32,7 +33,7 @@ def test_without_rows_it_is_the_draws_of_the_fitted_rows_labels():
     np.testing.assert_array_equal(display.labels, mixture.labels_[display.rows])
 
 
-def test_within_a_cluster_rows_that_are_alike_stand_together():
+def test_similar_rows_of_a_cluster_are_adjacent():
     similarity = np.where(np.equal.outer([0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1]), 0.9, 0.1)
     np.fill_diagonal(similarity, 1.0)
 
@@ -51,7 +52,7 @@ def test_within_a_cluster_rows_that_are_alike_stand_together():
     assert np.count_nonzero(np.diff(parity)) == 1
 
 
-def test_more_rows_than_asked_for_are_thinned_evenly_whatever_holds_them():
+def test_many_rows_are_thinned_evenly_for_every_container():
     mixture, X = fitted.dirichlet_process("multinomial"), fitted.counts()
     of_sparse = CoClusteringDisplay.from_estimator(mixture, sp.coo_array(X), max_rows=20)
     of_array = CoClusteringDisplay.from_estimator(mixture, X.toarray(), max_rows=20)
@@ -61,7 +62,7 @@ def test_more_rows_than_asked_for_are_thinned_evenly_whatever_holds_them():
     assert len(CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), table.to_numpy(), max_rows=20).rows) == 20
 
 
-def test_labels_of_ones_own_order_the_rows():
+def test_custom_labels_order_the_rows():
     mixture, X = fitted.dirichlet_process(), fitted.table()
     labels = np.array(["b", "a", "c"])[np.arange(len(X)) % 3]
     display = CoClusteringDisplay.from_estimator(mixture, X, labels=labels)

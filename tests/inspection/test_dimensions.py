@@ -19,6 +19,7 @@ def test_dimensions_of_components_are_those_of_the_estimator():
     np.testing.assert_array_equal(image.get_array(), mixture.dimension_posterior_[:, seen[0] : seen[-1] + 1])
     assert image.get_extent()[:2] == [seen[0] - 0.5, seen[-1] + 0.5]
     assert display.ax_.get_xlabel() == "dimension"
+    assert image.colorbar.ax.get_ylabel() == "posterior probability"
 
 
 @pytest.mark.parametrize(("n_components", "names"), [(1, ["line", "plane"]), (2, None)])

@@ -22,7 +22,7 @@ def test_draws_are_shown_by_their_directions_whatever_the_radius(d):
     assert len(points.get_offsets()) == 100
 
 
-def test_several_points_are_groups_of_their_own():
+def test_several_points_are_separate_groups():
     draws = fitted.draws_on_spheres(4, 3)
     display = SphereDisplay.from_draws(draws)
     for k in range(4):
@@ -30,20 +30,38 @@ def test_several_points_are_groups_of_their_own():
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == [f"point {k}" for k in range(4)]
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_many_groups_have_a_colour_bar_with_their_name(d):
+    display = SphereDisplay.from_draws(fitted.draws_on_spheres(13, d))
+    assert display.ax_.get_legend() is None
+    (bar,) = [ax for ax in display.figure_.axes if ax is not display.ax_]
+    assert bar.get_ylabel() == "point"
+    assert bar.get_ylim() == (-0.5, 12.5)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_every_axis_has_a_label_at_both_ends(d):
+    display = SphereDisplay(directions=np.eye(d), axis_names=["east", "north", "up"][:d]).plot()
+    texts = " ".join(text.get_text() for text in display.ax_.texts)
+    for name in ["east", "north", "up"][:d]:
+        assert name in texts
+        assert f"\N{MINUS SIGN}{name}" in texts
+
+
 @pytest.mark.parametrize(
     ("position", "message"),
     [
-        (np.ones((1, 5, 4)), r"points of 2 or 3 coordinates; these have shape \(4,\)"),
-        (np.ones((1, 5, 2, 2, 3)), "points of 2 or 3 coordinates"),
+        (np.ones((1, 5, 4)), r"points with 2 or 3 coordinates; these have shape \(4,\)"),
+        (np.ones((1, 5, 2, 2, 3)), "points with 2 or 3 coordinates"),
         (np.random.default_rng(0).dirichlet(np.ones(3), (1, 5)), "the length of these differs between draws"),
     ],
 )
-def test_draws_that_are_no_points_on_a_circle_or_sphere_are_refused(position, message):
+def test_draws_that_are_not_points_on_a_circle_or_sphere_are_refused(position, message):
     with pytest.raises(ValueError, match=message):
         SphereDisplay.from_draws(Draws(position))
 
 
-def test_what_is_no_draws_is_refused():
+def test_what_is_not_draws_is_refused():
     with pytest.raises(ValueError, match="needs Draws, the result of sample"):
         SphereDisplay.from_draws(np.ones((1, 5, 3)))
 

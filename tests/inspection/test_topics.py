@@ -53,7 +53,7 @@ def test_topics_with_signs_have_words_for_and_against_in_two_colours():
     assert display.intervals is not None
 
 
-def test_numbers_of_topics_that_are_drawn_have_intervals_too():
+def test_an_inferred_number_of_topics_has_intervals_and_shares():
     model = fitted.orthogonal()
     n_draws = int((model.posterior_["n_components"][0] == model.n_components_).sum())
     assert n_draws < 19
@@ -63,7 +63,14 @@ def test_numbers_of_topics_that_are_drawn_have_intervals_too():
     assert f", {100 * display.level:.3g}% interval" in display.axes_[-1].get_xlabel()
     assert len(display.words) == model.n_components_
     assert display.intervals is not None
-    assert display.shares is None
+    drawn = model.posterior_["topic_weights"][0, model._component_draws], model.posterior_["components"][0]
+    rows = [
+        (weights[~np.isnan(weights)], topics[~np.isnan(topics[:, 0])])
+        for weights, topics in zip(*drawn, strict=True)
+        if np.count_nonzero(~np.isnan(weights)) == model.n_components_
+    ]
+    shares = [weights[(model.components_ @ topics.T).argmax(axis=1)] for weights, topics in rows]
+    np.testing.assert_allclose(display.shares, np.sort(np.mean(shares, axis=0))[::-1])
 
 
 @pytest.mark.parametrize("fit", [lambda: fitted.lda("esca", 1), lambda: fitted.spherical(6, "vb")], ids=["esca", "vb"])
@@ -74,11 +81,22 @@ def test_estimates_have_no_intervals_and_no_stability(fit):
     assert display.is_stable is None
 
 
-def test_topics_of_a_stream_are_drawn_without_what_it_does_not_keep():
+def test_estimates_of_several_chains_are_compared():
+    lda = fitted.lda("esca", 2)
+    display = TopicDisplay.from_estimator(lda)
+    first, second = (topics.mean(axis=0) for topics in lda.posterior_["components"])
+    best, other = (first, second) if lda.best_chain_ == 0 else (second, first)
+    cosines = best @ other.T / np.outer(np.linalg.norm(best, axis=1), np.linalg.norm(other, axis=1))
+    assert len(set(cosines.argmax(axis=1))) == 3
+    np.testing.assert_array_equal(display.is_stable, cosines.max(axis=1)[display.topics] >= 0.8)
+
+
+def test_topics_of_a_stream_have_shares_and_no_intervals():
     stream = StochasticLDA(3, total_samples=60, random_state=0).partial_fit(fitted.counts())
     display = TopicDisplay.from_estimator(stream)
     assert display.intervals is None
-    assert display.shares is None
+    counts = stream.topic_word_counts_.sum(axis=1)
+    np.testing.assert_allclose(display.shares, np.sort(counts / counts.sum())[::-1])
 
 
 @pytest.mark.parametrize(

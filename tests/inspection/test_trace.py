@@ -36,12 +36,45 @@ def test_rows_are_the_unit_where_there_are_no_tokens_and_old_files_show_the_tota
     mixture = fitted.family_mixture("poisson")
     display = TraceDisplay.from_estimator(mixture)
     np.testing.assert_array_equal(display.trace, mixture.log_density_trace_ / len(fitted.counts().toarray()))
-    assert display.axes_[0].get_ylabel() == "log likelihood per row"
+    assert display.axes_[0].get_ylabel() == "log likelihood\nper row (nats)"
     earlier = copy(mixture)
     del earlier._n_units
     display = TraceDisplay.from_estimator(earlier)
     np.testing.assert_array_equal(display.trace, mixture.log_density_trace_)
-    assert display.trace_name == "log likelihood"
+    assert display.trace_name == "total log likelihood"
+    assert display.axes_[0].get_ylabel() == "total log likelihood"
+
+
+@pytest.mark.parametrize(
+    ("fit", "unit", "n_units"),
+    [
+        (fitted.lda, "token", 6001),
+        (lambda: fitted.spherical(6), "row", 80),
+        (fitted.orthogonal, "row", 80),
+        (lambda: fitted.family_admixture("multinomial"), "token", 6001),
+        (fitted.dirichlet_process, "row", 120),
+        (fitted.subspaces, "row", 120),
+    ],
+)
+def test_traces_are_per_token_or_row(fit, unit, n_units):
+    model = fit()
+    display = TraceDisplay.from_estimator(model)
+    np.testing.assert_array_equal(display.trace, model.log_density_trace_ / n_units)
+    assert display.trace_name.endswith(f" per {unit}")
+
+
+def test_joint_densities_have_their_name():
+    display = TraceDisplay.from_estimator(fitted.dirichlet_process())
+    assert display.trace_name == "log joint density per row"
+    assert display.axes_[0].get_ylabel() == "log joint density\nper row (nats)"
+
+
+def test_a_colour_bar_shows_the_numbers_of_many_chains():
+    display = TraceDisplay(trace=np.arange(24.0).reshape(8, 3)).plot()
+    (bar,) = set(display.figure_.axes) - set(display.axes_)
+    assert bar.get_ylabel() == "chain"
+    few = TraceDisplay(trace=np.arange(18.0).reshape(6, 3)).plot()
+    assert few.figure_.axes == list(few.axes_)
 
 
 def test_estimates_have_no_effective_sample_size_and_say_why():
@@ -53,15 +86,15 @@ def test_estimates_have_no_effective_sample_size_and_say_why():
     assert display.note in [text.get_text() for text in display.axes_[0].texts]
 
 
-def test_what_only_the_last_pass_matters_to_has_no_burn_in():
+def test_there_is_no_burn_in_if_only_the_last_pass_matters():
     assert TraceDisplay.from_estimator(fitted.lda("cvb0", 1)).burn_in == 0
     display = TraceDisplay.from_estimator(fitted.von_mises_fisher(3))
     assert display.burn_in == 0
-    assert display.trace_name == "lower bound"
+    assert display.trace_name == "lower bound per row"
     np.testing.assert_array_equal(display.trace, [fitted.von_mises_fisher(3).log_likelihood_trace_])
 
 
-def test_too_few_draws_are_said_to_be_too_few():
+def test_the_note_states_that_there_are_too_few_draws():
     display = TraceDisplay.from_estimator(fitted.lda("gibbs", 1, 20))
     assert display.ess is None
     assert display.rhat is None
@@ -143,7 +176,7 @@ def test_draws_without_it_show_the_coordinate_that_mixes_worst():
     assert display.ess["median coordinate"][-1] == np.median(sizes)
 
 
-def test_the_climb_does_not_crowd_out_what_is_kept():
+def test_passes_of_burn_in_do_not_set_the_scale():
     trace = np.concatenate([[-1e6, -1e5], np.linspace(-10.0, 0.0, 8)])[np.newaxis]
     low, high = TraceDisplay(trace=trace, burn_in=2).plot().axes_[0].get_ylim()
     assert high - low <= 10.0 * 3.0

@@ -30,6 +30,19 @@ class FrameUncertainty(TopicUncertainty):
         draws = [draw for draw in draws if len(draw) == self.n_components_]
         return [draw[match_topics(self.components_, draw).other] for draw in draws]
 
+    def _matched_shares(self) -> np.ndarray | None:
+        """Mean shares over the draws of `_labelled_draws`, in the order of ``components_``; None without such draws."""
+        topics = self.posterior_.get("components")
+        if topics is None:
+            return None
+        weights = self.posterior_["topic_weights"][self.best_chain_, self._component_draws]
+        shares = []
+        for draw, of_draw in zip(topics[self.best_chain_], weights, strict=True):
+            is_topic = _is_topic(draw)
+            if np.count_nonzero(is_topic) == self.n_components_:
+                shares.append(of_draw[is_topic][match_topics(self.components_, draw[is_topic]).other])
+        return np.mean(shares, axis=0) if shares else None
+
     def _interval_draws(self) -> np.ndarray:
         """The draws of the best chain that have ``n_components_`` topics, in the order of ``components_``."""
         check_is_fitted(self)

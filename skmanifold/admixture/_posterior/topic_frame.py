@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..._install import install_command
 from ...metrics import topic_coherence
+from ...topics.top_words import TopicWords
 from ...utils._typing import ArrayLike, MatrixLike, available_if
+from ...utils._validation import check_array
 from .topic_draws import match_chains
+from .uncertainty import TopicUncertainty
 
 if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
@@ -21,22 +25,23 @@ def topic_shares(estimator: Any) -> np.ndarray | None:
     if hasattr(estimator, "weights_"):
         return np.asarray(estimator.weights_)
     draws = getattr(estimator, "posterior_", {})  # a stream may have none
+    if "n_components" in draws:  # the order of topics differs between draws
+        return estimator._matched_shares()
     weights = draws.get("topic_weights")
-    if weights is None or weights.shape[1] == 0 or "n_components" in draws:  # the order of topics then changes
-        return None
-    return weights[estimator.best_chain_].mean(axis=0)
+    if weights is not None and weights.shape[1]:
+        return weights[estimator.best_chain_].mean(axis=0)
+    counts = getattr(estimator, "_topic_counts", None)
+    return None if counts is None else counts.totals / counts.totals.sum()
 
 
 def topic_stability(estimator: Any) -> np.ndarray | None:
-    """Smallest cosine of each topic with its match in another chain; None without other chains or without draws."""
-    try:
-        draws = estimator._draws_of_topics()
-    except (AttributeError, ValueError):
-        return None
-    if len(draws) < 2:
+    """Smallest cosine of each topic with its match in another chain; None if the chains cannot be compared."""
+    draws = getattr(estimator, "posterior_", {})
+    topics = draws.get("components") if isinstance(estimator, TopicUncertainty) else None
+    if topics is None or "n_components" in draws or len(topics) < 2 or topics.shape[1] == 0:
         return None
     best = estimator.best_chain_
-    return np.delete(match_chains(draws, best).similarity, best, axis=0).min(axis=0)
+    return np.delete(match_chains(topics, best).similarity, best, axis=0).min(axis=0)
 
 
 def largest_first(shares: np.ndarray | None, n_topics: int) -> np.ndarray:
@@ -68,8 +73,8 @@ class TopicFrame:
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Documents for the coherence, such as those of the fit. None computes no coherence.
         n_words : int, default=10
-            Largest number of words per topic; for topics with signs, of each sign. The coherence is that of the same
-            words.
+            Largest number of words per topic; for topics with signs, of each sign. The coherence is that of the words
+            in the column ``words``, so it needs at least two.
         feature_names : array-like of shape (n_features,), default=None
             Names of the columns, such as ``vectorizer.get_feature_names_out()``. None uses ``feature_names_in_`` if it
             exists, else the column indices.
@@ -84,9 +89,10 @@ class TopicFrame:
             - ``words``: the words with the largest entries, separated by commas.
             - ``negative_words``: those with the most negative entries; only for topics with signs.
             - ``coherence``: normalised pointwise mutual information of the words in `X`, from -1 to 1 (see
-              :func:`~skmanifold.metrics.topic_coherence`); NaN without `X`.
-            - ``stability``: smallest cosine with the matching topic of another chain; NaN for a single chain, and for
-              samplers that do not draw the topics.
+              :func:`~skmanifold.metrics.topic_coherence`); NaN without `X`, and for a topic with fewer than two words
+              that occur in `X`.
+            - ``stability``: cosine with the matching topic of another chain, the minimum over the other chains; NaN for
+              a single chain, and if the number of topics is inferred.
 
         Raises
         ------
@@ -97,36 +103,61 @@ class TopicFrame:
             entries or another number of columns.
         ImportError
             If pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.feature_extraction.text import CountVectorizer
+        >>> from skmanifold import StochasticLDA
+        >>> texts = ["ball bat ball run", "run bat pitch", "orbit moon launch", "launch orbit fuel", "bat pitch ball"]
+        >>> vectorizer = CountVectorizer()
+        >>> X = vectorizer.fit_transform(texts)
+        >>> lda = StochasticLDA(2, sampler="gibbs", n_chains=2, max_iter=100, random_state=0).fit(X)
+        >>> frame = lda.topics_as_frame(X, n_words=3, feature_names=vectorizer.get_feature_names_out())
+        >>> frame.columns.tolist()
+        ['topic', 'share', 'words', 'coherence', 'stability']
+        >>> frame["words"].tolist()
+        ['ball, bat, run', 'orbit, launch, fuel']
         """
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError(f"topics_as_frame needs pandas: {install_command('demo')}") from error
         check_is_fitted(self)
-        n_topics, n_features = self.components_.shape
+        entries = self.components_
         found = self.topic_words(n_words, feature_names)  # type: ignore[attr-defined]
-        columns: dict[str, Any] = {}
-        if found and hasattr(found[0], "negative"):
-            columns["words"] = [_joined(topic.positive) for topic in found]
+        has_signs = bool(found) and isinstance(found[0], TopicWords)
+        words = [topic.positive if has_signs else topic for topic in found]
+        columns = {"words": [_joined(of_topic) for of_topic in words]}
+        if has_signs:
             columns["negative_words"] = [_joined(topic.negative) for topic in found]
-        else:
-            columns["words"] = [_joined(topic) for topic in found]
         shares = topic_shares(self)
-        unknown = np.full(n_topics, np.nan)
-        coherence = unknown
-        if X is not None and min(n_words, n_features) > 1:
-            coherence = topic_coherence(self.components_, X, n_top_words=min(n_words, n_features))
+        unknown = np.full(len(entries), np.nan)
+        coherence = unknown if X is None else _coherence(entries, X, np.array([len(of_topic) for of_topic in words]))
         stability = topic_stability(self)
         frame = pd.DataFrame(
             {
-                "topic": np.arange(n_topics),
+                "topic": np.arange(len(entries)),
                 "share": unknown if shares is None else shares,
                 **columns,
                 "coherence": coherence,
                 "stability": unknown if stability is None else stability,
             }
         )
-        return frame.iloc[largest_first(shares, n_topics)].reset_index(drop=True)
+        return frame.iloc[largest_first(shares, len(entries))].reset_index(drop=True)
+
+
+def _coherence(entries: np.ndarray, X: MatrixLike, n_words: np.ndarray) -> np.ndarray:
+    """NPMI of the first words of each topic, whose numbers may differ; NaN for fewer than two."""
+    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    if X.shape[1] != entries.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns, but the topics have {entries.shape[1]} words.")
+    if (X.data if sp.issparse(X) else X).min(initial=0.0) < 0.0:
+        raise ValueError("The coherence of topics needs X without negative entries, such as counts of words.")
+    coherence = np.full(len(entries), np.nan)
+    for size in np.unique(n_words[n_words > 1]):
+        topics = n_words == size
+        coherence[topics] = topic_coherence(entries[topics], X, n_top_words=int(size))
+    return coherence
 
 
 def _joined(words: list[tuple[Any, float]]) -> str:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from skmanifold import ExponentialFamilyAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold._install import install_command
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.metrics import topic_coherence
+from skmanifold.metrics import match_topics, topic_coherence
 
 NAMES = np.array([f"w{i}" for i in range(30)])
 
@@ -43,8 +44,36 @@ def test_what_is_unknown_is_nan(counts):
     assert frame[["coherence", "stability"]].isna().all(axis=None)
     stream = StochasticLDA(3, total_samples=80, random_state=0).partial_fit(counts)
     frame = stream.topics_as_frame()
-    assert frame["share"].isna().all()
-    assert frame["topic"].tolist() == [0, 1, 2]
+    shares = stream.topic_word_counts_.sum(axis=1) / stream.topic_word_counts_.sum()
+    np.testing.assert_allclose(frame["share"], np.sort(shares)[::-1])
+    np.testing.assert_array_equal(frame["topic"], np.argsort(-shares))
+    assert frame["stability"].isna().all()
+
+
+def test_estimates_of_several_chains_have_a_stability(counts):
+    lda = StochasticLDA(3, n_chains=2, max_iter=20, random_state=0).fit(counts)
+    frame = lda.topics_as_frame()
+    topics = lda.posterior_["components"].mean(axis=1, dtype=np.float64)
+    best, other = topics[lda.best_chain_], topics[1 - lda.best_chain_]
+    cosines = best @ other.T / np.outer(np.linalg.norm(best, axis=1), np.linalg.norm(other, axis=1))
+    np.testing.assert_allclose(
+        frame["stability"], cosines[:, match_topics(best, other).other].diagonal()[frame["topic"]]
+    )
+
+
+def test_the_coherence_is_that_of_the_words_in_the_frame(counts):
+    """Reference values of topic_coherence; topics with signs may have fewer positive words than `n_words`."""
+    model = OrthogonalSphericalAdmixture(3, max_iter=10, random_state=0).fit(counts)
+    frame = model.topics_as_frame(counts, n_words=25)
+    for _, row in frame.iterrows():
+        n_words = len(row["words"].split(", "))
+        topic = model.components_[[row["topic"]]]
+        assert n_words == min(25, (topic > 0).sum())
+        np.testing.assert_allclose(row["coherence"], topic_coherence(topic, counts, n_top_words=n_words)[0])
+    two = [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    lda = StochasticLDA(1, max_iter=5, random_state=0).fit(np.tile(two, (5, 1)))
+    assert lda.topics_as_frame(two, n_words=2)["coherence"][0] == pytest.approx(1.0)  # they only occur together
+    assert lda.topics_as_frame(two, n_words=1)["coherence"].isna().all()
 
 
 def test_topics_with_signs_have_negative_words_too(counts):
@@ -70,6 +99,9 @@ def test_unsuitable_arguments_are_refused(lda, counts, monkeypatch):
         lda.topics_as_frame(n_words=0)
     with pytest.raises(ValueError, match="X has 29 columns"):
         lda.topics_as_frame(counts[:, :29])
+    with pytest.raises(ValueError, match="needs X without negative entries"):
+        lda.topics_as_frame(-counts)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="topics_as_frame needs pandas"):
+    with pytest.raises(ImportError) as caught:
         lda.topics_as_frame()
+    assert str(caught.value) == f"topics_as_frame needs pandas: {install_command('demo')}"

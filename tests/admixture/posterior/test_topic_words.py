@@ -33,7 +33,7 @@ def test_words_are_the_largest_entries_in_order(model):
         np.argsort(-entries, kind="stable")[:10].tolist() for entries in model.components_
     ]
     assert len(model.topic_words(1000)[0]) == 40
-    display = TopicDisplay.from_estimator(model, feature_names=NAMES, n_words=5)
+    display = TopicDisplay.from_estimator(model, feature_names=NAMES, n_words=5, topics=range(len(model.components_)))
     assert display.words == [[word for word, _ in topic] for topic in topics]
 
 
