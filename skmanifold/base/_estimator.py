@@ -19,7 +19,7 @@ from ..callbacks._support import CallbackSupportMixin, torn_down
 from ..inference._chains import Chain, best_chain, run_chains
 from ..inference._distributed_fits.checkpoints import Checkpoints
 from ..inference._distributed_fits.open_shards import checkpoints_of
-from ..inference._distributed_fits.session import active_session
+from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
@@ -175,10 +175,8 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
                 model, checkpoints = strategy.prepare(model, kernel_workers), None
                 if isinstance(model, ShardedModel):
                     checkpoints = checkpoints_of(self, run.key, model)
-                elif active_session():
-                    raise ValueError(
-                        f"{type(self).__name__} does not run in shards: fit it outside of `with distributed(...)`."
-                    )
+                else:
+                    refuse_session(self)
                 fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
                 fitted.update(strategy.finish(fitted, model, kernel_workers))
             self._forget(self._of_some_fits)

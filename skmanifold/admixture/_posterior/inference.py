@@ -200,9 +200,10 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Mean held-out log likelihood per token, by document completion; higher is better.
 
         The proportions of a document are inferred from half of its tokens, and the other half is scored
-        (:func:`skmanifold.metrics.document_completion`). The split depends only on the document's content. With
-        samplers that draw the topics, the probability of a token is averaged over `n_predictive_draws` draws of the
-        best chain before taking the logarithm. Other samplers use their estimate of the topics.
+        (:func:`skmanifold.metrics.document_completion`). The split depends only on the document's content
+        and on `random_state`. With samplers that draw the topics, the probability of a token is averaged over
+        `n_predictive_draws` draws of the best chain before taking the logarithm. Other samplers use their estimate of
+        the topics.
 
         Parameters
         ----------

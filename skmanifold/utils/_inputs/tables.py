@@ -134,10 +134,13 @@ def is_column(X: Any) -> bool:
 
 @contextmanager
 def named_columns(X: Any, estimator: Any = None) -> Iterator[None]:
-    """Replace the error of a conversion by a message that names the column with values that are not numbers."""
+    """Shorten the error for missing values, and name the column in the error for values that are not numbers."""
     try:
         yield
     except (TypeError, ValueError) as error:
+        if estimator is not None and "does not accept missing values" in str(error):
+            name, remedy = type(estimator).__name__, "use an imputer before it in a pipeline"
+            raise ValueError(f"Input X contains NaN, but {name} does not accept missing values: {remedy}.") from None
         if not is_table(X) or not _NOT_NUMBERS.search(str(error)):
             raise
         for column, cells in _columns(_without_dictionaries(X) if is_arrow(X) else X):
