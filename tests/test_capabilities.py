@@ -72,8 +72,6 @@ def fits(name, data, sampler=None, **settings):
 
 
 def fits_on_workers(name, sampler=None):
-    if sampler is None and name != "SubspaceClassifier":
-        return False  # without a sampler, a fit does not ask for workers
     with distributed(None):
         return fits(name, X, sampler)
 

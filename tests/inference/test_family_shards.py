@@ -5,7 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, SphericalAdmixture, distributed
+from skmanifold import (
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
+    SphericalAdmixture,
+    VonMisesFisherMixture,
+    distributed,
+)
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.emissions import Gaussian
 from skmanifold.inference._chains import Chain
@@ -147,3 +153,5 @@ def test_checkpoint_of_another_emission_is_refused_by_name(tmp_path):
 def test_estimator_whose_rows_cannot_be_in_shards_says_so():
     with distributed(None), pytest.raises(ValueError, match="SphericalAdmixture does not run in shards"):
         SphericalAdmixture(2, max_iter=4).fit(np.abs(REALS))
+    with distributed(None), pytest.raises(ValueError, match="VonMisesFisherMixture does not run in shards"):
+        VonMisesFisherMixture(2).fit(REALS)

@@ -26,6 +26,14 @@ def active_session() -> Session | None:
     return _ACTIVE.get()
 
 
+def refuse_session(estimator: Any) -> None:
+    """Raise a ValueError in a session, for an estimator whose fits do not run in shards."""
+    if active_session():
+        raise ValueError(
+            f"{type(estimator).__name__} does not run in shards: fit it outside of `with distributed(...)`."
+        )
+
+
 @contextmanager
 def distributed(
     client: Any,

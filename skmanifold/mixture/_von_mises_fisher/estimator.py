@@ -13,7 +13,7 @@ from sklearn.base import DensityMixin
 from ...base import all_or_nothing
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ...callbacks._support import CallbackSupportMixin, torn_down
-from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.session import refuse_session
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.directions import Directions, as_directions, validate_directions
@@ -225,10 +225,7 @@ class VonMisesFisherMixture(
         ConvergenceWarning
             If EM has not converged after `max_iter` iterations, and `tol` is not 0.
         """
-        if active_session():
-            raise ValueError(
-                f"{type(self).__name__} does not run in shards: fit it outside of `with distributed(...)`."
-            )
+        refuse_session(self)
         with torn_down(self), all_or_nothing(self):
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             return self._fit(X, sample_weight)
