@@ -75,6 +75,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     _of_some_fits: ClassVar[tuple[str, ...]] = ()  # attributes that only some fits set
     # Attributes that only fit sets
     _of_no_stream: ClassVar[tuple[str, ...]] = ("_posterior", "log_density_trace_", "n_iter_", "_n_burn_in", "_n_units")
+    _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
     _parameter_constraints: dict
@@ -163,6 +164,8 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
 
     def _fit(self, X: Any) -> Self:
         """Fit to all rows except those that callbacks hold out; the `fit` of every estimator calls it."""
+        if not self._runs_in_shards:
+            refuse_session(self)
         with torn_down(self), all_or_nothing(self), self._limited_threads():
             (X,) = rows_to_fit(self, X)
             sampler = self._resolve_sampler()
@@ -175,7 +178,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
                 model, checkpoints = strategy.prepare(model, kernel_workers), None
                 if isinstance(model, ShardedModel):
                     checkpoints = checkpoints_of(self, run.key, model)
-                else:
+                else:  # a sampler that does not run in shards
                     refuse_session(self)
                 fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
                 fitted.update(strategy.finish(fitted, model, kernel_workers))

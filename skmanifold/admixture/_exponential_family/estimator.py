@@ -185,6 +185,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _unit = "token"
+    _runs_in_shards = True
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_",)

@@ -213,6 +213,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         "sghmc": {"step_size": 0.1, "scheme": "euler"},
     }
     _unit = "token"
+    _runs_in_shards = True
     _read_by: ClassVar[dict] = {
         **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), samples_density),
         "n_predictive_draws": draws_parameters,

@@ -172,6 +172,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _single_threaded = "all"
     _of_some_fits = ("converged_", "covariances_")
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "converged_", "covariances_")
+    _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
