@@ -134,9 +134,9 @@ ax.legend()
 plt.show()
 
 # %%
-# For simulated documents the number stays at six. For texts it continues to increase. Texts are not exact
-# mixtures of a few directions, and with more texts the model finds more of the deviations. The
-# inferred number is therefore not a number of subjects.
+# For simulated documents the number stays at six. For texts it continues to increase. Texts are not
+# exact mixtures of a few directions, and with more texts the model finds more of the deviations.
+# The inferred number is therefore not a number of subjects.
 #
 # Which number predicts best?
 # ---------------------------

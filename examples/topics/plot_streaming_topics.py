@@ -155,10 +155,11 @@ plot_perplexity("new subject")
 # %%
 # During the first 20 minibatches the perplexity of the new subject decreases slowly, because the
 # new texts share common words with the old ones. When the new texts arrive, it decreases faster.
-# The estimator with a decay of 0.4 adapts fastest, but its perplexity of the old subjects is higher.
+# The estimator with a decay of 0.4 adapts fastest, but its perplexity of the old subjects is
+# higher.
 #
-# SCIR makes only one step per minibatch, and 30 steps are few, so its perplexity is higher at first.
-# Its advantage is that it draws the topics, so credible intervals can be computed.
+# SCIR makes only one step per minibatch, and 30 steps are few, so its perplexity is higher at
+# first. Its advantage is that it draws the topics, so credible intervals can be computed.
 #
 # Topics of the new subject
 # -------------------------

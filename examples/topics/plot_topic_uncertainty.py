@@ -68,9 +68,9 @@ _ = TraceDisplay.from_estimator(lda)
 plt.show()
 
 # %%
-# After burn-in, the first half of the passes, all chains have the same level, and R-hat is close to
-# 1. The effective sample size
-# grows with the number of draws. There is no sign of a problem with convergence.
+# After burn-in (the first half of the passes) all chains have the same level. R-hat is close to 1,
+# and the effective sample size grows with the number of draws. There is no sign of a problem with
+# convergence.
 #
 # Credible intervals
 # ------------------
