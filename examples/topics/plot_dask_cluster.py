@@ -3,9 +3,10 @@ Identical results on one machine and on a Dask cluster
 ======================================================
 
 A model can be fitted on a Dask cluster to a corpus that is too large for one machine: put the call
-of ``fit`` in a ``with distributed(client):`` block. Does the result depend on the number of workers, or on a
-worker that fails? This example fits the same model in one process, on a cluster of two workers, and
-on a cluster of three workers that loses one of them. It shows that all results are bit-identical.
+of ``fit`` in a ``with distributed(client):`` block. Does the result depend on the number of
+workers, or on a worker that fails? This example fits the same model in one process, on a cluster of
+two workers, and on a cluster of three workers that loses one of them. It shows that all results are
+bit-identical.
 
 The example needs Dask, which ``pip install -e ".[dask]"`` installs.
 """
