@@ -70,11 +70,11 @@ print(f"{X_train.shape[1]} words, {X_train.sum()} tokens in the training documen
 # %%
 # Fit
 # ---
-# A fit makes a number of passes; in each pass the topics of all tokens are updated. ``ProgressBar``
-# and ``HeldOutMonitor`` are callbacks. After each pass the monitor computes the perplexity of the
-# test documents: half of the words of each document are used to estimate its topics, and the other
-# half are predicted. A perplexity of 500 means that the prediction is as uncertain as a choice
-# among 500 equally likely words.
+# A token is one occurrence of a word. A fit makes a number of passes, and each pass updates the
+# topics of all tokens. ``ProgressBar`` and ``HeldOutMonitor`` are callbacks. After each pass the
+# monitor computes the perplexity of the test documents: half of the tokens of each document are
+# used to estimate its topics, and the other half are predicted. A perplexity of 500 means that the
+# prediction is as uncertain as a choice among 500 equally likely words.
 
 
 def score_perplexity(lda, X, y):
@@ -140,7 +140,7 @@ _ = TopicDisplay.from_estimator(lda, feature_names=words, n_words=6, topics=by_s
 # ----------------------
 # ``transform`` gives the proportions of the topics in each document. Their mean over the documents
 # of a package shows what the package is about. We show twelve topics: the three largest of each
-# package, as far as they differ, and then the largest of the others.
+# package, and then the largest of the other topics.
 
 proportions = lda.transform(X_train)
 by_package = np.array([proportions[train_package == p].mean(axis=0) for p in range(len(packages))])

@@ -15,7 +15,8 @@ of documents, and when a fixed number is the better choice.
 # Simulated documents
 # -------------------
 # The documents are unit vectors in 60 dimensions. Each has a direction near a mixture of six
-# orthogonal topics. The concentration of a von Mises-Fisher distribution controls how near.
+# orthogonal topics. The directions have von Mises-Fisher distributions with concentration 90: the
+# larger the concentration, the closer a document is to its mixture.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -70,7 +71,7 @@ plt.show()
 # %%
 # With few documents the model finds fewer topics than there are, because rare topics cannot be
 # distinguished from noise. With 50 documents or more, the posterior is concentrated at the true
-# number. The topics are also correct:
+# number. The topics are also close to the true ones:
 
 match = match_topics(topics, models[-1].components_)
 print("Cosine of each true topic with the matched topic:")
@@ -106,13 +107,14 @@ plt.show()
 
 # %%
 # Orthogonal topics can share words: two topics may both have large entries of a word, if other
-# entries differ in sign. A word with a negative entry is less frequent in documents with much of
-# the topic.
+# entries differ in sign. A word with a negative entry is less frequent in documents with a large
+# proportion of the topic.
 #
 # The inferred number for texts
 # -----------------------------
-# Now we infer the number of topics from more and more texts, and compare it with the simulated
-# documents. With many topics a proposal takes longer, so we use fewer proposals per pass.
+# Now we infer the number of topics from an increasing number of texts, and compare it with the
+# simulated documents. With many topics each proposal to change the number takes longer, so we use
+# fewer proposals per pass.
 
 settings |= {"max_iter": 60, "n_size_moves": 2, "n_predictive_draws": 8}
 text_numbers = [25, 50, 100, 150]
@@ -132,9 +134,9 @@ ax.legend()
 plt.show()
 
 # %%
-# For simulated documents the number stays at six. For texts it keeps growing. Texts are not exact
-# mixtures of a few directions, and with more texts the model finds more of the deviations. The
-# inferred number is therefore not a number of subjects.
+# For simulated documents the number stays at six. For texts it continues to increase. Texts are not
+# exact mixtures of a few directions, and with more texts the model finds more of the deviations.
+# The inferred number is therefore not a number of subjects.
 #
 # Which number predicts best?
 # ---------------------------

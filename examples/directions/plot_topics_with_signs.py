@@ -86,7 +86,7 @@ plt.show()
 # %%
 # The largest positive entries show the subject of a topic. Every document has a small proportion of
 # every topic, and therefore of all their words. A negative entry compensates for this: the word is
-# less frequent in documents with much of the topic than in other documents. Words with negative
+# less frequent in documents with a large proportion of the topic. Words with negative
 # entries are often the main words of another topic.
 
 low, high = admixture.credible_intervals(0.9)
@@ -112,7 +112,8 @@ fig.colorbar(image, label="mean proportion (%)")
 plt.show()
 
 # %%
-# Each package has topics with larger proportions, although the fit does not use the packages.
+# The mean proportions of the topics differ between packages, although the fit does not use the
+# packages.
 #
 # Mixed topics or one direction per document?
 # -------------------------------------------

@@ -5,8 +5,8 @@ Wind directions: clusters on a circle and typical days
 Wind directions lie on a circle: 359 degrees and 1 degree are neighbours, but their mean of 180
 degrees is the opposite direction. As unit vectors they can be averaged. This example uses two years
 of simulated winds. First ``VonMisesFisherMixture`` finds the prevailing winds and their number.
-Then ``SphericalAdmixture`` finds typical days, and their proportions in each day, from days as
-directions in 48 dimensions.
+Then each day, with its 24 hourly winds, is one direction in 48 dimensions, and
+``SphericalAdmixture`` finds typical days and their proportions in each day.
 """
 
 # sphinx_gallery_thumbnail_number = 1
@@ -17,8 +17,8 @@ directions in 48 dimensions.
 # The simulation has three typical days: fair days, with a wind from the sea in the afternoon and a
 # weaker wind from the land at night; days with wind from the west; and days with wind from the
 # east. Each day is a mixture of them with noise, and its wind speed is random. Fair days are more
-# frequent in summer. Each wind is a vector with two components: the part from the east and the part
-# from the north.
+# frequent in summer. Each wind is a vector with two coordinates: the part from the east and the
+# part from the north.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -75,8 +75,8 @@ for label, weight in zip(labels, mixture.weights_[order], strict=True):
     print(f"{label:>9}  {weight:13.0%}")
 
 # %%
-# The bars of the next figure show how often the wind comes from each direction; their area is
-# proportional to the share of time. The black line is the density of the mixture, and the other
+# The bars of the next figure show how often the wind comes from each direction; the area of a bar
+# is proportional to the share of time. The black line is the density of the mixture, and the other
 # lines are the mean directions of its components.
 
 styles = ["-", "--", ":", "-."]
@@ -136,7 +136,7 @@ plt.show()
 #
 # Typical days
 # ------------
-# A row is now a day: 24 hours with two components each. ``SphericalAdmixture`` uses only the
+# A row is now a day: 24 hours with two coordinates each. ``SphericalAdmixture`` uses only the
 # direction of the row, that is, how the wind changes during the day and not how strong it is. We
 # fit three topics, which are typical days. A ``doc_topic_prior`` below the default of 1/2 means
 # that most days are close to one of them. Four chains show whether the result is reproducible.

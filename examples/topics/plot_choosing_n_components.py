@@ -43,7 +43,8 @@ print(f"{X.shape[0]} documents, {X.shape[1]} words, {X.sum()} tokens")
 # -------------------------
 # The score of ``StochasticLDA`` is the mean log probability of a held-out token, in nats: half of
 # the tokens of a held-out document are used to estimate its topics, and the other half are scored.
-# ``HeldOutMonitor`` holds out a tenth of the documents and scores them after every fifth pass.
+# ``HeldOutMonitor`` holds out a tenth of the documents and scores them after every fifth pass. A
+# pass updates the topics of all tokens once.
 
 
 def make_lda(n_components):
@@ -76,8 +77,8 @@ plt.show()
 # --------------------
 # ``cross_val_score`` uses the same score. Some folds are harder to predict than others, for every
 # number of topics. The standard error of a mean score includes these differences between folds. To
-# compare two numbers of topics we compute the difference of their scores in each fold. Its standard
-# error is usually much smaller.
+# compare two numbers of topics we compute the difference of their scores in each fold. The standard
+# error of the mean difference is usually much smaller.
 
 n_folds = 5
 folds = KFold(n_folds, shuffle=True, random_state=0)
@@ -143,8 +144,9 @@ for n_components in numbers:
 
 # %%
 # With too few topics, some true topics are missing or combined. With 10 to 20 topics, nearly all
-# true topics are found. With 30 topics, several are split into parts, although the score is
-# only slightly lower. So if the topics themselves matter, do not use many more than necessary.
+# true topics are found. With 30 topics, several true topics are split into parts, although the
+# score is only slightly lower. So if you want to interpret the topics, do not use many more than
+# necessary.
 #
 # Real texts
 # ----------
@@ -165,7 +167,7 @@ text_numbers = [2, 5, 10, 20, 40, 80]
 difference, error = compare(X_texts, text_numbers)
 
 # %%
-# The figure shows the differences of the texts.
+# The figure shows the differences for the texts.
 
 fig, ax = plt.subplots(figsize=(5.6, 3.8))
 plot_difference(ax, text_numbers, difference, error)
@@ -173,6 +175,6 @@ plt.show()
 
 # %%
 # Real texts do not have a true number of topics. The curve shows how long adding topics improves
-# prediction: here up to several tens. Where the scores are equal within their errors, choose the
-# number by purpose. Few topics are easier to read, and many topics describe the texts in more
-# detail.
+# prediction: here up to several tens. If several numbers have equal scores within the standard
+# errors, choose by purpose. Few topics are easier to read, and many topics describe the texts in
+# more detail.

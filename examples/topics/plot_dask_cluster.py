@@ -2,10 +2,11 @@
 Identical results on one machine and on a Dask cluster
 ======================================================
 
-A corpus that is too large for one machine can be fitted on a Dask cluster: put the call of ``fit``
-in a ``with distributed(client):`` block. Does the result depend on the number of workers, or on a
-worker that fails? This example fits the same model in one process, on a cluster of two workers, and
-on a cluster of three workers that loses one of them. It shows that all results are bit-identical.
+A model can be fitted on a Dask cluster to a corpus that is too large for one machine: put the call
+of ``fit`` in a ``with distributed(client):`` block. Does the result depend on the number of
+workers, or on a worker that fails? This example fits the same model in one process, on a cluster of
+two workers, and on a cluster of three workers that loses one of them. It shows that all results are
+bit-identical.
 
 The example needs Dask, which ``pip install -e ".[dask]"`` installs.
 """
@@ -151,7 +152,7 @@ plt.show()
 #
 # Why are the results identical?
 # ------------------------------
-# Each random number is computed from the seed, the pass, the document and the word. It does not
+# Each random number is computed from the seed, the pass, the document and the word, so it does not
 # depend on the worker that computes it. The statistics are integer counts, so the order of their
 # addition does not matter. The machines of a cluster should be of the same type: processors that
 # round a logarithm differently could, in rare cases, give different draws.

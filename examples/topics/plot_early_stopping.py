@@ -40,9 +40,11 @@ print(f"{len(train)} training texts, {len(test)} test texts")
 # The monitor is a callback of the last step of the pipeline. It holds out a tenth of the rows that
 # this step receives, and scores them after every fifth pass. With ``patience=4`` and
 # ``min_improvement=0.002``, the fit stops after four successive scores that do not exceed the best
-# previous score by more than 0.002 nats per token. A fit does not stop before the end of burn-in,
-# so we set a short burn-in of 20 passes. (In a terminal, a ``ProgressBar`` next to the monitor
-# shows the score during the fit.)
+# previous score by more than 0.002 nats per token.
+#
+# A fit does not stop before the end of burn-in, the passes whose results are discarded, so we set a
+# short burn-in of 20 passes. (In a terminal, a ``ProgressBar`` as second callback shows the score
+# during the fit.)
 
 burn_in = 20
 
@@ -90,8 +92,8 @@ plt.show()
 # Both fits are identical until the second one stops. It needs fewer passes, and its test score is
 # nearly the same.
 #
-# The held-out score chooses when the fit stops, so the score at the end is optimistic. Evaluate a
-# fit on other data, as we do with the test texts.
+# The held-out score determines when the fit stops, so it is an optimistic estimate of the score of
+# new data. Evaluate a fit on other data, as we do with the test texts.
 #
 # A monitor in a grid search
 # --------------------------

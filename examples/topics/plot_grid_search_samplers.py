@@ -37,8 +37,8 @@ print(f"{len(train)} texts for the search, {len(test)} test texts")
 # %%
 # The grid
 # --------
-# A name such as ``"gibbs"`` selects a sampler with its default settings. An instance such as
-# ``SCIR()`` has its own parameters, and the grid sets them by their names with two underscores:
+# A name such as ``"gibbs"`` selects a sampler with suitable settings. An instance such as ``SCIR()``
+# has parameters, and the grid sets them by their names with two underscores:
 # ``lda__sampler__step_size`` is the parameter ``step_size`` of the sampler of the step ``lda``.
 # Each fit uses a clone of the sampler.
 
@@ -70,7 +70,7 @@ print(f"{len(search.cv_results_['params'])} candidates, {search.n_splits_} folds
 # ------
 # The score is the mean log probability of a held-out token, in nats. Some folds are harder to
 # predict than others, for all candidates. We therefore compute the difference to the best candidate
-# in each fold, and the standard error of the mean difference (SE).
+# in each fold, and the standard error (SE) of the mean difference.
 
 results = search.cv_results_
 scores = np.stack([results[f"split{fold}_test_score"] for fold in range(3)], axis=1)
@@ -131,9 +131,10 @@ ax.set_xlabel("time of one fit (seconds)")
 plt.show()
 
 # %%
-# If scores are equal within their errors, choose by time or by what the sampler provides. Gibbs
-# sampling, collapsed Gibbs sampling and SCIR draw topics from their posterior, so they have
-# credible intervals. ESCA is fast and estimates the topics. ESCA and SCIR also learn from streams.
+# If scores are equal within their errors, choose by time or by the result that you need. Gibbs
+# sampling, collapsed Gibbs sampling and SCIR draw topics from their posterior and therefore give
+# credible intervals. ESCA is fast and estimates the topics. ESCA and SCIR can also be fitted to
+# streams.
 #
 # Combinations that do not work
 # -----------------------------

@@ -95,8 +95,8 @@ for topic in by_share:
 # Predict new texts
 # -----------------
 # Half of the words of each test text are used to estimate its topics, and the other half are
-# predicted. Perplexity is the number of equally likely words that would be as hard to predict. As a
-# baseline, a model with one topic predicts every word by its frequency in the corpus.
+# predicted. Perplexity is the number of equally likely words that would be as hard to predict. The
+# baseline is a model with one topic, which predicts every word by its frequency in the corpus.
 
 one_topic = document_completion(frequency[np.newaxis], X_test, doc_topic_prior=[1.0])
 topics = document_completion(lda.components_, X_test, doc_topic_prior=lda.doc_topic_prior_)
@@ -207,5 +207,5 @@ plt.show()
 # %%
 # With few labels the topic proportions are more accurate on average, because there are few
 # coefficients to learn. With many labels the words are more accurate, because they contain details
-# that fifteen topics cannot represent. The choice of the labelled texts matters most if there are
-# few.
+# that fifteen topics cannot represent. The accuracy depends on the choice of the labelled texts,
+# most of all if there are few of them.

@@ -82,8 +82,10 @@ print(f"{len(frequency)} words in {len(word_of)} of {hashing.n_features} columns
 # %%
 # Some words share a column. More columns would avoid that, at the cost of memory.
 #
-# Three learners
-# --------------
+# Three estimators
+# ----------------
+# We compare three estimators:
+#
 # - ESCA with ``learning_decay=0.7``, the default. Minibatch *t* gets the weight
 #   ``(learning_offset + t) ** -learning_decay`` in the statistics, so later minibatches have less
 #   weight.
@@ -153,15 +155,15 @@ plot_perplexity("new subject")
 # %%
 # During the first 20 minibatches the perplexity of the new subject decreases slowly, because the
 # new texts share common words with the old ones. When the new texts arrive, it decreases faster.
-# The learner with a decay of 0.4 adapts fastest. The price is the higher perplexity of the old
-# subjects.
+# The estimator with a decay of 0.4 adapts fastest, but its perplexity of the old subjects is
+# higher.
 #
-# SCIR makes only one step per minibatch, and 30 steps are few. Its perplexity is higher at first,
-# but it has draws of the topics, from which credible intervals can be computed.
+# SCIR makes only one step per minibatch, and 30 steps are few, so its perplexity is higher at
+# first. Its advantage is that it draws the topics, so credible intervals can be computed.
 #
 # Topics of the new subject
 # -------------------------
-# For each learner we show the two topics whose proportions differ most between the held-out texts
+# For each estimator we show the two topics whose proportions differ most between the held-out texts
 # of the new and the old subjects. A column is named by its most frequent word.
 
 for name, model in models.items():

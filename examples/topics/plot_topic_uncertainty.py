@@ -43,7 +43,8 @@ print(f"{train.shape[0]} training documents, {test.shape[0]} test documents")
 # Four chains
 # -----------
 # The default sampler, ESCA, estimates the topics. ``sampler="gibbs"`` draws from their posterior
-# distribution. Each of the four chains starts from different random topics.
+# distribution. A chain is one run of the sampler. Each of the four chains has a different random
+# initialisation.
 
 settings = {
     "sampler": "gibbs",
@@ -67,14 +68,16 @@ _ = TraceDisplay.from_estimator(lda)
 plt.show()
 
 # %%
-# After burn-in all chains have the same level, and R-hat is close to 1. The effective sample size
-# grows with the number of draws. There is no sign of a problem with convergence.
+# After burn-in (the first half of the passes) all chains have the same level. R-hat is close to 1,
+# and the effective sample size grows with the number of draws. There is no sign of a problem with
+# convergence.
 #
 # Credible intervals
 # ------------------
-# ``components_`` is the estimate of the best chain, and ``credible_intervals`` uses the draws of
-# that chain. The order of the topics is arbitrary, so ``match_topics`` finds the fitted topic for
-# each true topic. ``TopicDisplay`` shows the intervals, and we add the true probabilities.
+# ``components_`` is the estimate of the best chain, the one with the highest mean log density, and
+# ``credible_intervals`` uses the draws of that chain. The order of the topics is arbitrary, so
+# ``match_topics`` finds the fitted topic for each true topic. ``TopicDisplay`` shows the intervals,
+# and we add the true probabilities.
 
 match = match_topics(corpus.components, lda.components_)
 true_topic, n_words = 0, 12
