@@ -69,8 +69,19 @@ class Draws:
         -------
         Draws
             The draws of the values.
+
+        Raises
+        ------
+        ValueError
+            If the values do not have the leading axes of the points.
         """
-        return replace(self, position=np.asarray(function(self.position)))
+        values = np.asarray(function(self.position))
+        if values.shape[:2] != self.position.shape[:2]:
+            raise ValueError(
+                f"function must keep the axes of chains and draws, {self.position.shape[:2]}, but returns the shape "
+                f"{values.shape}: write x[..., 0] for the first coordinate."
+            )
+        return replace(self, position=values)
 
     def mean(self) -> np.ndarray:
         """Mean over all draws of all chains.

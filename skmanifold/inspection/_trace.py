@@ -193,8 +193,9 @@ class TraceDisplay:
         """Plot the convergence of a run of :func:`~skmanifold.sample`.
 
         The trace is that of the log density if the sampler computes it, and otherwise that of the coordinate that mixes
-        worst. R-hat is that of the log density, or the largest of the coordinates. Effective sample sizes are those of
-        the log density, or of the worst and the median coordinate; there are none with fewer than 50 draws per chain.
+        worst. R-hat is the largest of the coordinates and of the log density, because chains in different modes can
+        have the same log density. Effective sample sizes are those of the log density, or of the worst and the median
+        coordinate; there are none with fewer than 50 draws per chain.
 
         Parameters
         ----------
@@ -220,10 +221,12 @@ class TraceDisplay:
             raise ValueError(f"TraceDisplay.from_draws needs Draws, the result of sample; got {draws!r}.")
         passes = np.arange(1, draws.n_draws + 1)
         log_density = draws.stats.get("log_density")
+        coordinates = draws.position.reshape(draws.n_chains, draws.n_draws, -1)
         if log_density is not None:
             summary = _summarise(log_density[..., np.newaxis], passes, "log density")
+            if "rhat" in summary:  # chains in different modes can have the same log density
+                summary["rhat"] = float(np.fmax(summary["rhat"], _largest_rhat(coordinates)))
             return cls(trace=log_density, pass_name="draw", **summary).plot(ax=ax)
-        coordinates = draws.position.reshape(draws.n_chains, draws.n_draws, -1)
         summary = _summarise(coordinates, passes, "coordinate")
         worst = _worst_coordinate(coordinates, summary)
         place = ", ".join(map(str, np.unravel_index(worst, draws.position.shape[2:])))
@@ -361,8 +364,7 @@ def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, An
         elif n_draws < LEAST_FOR_RHAT:
             notes.append(f"R-hat needs {LEAST_FOR_RHAT} draws of a chain; there are {n_draws}.")
         else:
-            with np.errstate(divide="ignore", invalid="ignore"):  # for constant quantities
-                summary["rhat"] = float(np.fmax.reduce(Draws(draws).rhat()))
+            summary["rhat"] = _largest_rhat(draws)
         if n_draws < LEAST_FOR_ESS:
             notes.append(f"An effective sample size needs {LEAST_FOR_ESS} draws of a chain; there are {n_draws}.")
         else:
@@ -375,6 +377,12 @@ def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, An
     except ImportError:
         notes = ["No R-hat and no effective sample size: arviz-stats is not installed."]
     return {**summary, "note": "\n".join(notes) or None}
+
+
+def _largest_rhat(draws: np.ndarray) -> float:
+    """The largest R-hat of the coordinates, (n_chains, n_draws, n_coordinates)."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # for constant quantities
+        return float(np.fmax.reduce(Draws(draws).rhat()))
 
 
 def _worst_coordinate(draws: np.ndarray, summary: dict[str, Any]) -> int:

@@ -128,7 +128,7 @@ def validate_counts(estimator, X, *, reset: bool) -> sp.csr_array:
 
 
 def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountVectorizer") -> None:
-    """Raise an error if the first row of X has strings, which must be vectorised first."""
+    """Raise an error if the first row of X has strings: texts must be vectorised first, and categories encoded."""
     if isinstance(X, str):
         X = [X]
     if is_table(X) or is_column(X):
@@ -136,10 +136,13 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
     else:
         holds_objects = isinstance(X, np.ndarray) and X.ndim and X.dtype.kind in "OU"
         first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
-    if any(isinstance(cell, str) and not _is_number(cell) for cell in np.array(first, dtype=object).flat):
-        raise ValueError(
-            f"X has strings, but {type(estimator).__name__} takes {wanted}: put {vectorizer} before it in a pipeline."
+    cells = np.array(first, dtype=object)
+    if any(isinstance(cell, str) and not _is_number(cell) for cell in cells.flat):
+        is_category = cells.ndim == 2 and cells.shape[1] > 1 and not isinstance(X, list | tuple)
+        remedy = (
+            "encode them as numbers, for example by OrdinalEncoder," if is_category else f"put {vectorizer} before it"
         )
+        raise ValueError(f"X has strings, but {type(estimator).__name__} takes {wanted}: {remedy} in a pipeline.")
 
 
 def _is_number(text: str) -> bool:

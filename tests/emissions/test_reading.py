@@ -96,6 +96,13 @@ def test_documents_are_to_be_counted_first(emission, X):
         emission.read_tokens(Anyone(), X, KEY, reset=True)
 
 
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame])
+def test_categories_are_to_be_encoded_first(container):
+    X = container([["yes", "red"], ["no", "blue"]])
+    with pytest.raises(ValueError, match=r"takes counts: encode them as numbers, for example by OrdinalEncoder, in a"):
+        read(Bernoulli(), X)
+
+
 def test_digits_are_numbers():
     assert read(Poisson(), [["1", "2"]]).counts.tolist() == [1, 2]
 

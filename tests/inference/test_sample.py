@@ -120,6 +120,13 @@ def test_draws_map_through_a_chart():
     np.testing.assert_allclose(on_simplex.position.sum(axis=-1), 1)
 
 
+def test_a_function_of_draws_keeps_the_axes_of_chains_and_draws():
+    draws = draw(sampler=SGLD(0.3), n_draws=20)
+    assert draws.map(lambda x: x[..., 0]).position.shape == (3, 20)
+    with pytest.raises(ValueError, match=r"must keep the axes of chains and draws, \(3, 20\), .* write x\[\.\.\., 0\]"):
+        draws.map(lambda x: x[0])
+
+
 def test_diagnostics_are_those_of_arviz():
     array_stats = pytest.importorskip("arviz_stats.base").array_stats
     draws = draw(sampler=SGLD(0.3), n_draws=400)

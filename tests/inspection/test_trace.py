@@ -117,6 +117,10 @@ def test_chains_that_disagree_have_not_converged():
     apart = TraceDisplay.from_draws(Draws(rng.standard_normal((4, 1000, 2)), {"log_density": log_density}))
     assert apart.rhat > 1.05
     assert f"R-hat {apart.rhat:.3f}: not converged" in [text.get_text() for text in apart.axes_[0].texts]
+    in_two_modes = rng.standard_normal((4, 1000, 2))
+    in_two_modes[2:, :, 1] += 5.0
+    modes = TraceDisplay.from_draws(Draws(in_two_modes, {"log_density": rng.standard_normal((4, 1000))}))
+    assert modes.rhat == Draws(in_two_modes).rhat()[1] > 1.5
     position = rng.standard_normal((4, 20, 3))
     position[1, :, 2] += 5.0
     worst = TraceDisplay.from_draws(Draws(position))
