@@ -16,8 +16,8 @@ the fit changes if more and more cells are missing.
 # ----
 # We simulate 16 votes of 435 members of two parties. A group within the left party, its *wing*,
 # votes like the right party on every second bill. Five percent of the cells are missing.
-# `OrdinalEncoder` turns the strings into codes and keeps NaN; it also encodes categories that it has not seen as
-# NaN. The party is not part of the table.
+# `OrdinalEncoder` turns the strings into codes and keeps NaN; it also encodes categories that it
+# has not seen as NaN. The party is not part of the table.
 #
 # The votes of the US House of Representatives in 1984 have the same form: ``votes, party =
 # fetch_openml("vote", version=1, return_X_y=True)``.
