@@ -72,6 +72,6 @@ def _contest(name, seconds):
             Measure("largest error, standard errors", None, digits=".1f"),
         ),
         contestants,
-        "The smallest effective sample size over the test functions counts. The error is that of the worst mean, in "
-        "units of its standard error: between about one and three, unless the step size causes bias.",
+        "The effective sample size is the smallest over the test functions. The error is the largest error of a mean, "
+        "in units of its standard error. Errors above about three indicate a bias caused by the step size.",
     )

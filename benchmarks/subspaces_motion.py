@@ -126,8 +126,8 @@ def compare_faces(options, save):
 def wide_faces(options):
     """All 1,024 dimensions, without principal components."""
     X, y = load_faces(options.persons)
-    title(f"Faces in {X.shape[1]:,} dimensions, {options.wide_iter} sweeps")
-    begin_table(("max_dimension", "error in %", "dimensions", "seconds per sweep", "seconds of processor time"))
+    title(f"Faces in {X.shape[1]:,} dimensions, {options.wide_iter} passes")
+    begin_table(("max_dimension", "error in %", "dimensions", "seconds per pass", "seconds of processor time"))
     for max_dimension in options.wide:
         most = None if max_dimension < 0 else max_dimension
         seconds = []

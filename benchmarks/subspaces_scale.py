@@ -1,4 +1,4 @@
-"""Seconds per sweep and memory of `SubspaceMixture`: 1e4 to 1e6 rows, 20 columns, subspaces of dimensions 1 to 5.
+"""Seconds per pass and memory of `SubspaceMixture`: 1e4 to 1e6 rows, 20 columns, subspaces of dimensions 1 to 5.
 
 Each size runs in a new process, whose peak memory is measured, data included. Sweeps are timed after the first three of
 the chain, in wall time and in processor time of all threads.
@@ -25,7 +25,7 @@ N_BURNT = 3
 
 
 class BusyClock(Clock):
-    """Also the processor time of each sweep, which depends less on other processes."""
+    """Also the processor time of each pass, which depends less on other processes."""
 
     def __init__(self):
         super().__init__()
@@ -70,18 +70,18 @@ if __name__ == "__main__":
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--n-jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--max-iter", type=int, default=40)
-    parser.add_argument("--n-init", type=int, default=1, help="initialisations, each tried for some sweeps")
+    parser.add_argument("--n-init", type=int, default=1, help="initialisations, each tried for some passes")
     parser.add_argument("--alone", action="store_true", help="measure the first size in this process")
     add_write(parser)
     options = parser.parse_args()
     if options.alone:
         measure(options.sizes[0], options.n_jobs[0], options.max_iter, options.n_init)
         sys.exit()
-    columns = "rows", "n_jobs", "n_init", "seconds per sweep", "seconds of processor time per sweep"
+    columns = "rows", "n_jobs", "n_init", "seconds per pass", "seconds of processor time per pass"
     columns += "nanoseconds per row", "dimensions", "distance of the farthest subspace", "whole fit, seconds"
     begin_table((*columns, "peak memory, GiB", "memory before the fit, GiB"))
     for size in options.sizes:
         for n_jobs in options.n_jobs:
             own = ["--sizes", str(size), "--n-jobs", str(n_jobs), "--max-iter", str(options.max_iter)]
             show_output_of([sys.executable, __file__, "--alone", *own, "--n-init", str(options.n_init)])
-    finish(options, notes="Medians (ranges) of sweeps.")
+    finish(options, notes="Medians (ranges) of passes.")

@@ -4,8 +4,8 @@ Sampling with noisy gradients on a circle
 
 Minibatch gradients contain noise. If a sampler ignores this noise, its draws have too much spread.
 This example adds noise of known size to the gradients of a density on the circle and compares two
-remedies. `SGGMC` uses the covariance of the noise and injects less noise of its own. `GSGNHT` does
-not need the covariance: a thermostat adapts the friction until the kinetic temperature is right.
+remedies. `SGGMC` knows the covariance of the noise and injects less noise itself. `GSGNHT` does not
+need the covariance: a thermostat adapts the friction until the kinetic temperature is right.
 
 The density and the settings follow section 5.1 of Liu, Zhu and Song (2016), *Stochastic gradient
 geodesic MCMC methods*.

@@ -151,9 +151,9 @@ display.ax_.set_title("Posterior draws of two principal axes")
 # Minibatches
 # -----------
 # With minibatches of four rows the gradients are noisy. `SGGMC` with ``noise_covariance="fisher"``
-# estimates the covariance of the noise from the rows of the minibatch and injects less noise of its
-# own. With None it ignores the minibatch noise, and `sample` warns that the kinetic temperature is
-# not 1.
+# estimates the covariance of the noise from the rows of the minibatch and injects less noise
+# itself. With ``None`` it ignores the minibatch noise, and `sample` warns that the kinetic
+# temperature is not 1.
 
 settings = {"step_size": 0.02, "friction": 10.0, "n_steps": 10}
 options = {"n_draws": 300, "n_chains": 40, "batch_size": 4, "random_state": 0}

@@ -120,7 +120,7 @@ ax.set_title("Exact posterior; lines contain 50, 90 and 99% of the mass")
 # ----------
 # The first run uses all 100 rows in every step. The other two use minibatches of ten rows. With
 # ``noise_covariance="fisher"`` the sampler estimates the covariance of the minibatch noise and
-# injects less noise of its own. With ``None`` it ignores the minibatch noise, and `sample` warns
+# injects less noise itself. With ``None`` it ignores the minibatch noise, and `sample` warns
 # that the kinetic temperature is not 1.
 #
 # All chains start with both directions at zero degrees, between the modes.

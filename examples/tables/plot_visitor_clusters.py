@@ -84,10 +84,10 @@ for name, fit in fits.items():
     print(f"  {name:<15}{fit.score(test):8.3f}")
 
 # %%
-# The most probable number is the simulated one for both initialisations. Larger numbers also have
-# some probability: in many draws a few visitors form a small additional cluster. This is a known
-# property of Dirichlet process mixtures, which tend to overestimate the number if the data come
-# from a finite number of components (Miller and Harrison, 2013).
+# For both initialisations the most probable number of clusters is the simulated one. Larger numbers
+# also have some probability: in many draws a few visitors form a small additional cluster. This is
+# a known property of Dirichlet process mixtures, which tend to overestimate the number if the data
+# come from a finite number of components (Miller and Harrison, 2013).
 #
 # With more rows or less distinct clusters the two posteriors can differ, because clusters are then
 # rarely split and merged. In that case run more passes, compare the held-out log densities of the

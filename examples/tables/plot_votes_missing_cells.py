@@ -14,10 +14,10 @@ the fit changes if more and more cells are missing.
 # %%
 # Data
 # ----
-# We simulate 16 votes of 435 members of two parties. The left party has a wing whose members vote
-# like the right party on every second bill. Five percent of the cells are missing. `OrdinalEncoder`
-# turns the strings into codes and keeps NaN; it also encodes categories that it has not seen as
-# NaN. The party is not part of the table.
+# We simulate 16 votes of 435 members of two parties. A group within the left party, its *wing*,
+# votes like the right party on every second bill. Five percent of the cells are missing.
+# `OrdinalEncoder` turns the strings into codes and keeps NaN; it also encodes categories that it
+# has not seen as NaN. The party is not part of the table.
 #
 # The votes of the US House of Representatives in 1984 have the same form: ``votes, party =
 # fetch_openml("vote", version=1, return_X_y=True)``.
@@ -88,7 +88,7 @@ ax.legend()
 
 # %%
 # Nearly every cluster consists of members of one party. The left party is divided into two
-# clusters, which correspond to its wing and the other members.
+# clusters, which correspond to the wing and the other members.
 #
 # Predicting missing votes
 # ------------------------
