@@ -20,6 +20,7 @@ WITH_LINKS = [page for page in PAGES if page.links()]
 # Pages that fit for seconds; `.ci/run` runs them too
 LONG = {
     "README.md",
+    "doc/choosing_a_sampler.md",
     "doc/extending/manifold.md",
     "doc/getting_started/directions.md",
     "doc/getting_started/tables.md",
@@ -27,9 +28,13 @@ LONG = {
     "doc/index.md",
     "doc/reproducibility.md",
     "doc/user_guide/densities.md",
+    "doc/user_guide/direction_clusters.md",
     "doc/user_guide/directions.md",
+    "doc/user_guide/exponential_families.md",
+    "doc/user_guide/faq.md",
     "doc/user_guide/held_out.md",
     "doc/user_guide/orthogonal_topics.md",
+    "doc/user_guide/pictures_and_exports.md",
     "doc/user_guide/pitfalls.md",
     "doc/user_guide/topic_models.md",
 }

@@ -11,6 +11,8 @@ bit-identical.
 The example needs Dask, which ``pip install -e ".[dask]"`` installs.
 """
 
+# sphinx_gallery_thumbnail_number = 1
+
 # %%
 # A corpus and a fingerprint
 # --------------------------

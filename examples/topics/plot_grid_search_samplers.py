@@ -37,8 +37,8 @@ print(f"{len(train)} texts for the search, {len(test)} test texts")
 # %%
 # The grid
 # --------
-# A name such as ``"gibbs"`` selects a sampler with suitable settings. An instance such as ``SCIR()``
-# has parameters, and the grid sets them by their names with two underscores:
+# A name such as ``"gibbs"`` selects a sampler with suitable settings. An instance such as
+# ``SCIR()`` has parameters, and the grid sets them by their names with two underscores:
 # ``lda__sampler__step_size`` is the parameter ``step_size`` of the sampler of the step ``lda``.
 # Each fit uses a clone of the sampler.
 
