@@ -122,7 +122,8 @@ class Draws:
     def rhat(self, **options: Any) -> np.ndarray:
         """Rank-normalised split R-hat of each coordinate, by arviz-stats; at most 1.01 if the chains agree.
 
-        It is NaN for one chain. With few draws R-hat can exceed 1.01 by chance: in one of three cases for 4 chains of
+        It is NaN for one chain, and for fewer than 4 draws per chain. It does not show modes that no chain has found.
+        With few draws R-hat can exceed 1.01 by chance: in one of three cases for 4 chains of
         50 independent draws.
 
         Parameters

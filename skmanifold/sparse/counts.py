@@ -138,11 +138,10 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
         first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
     cells = np.array(first, dtype=object)
     if any(isinstance(cell, str) and not _is_number(cell) for cell in cells.flat):
-        is_category = cells.ndim == 2 and cells.shape[1] > 1 and not isinstance(X, list | tuple)
-        remedy = (
-            "encode them as numbers, for example by OrdinalEncoder," if is_category else f"put {vectorizer} before it"
-        )
-        raise ValueError(f"X has strings, but {type(estimator).__name__} takes {wanted}: {remedy} in a pipeline.")
+        remedy = f"put {vectorizer} before it in a pipeline"
+        if cells.ndim == 2 and cells.shape[1] > 1 and not isinstance(X, list | tuple):  # columns, probably not texts
+            remedy += " if they are texts, or encode them as numbers if they are categories"
+        raise ValueError(f"X has strings, but {type(estimator).__name__} takes {wanted}: {remedy}.")
 
 
 def _is_number(text: str) -> bool:

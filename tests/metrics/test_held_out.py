@@ -283,7 +283,7 @@ def test_a_word_is_impossible_only_if_it_is_in_every_draw():
     [
         ([np.ones((2, 3)), np.ones((2, 4))], [1.0, 1.0], "columns, the topics 4 words"),
         ([np.ones((2, 3)), np.ones((1, 3))], [1.0, 1.0], r"must have shape \(1,\)"),
-        ([np.ones((2, 3))] * 2, [[1.0, 1.0]] * 3, "holds 3 vectors, but there are 2 draws"),
+        ([np.ones((2, 3))] * 2, [[1.0, 1.0]] * 3, "has 3 vectors, but there are 2 draws"),
         (np.ones((2, 3)), [[1.0, 1.0]], r"must have shape \(2,\)"),
         (np.ones((0, 2, 3)), [1.0, 1.0], "must be a dense, non-empty"),
         ([], [1.0, 1.0], "must be a dense, non-empty"),

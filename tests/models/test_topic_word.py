@@ -96,8 +96,8 @@ def test_topic_word_passes_through():
         ([[1.0, np.nan]], "must be finite"),
         ([[1.0, np.inf]], "must be finite"),
         ([[1.0, -1e-9]], "must be non-negative; its smallest entry is -1e-09"),
-        ([[1.0, 1.0], [0.0, 0.0]], "row 1 has not"),
-        ([[1.7e308, 1.7e308]], "row 0 has not"),
+        ([[1.0, 1.0], [0.0, 0.0]], "row 1 does not"),
+        ([[1.7e308, 1.7e308]], "row 0 does not"),
         (np.ones((65536, 1)), "65536 rows; at most 65535"),
     ],
 )

@@ -84,7 +84,7 @@ def test_packed_counts_take_three_bytes_and_little_more():
 
 @pytest.mark.parametrize("squeeze", [pack, lambda counts: round_counts(counts, KEY)])
 def test_fractions_are_refused(squeeze):
-    with pytest.raises(ValueError, match=r"Only whole counts .* of type float32"):
+    with pytest.raises(ValueError, match=r"Only whole counts .* have the type float32"):
         squeeze(counts_of([[(0, 3)]], 1, np.float32))
 
 
