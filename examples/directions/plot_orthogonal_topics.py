@@ -16,7 +16,9 @@ of documents, and when a fixed number is the better choice.
 # -------------------
 # The documents are unit vectors in 60 dimensions. Each has a direction near a mixture of six
 # orthogonal topics. The directions have von Mises-Fisher distributions with concentration 90: the
-# larger the concentration, the closer a document is to its mixture.
+# larger the concentration, the closer a document is to its mixture. We chose this much noise so
+# that a few documents do not determine the number of topics. With less noise, for example with
+# concentration 1,000, twelve of these documents are enough.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -163,6 +165,7 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The inferred number is close to the number with the best test score, and it needs no search over
-# numbers of topics. If the topics are to be read, a smaller number can be more useful, although it
-# predicts less well.
+# Here the inferred number is close to the number with the best test score of the numbers compared.
+# This agreement depends on the data: with 200 training texts instead of 150, the inferred number is
+# larger than the number with the best score. So compare test scores if prediction matters. If the
+# topics are to be read, a smaller number can be more useful, although it predicts less well.
