@@ -225,7 +225,7 @@ def point_into_site(app, docname: str, source: list[str]) -> None:
         (r"examples/((?:\w+/)?(?:plot_\w+|quickstart))\.py", r"/gallery/\1.rst"),
         (r"examples/GALLERY_HEADER\.rst", "/gallery/index.rst"),
         (r"benchmarks/README\.md(#[\w-]+)?", r"/measurements.md\1"),
-        (r"CONTRIBUTING(?:\.md)?", "/contributing.md"),
+        (r"CONTRIBUTING(?:\.md)?(#[\w-]+)?", r"/contributing.md\1"),
     ]
     for there, here in pages:
         source[0] = re.sub(rf"\]\((?:\.\./)+{there}\)", rf"]({here})", source[0])
