@@ -240,9 +240,7 @@ def escape_shapes(app, what, name, obj, options, lines: list[str]) -> None:
         if line.lstrip().startswith((">>>", "...")):
             continue
         parts = re.split(r"(`+[^`]*`+)", line)  # every second one is literal
-        parts[::2] = [
-            re.sub(r"(?<=\w)_(?=[,)])|(?<=\()\*(?=\w)|(?<=, )\*(?=\w)", r"\\\g<0>", part) for part in parts[::2]
-        ]
+        parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
         lines[i] = "".join(parts)
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from _pages import ROOT
+from _pages import ROOT, all_pages
 
 SCRIPTS = sorted((ROOT / "examples").rglob("plot_*.py"))
 STYLE = 'plt.style.use("skmanifold.inspection.skmanifold")'
@@ -26,10 +26,9 @@ def test_every_section_has_a_header_and_every_script_a_section():
 
 
 def test_blocks_of_pages_fit_the_page():
-    pages = [ROOT / "README.md", *(path for path in (ROOT / "doc").rglob("*.md") if "_build" not in path.parts)]
     too_long = {}
-    for page in pages:
-        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-            if lines := [line for line in block.splitlines() if len(line) > 100]:
+    for page in all_pages():
+        for block in page.of_language("python"):
+            if lines := [line for line in block.code.splitlines() if len(line) > 100]:
                 too_long[page.name] = lines
     assert too_long == {}

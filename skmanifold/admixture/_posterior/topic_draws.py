@@ -47,6 +47,11 @@ class ChainMatch(NamedTuple):
     similarity: np.ndarray
     best: int
 
+    def least_similarity(self) -> np.ndarray:
+        """Smallest cosine of each topic with its match in another chain; NaN for a single chain."""
+        others = np.delete(self.similarity, self.best, axis=0)
+        return others.min(axis=0) if len(others) else np.full(self.permutations.shape[1], np.nan)
+
 
 class TopicDiagnostics(NamedTuple):
     """Convergence diagnostics and stability of each topic of the best chain; see :func:`diagnose_topics`.
@@ -185,9 +190,8 @@ def diagnose_topics(
     ImportError
         If arviz-stats is not installed.
     """
-    permutations, similarities, best = match
-    others = np.delete(similarities, best, axis=0)
-    similarity = others.min(axis=0) if len(others) else np.full(permutations.shape[1], np.nan)
+    permutations, _, best = match
+    similarity = match.least_similarity()
     series = [permute_topics(np.asarray(topic_weights), permutations)[..., np.newaxis]]
     if components is not None:
         series.append(_draws_of_top_words(components, permutations, best, n_words))

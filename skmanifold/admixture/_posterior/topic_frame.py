@@ -40,8 +40,7 @@ def topic_stability(estimator: Any) -> np.ndarray | None:
     topics = draws.get("components") if isinstance(estimator, TopicUncertainty) else None
     if topics is None or "n_components" in draws or len(topics) < 2 or topics.shape[1] == 0:
         return None
-    best = estimator.best_chain_
-    return np.delete(match_chains(topics, best).similarity, best, axis=0).min(axis=0)
+    return match_chains(topics, estimator.best_chain_).least_similarity()
 
 
 def largest_first(shares: np.ndarray | None, n_topics: int) -> np.ndarray:
@@ -49,7 +48,8 @@ def largest_first(shares: np.ndarray | None, n_topics: int) -> np.ndarray:
     return np.arange(n_topics) if shares is None else np.argsort(-shares, kind="stable")
 
 
-def _shows_words(estimator: TopicFrame) -> bool:
+def shows_words(estimator: TopicFrame) -> bool:
+    """Whether columns are words, for methods that are available only then."""
     return estimator._has_words()
 
 
@@ -62,7 +62,7 @@ class TopicFrame:
         """Return True if columns are words; otherwise raise an AttributeError with the reason."""
         return True
 
-    @available_if(_shows_words)
+    @available_if(shows_words)
     def topics_as_frame(
         self, X: MatrixLike | None = None, *, n_words: int = 10, feature_names: ArrayLike | None = None
     ) -> pd.DataFrame:

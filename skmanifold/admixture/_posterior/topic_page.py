@@ -8,17 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...topics.top_words import column_names, top_columns
 from ...utils._typing import ArrayLike, MatrixLike, available_if
-from .topic_frame import TopicFrame
-
-
-def _shows_words(estimator: TopicPage) -> bool:
-    return estimator._has_words()
+from .topic_frame import TopicFrame, shows_words
 
 
 class TopicPage(TopicFrame):
     """Methods of an estimator with topics of words; not public."""
 
-    @available_if(_shows_words)
+    @available_if(shows_words)
     def topic_words(self, n_words: int = 10, feature_names: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
         """The most probable words of each topic.
 
@@ -53,7 +49,7 @@ class TopicPage(TopicFrame):
             for topic, columns in zip(entries, top_columns(entries, n_words), strict=True)
         ]
 
-    @available_if(_shows_words)
+    @available_if(shows_words)
     def to_pyldavis(
         self,
         X: MatrixLike,
