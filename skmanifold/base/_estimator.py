@@ -178,8 +178,6 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
                 model, checkpoints = strategy.prepare(model, kernel_workers), None
                 if isinstance(model, ShardedModel):
                     checkpoints = checkpoints_of(self, run.key, model)
-                else:  # a sampler that does not run in shards
-                    refuse_session(self)
                 fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
                 fitted.update(strategy.finish(fitted, model, kernel_workers))
             self._forget(self._of_some_fits)

@@ -60,6 +60,8 @@ class TraceDisplay:
         Held-out scores, by name. None shows no such panel.
     trace_name : str, default="log density"
         Name of the quantity of the trace.
+    trace_unit : str, default=None
+        Unit of the trace, which the axis shows. None shows none.
     pass_name : str, default="pass"
         Name of the steps of the trace.
     note : str, default=None
@@ -104,6 +106,7 @@ class TraceDisplay:
         score_passes: np.ndarray | None = None,
         scores: dict[str, np.ndarray] | None = None,
         trace_name: str = "log density",
+        trace_unit: str | None = None,
         pass_name: str = "pass",
         note: str | None = None,
         rhat: float | None = None,
@@ -116,6 +119,7 @@ class TraceDisplay:
         self.score_passes = score_passes
         self.scores = scores
         self.trace_name = trace_name
+        self.trace_unit = trace_unit
         self.pass_name = pass_name
         self.note = note
         self.rhat = rhat
@@ -168,7 +172,9 @@ class TraceDisplay:
             held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
         if isinstance(estimator, VonMisesFisherMixture):
             bounds = estimator.log_likelihood_trace_[np.newaxis]
-            return cls(trace=bounds, trace_name="lower bound per row", pass_name="iteration", **held_out).plot(ax=ax)
+            return cls(
+                trace=bounds, trace_name="lower bound per row", trace_unit="nats", pass_name="iteration", **held_out
+            ).plot(ax=ax)
         trace: np.ndarray | None = getattr(estimator, "log_density_trace_", None)
         if trace is None:
             raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
@@ -184,6 +190,7 @@ class TraceDisplay:
             trace=shown,
             burn_in=getattr(estimator, "_n_burn_in", min(schedule.burn_in, trace.shape[1])) if matters else 0,
             trace_name=shown_name,
+            trace_unit="nats" if n_units else None,
             **draws.summary,
             **held_out,
         ).plot(ax=ax)
@@ -304,8 +311,8 @@ class TraceDisplay:
             above = 16 if _MOST_BESIDE < len(trace) <= _MOST_NAMED_CHAINS else 3  # a long legend fills the line
             place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
             panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
-        quantity, per, unit = self.trace_name.partition(" per ")
-        panel.set_ylabel(f"{quantity}\nper {unit} (nats)" if per else quantity)
+        unit = f" ({self.trace_unit})" if self.trace_unit else ""
+        panel.set_ylabel(self.trace_name.replace(" per ", "\nper ") + unit)
         panel.set_xlim(0.5, trace.shape[1] + 0.5)
         _show_what_is_kept(panel, trace, self.burn_in)
 
