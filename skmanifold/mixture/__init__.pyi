@@ -1,4 +1,4 @@
-from ._dirichlet_process.estimator import DPCategoricalMixture as DPCategoricalMixture
+from ._dp_categorical.estimator import DPCategoricalMixture as DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
 from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier
 from ._subspace.estimator import SubspaceMixture as SubspaceMixture

@@ -183,6 +183,27 @@ class StickBreakingModel(Protocol):
         """
         ...
 
+    def relabel(self, labels: np.ndarray, counts: Any, new_labels: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Give the clusters new labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        counts : object
+            Statistics of the labels.
+        new_labels : ndarray of int32
+            The new label of each label that has rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            New label of each row.
+        counts : object
+            Statistics of the new labels.
+        """
+        ...
+
     def log_joint(self, counts: Any, concentration: float) -> float:
         """Log p(data, partition | concentration).
 

@@ -56,11 +56,33 @@ def _upgrade_stream_chain(node: dict[str, Any]) -> dict[str, Any]:
     return {**node, "fields": {**fields, "statistics": fields["state"]["fields"]["statistics"]}}
 
 
+def _upgrade_counts(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of counts of categories, which had another name."""
+    return {**node, "class": "CategoryCounts"}
+
+
+def _upgrade_counted_draw(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of a drawn partition, which had the two arrays of its counts among its own fields."""
+    fields = dict(node["fields"])
+    counts = {name: fields.pop(name) for name in ("sizes", "categories")}
+    statistics = {**node, "class": "CategoryCounts", "fields": counts}
+    return {**node, "class": "PartitionDraw", "fields": {"statistics": statistics, **fields}}
+
+
+def _upgrade_parameter_draw(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of drawn parameters, in which earlier versions called the components `log_components`."""
+    renamed = {"log_components": "components"}
+    return {**node, "fields": {renamed.get(name, name): field for name, field in node["fields"].items()}}
+
+
 def _class_of(node: Any) -> str | None:
     return node.get("class") if isinstance(node, dict) else None
 
 
 _UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "CountedDraw": _upgrade_counted_draw,
+    "MixtureCounts": _upgrade_counts,
+    "ParameterDraw": _upgrade_parameter_draw,
     "State": _upgrade_state,
     "StreamChain": _upgrade_stream_chain,
 }

@@ -12,7 +12,7 @@ from .._version import __version__
 # after the colon changes; a new class must get a name that was never used before.
 _PLACES = {
     # estimators
-    "DPCategoricalMixture": "mixture._dirichlet_process.estimator:DPCategoricalMixture",
+    "DPCategoricalMixture": "mixture._dp_categorical.estimator:DPCategoricalMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
     "OrthogonalSphericalAdmixture": "admixture._orthogonal.estimator:OrthogonalSphericalAdmixture",
@@ -98,15 +98,15 @@ _PLACES = {
     "TopicStatistics": "admixture._spherical.passes:TopicStatistics",
     # mixtures
     "BlockSums": "numerics.block_sums:BlockSums",
-    "Blocks": "mixture._dirichlet_process.stochastic_slice:Blocks",
-    "CountedDraw": "mixture._dirichlet_process.posterior_draws:CountedDraw",
-    "DPMixture": "mixture._dirichlet_process.stochastic_slice:Mixture",
-    "DPSums": "mixture._dirichlet_process.stochastic_slice:Sums",
+    "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
+    "CategoryCounts": "emissions._clusters.categories:CategoryCounts",
+    "DPMixture": "mixture._dp_categorical.stochastic_slice:Mixture",
+    "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
-    "MixtureCounts": "mixture._dirichlet_process.posterior_draws:MixtureCounts",
-    "MixtureStream": "mixture._dirichlet_process.stream:MixtureStream",
-    "DPState": "mixture._dirichlet_process.stochastic_slice:StochasticSliceState",
-    "DPStreamState": "mixture._dirichlet_process.stochastic_slice:StreamState",
+    "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
+    "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",
+    "DPState": "mixture._dp_categorical.stochastic_slice:StochasticSliceState",
+    "DPStreamState": "mixture._dp_categorical.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._dirichlet_process.posterior_draws:ParameterDraw",
     "Subspaces": "mixture._subspace.parameters:Subspaces",
 }

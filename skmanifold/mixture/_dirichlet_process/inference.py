@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,51 +12,58 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...emissions._clusters.base import Clusters
+from ...emissions._clusters.statistics import selected
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
-from .category_table import Table, category_table, count_table, validate_codes
-from .emission import WithCategories
-from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
-from .stream import MixtureStream
+from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive
 
+_OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do not correspond to each other
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
-_CELLS_AT_ONCE = 1_000_000  # of sampled rows
 
 
-class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
+class PartitionInference(MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    handle_unknown: str
     n_jobs: int | None
     n_components_: int
-    _emission: str
     _key: np.uint64  # root of all random streams, set at the start of a fit
-    _draws: list[CountedDraw | ParameterDraw]  # of `fit`, not of a stream
-    _stream: MixtureStream | None = None
-    _summary: CountedDraw  # of the point partition
-    _category_prior: float
-    _column_start: np.ndarray
-    _row_totals: np.ndarray  # numbers of tokens of the fitted rows, used by `sample`
-    _fitted_on_sparse: bool
+    _draws: list[PartitionDraw | ParameterDraw]
+    _summary: PartitionDraw  # of the point partition
     _posterior: dict[str, np.ndarray]
     _component_draws: np.ndarray  # indices of the complete draws
+
+    if TYPE_CHECKING:  # every estimator has its own
+
+        def _clusters_of(self, X: MatrixLike) -> Clusters:
+            """Validated rows, with the fitted prior."""
+            ...
+
+        def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
+            """Rows drawn from the predictive distributions of clusters with these statistics."""
+            ...
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
-        return self._posterior if self._stream is None else self._stream.posterior()
+        return self._posterior
 
     @property
-    def _predictive(self) -> Sequence[CountedDraw | ParameterDraw]:
-        return self._draws if self._stream is None else self._stream.predictive_draws()
+    def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
+        return self._draws
+
+    @property
+    def _complete_draws(self) -> np.ndarray | None:
+        """Indices of the complete draws in the draws of numbers; None if all draws are complete."""
+        return self._component_draws
 
     @property
     def n_components_posterior_(self) -> np.ndarray:
@@ -71,16 +77,7 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
     def weights_(self) -> np.ndarray:
         """Weights of the components, of shape (n_components_,)."""
         check_is_fitted(self)
-        return self._summary.sizes / (self._summary.sizes.sum() + self._summary.concentration)
-
-    @property
-    def components_(self) -> np.ndarray | list[np.ndarray]:
-        """Posterior means of the category probabilities of each component, given the point partition."""
-        check_is_fitted(self)
-        cells = self._summary.categories.T + self._category_prior
-        columns = np.split(cells, self._column_start[1:-1], axis=1)
-        means = [column / column.sum(axis=1, keepdims=True) for column in columns]
-        return means[0] if self._emission == "multinomial" else means
+        return self._summary.statistics.sizes / (self._summary.statistics.sizes.sum() + self._summary.concentration)
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         r"""Log of the posterior predictive density of each row.
@@ -110,9 +107,9 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
         ValueError
             If X has other columns than in `fit`, or values that the emission does not allow.
         """
-        table = self._table_of(X)
+        clusters = self._clusters_of(X)
         with Workers(self.n_jobs) as workers:
-            return log_predictive(table, self._predictive, self._category_prior, workers)
+            return log_predictive(clusters, self._predictive, workers)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the components of the point partition, given that the row belongs to one of them.
@@ -179,14 +176,16 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
             if labels is None or labels.shape[1] == 0:
                 raise ValueError("No draws of the labels were kept: pass X.")
             return co_clustering(labels.reshape(-1, labels.shape[-1]))
-        table = self._table_of(X)
-        n_bytes = 8 * table.n_rows**2
+        clusters = self._clusters_of(X)
+        n_bytes = 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
-            raise ValueError(f"co_clustering of {table.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4.")
-        together = np.zeros((table.n_rows, table.n_rows))
+            raise ValueError(
+                f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
+            )
+        together = np.zeros((clusters.n_rows, clusters.n_rows))
         with Workers(self.n_jobs) as workers:
             for draw in self._predictive:
-                shares = softmax(draw.log_terms(table, self._category_prior, workers), axis=1)[:, :-1]
+                shares = softmax(draw.log_terms(clusters, workers), axis=1)[:, :-1]
                 together += shares @ shares.T
         together /= len(self._predictive)
         np.fill_diagonal(together, 1.0)
@@ -223,15 +222,11 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
         check_is_fitted(self)
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         rng = check_random_state(random_state)
-        left_over = self._summary.concentration
-        shares = np.append(self._summary.sizes, left_over) / (self._summary.sizes.sum() + left_over)
+        sizes, left_over = self._summary.statistics.sizes, self._summary.concentration
+        shares = np.append(sizes, left_over) / (sizes.sum() + left_over)
         labels = rng.choice(len(shares), n_samples, p=shares)
-        with_empty = np.append(self._summary.categories, np.zeros((len(self._summary.categories), 1)), axis=1)
-        cells = with_empty.T + self._category_prior
-        if self._emission == "multinomial":
-            X = _sample_counts(rng, cells, labels, rng.choice(self._row_totals, n_samples), self._fitted_on_sparse)
-        else:
-            X = _sample_codes(rng, cells, labels, self._column_start)
+        with_empty = selected(self._summary.statistics, np.arange(len(shares)))
+        X = self._new_rows(rng, with_empty, labels)
         return X, np.where(labels == self.n_components_, -1, labels)
 
     def to_arviz(self) -> Any:
@@ -258,50 +253,13 @@ class MixtureInference(WithCategories, MembershipTransformer, DensityScores):
         ValueError
             If there are no draws.
         """
-        exported = {name: draws for name, draws in self.posterior_.items() if name not in ("components", "labels")}
+        exported = {name: draws for name, draws in self.posterior_.items() if name not in _OF_COMPONENTS}
         if "weights" in exported:
             exported["weights"] = falling(exported["weights"])
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
-        kept = self._component_draws if self._stream is None else None  # a stream keeps complete draws only
-        return to_tree(exported, {"weights": ["rank"]}, component_draws=kept)
+        return to_tree(exported, {"weights": ["rank"]}, component_draws=self._complete_draws)
 
     def _summary_terms(self, X) -> np.ndarray:
-        table = self._table_of(X)
+        clusters = self._clusters_of(X)
         with Workers(self.n_jobs) as workers:
-            return self._summary.log_terms(table, self._category_prior, workers)
-
-    def _table_of(self, X) -> Table:
-        check_is_fitted(self)
-        if self._emission == "multinomial":
-            return count_table(self, self._fitted_emission, X, None, reset=False)
-        codes = validate_codes(self, X, reset=False)
-        return category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._emission_name == "multinomial"
-        tags.input_tags.categorical = self._emission_name == "categorical"
-        tags.input_tags.allow_nan = self._emission_name == "categorical"
-        tags.input_tags.positive_only = True
-        return tags
-
-
-def _sample_counts(rng, cells, labels, totals, as_sparse):
-    generator = np.random.default_rng(rng.randint(0, 2**32, 4, dtype=np.uint32))
-    blocks = []
-    for start, stop in split_range(len(labels), max(1, _CELLS_AT_ONCE // cells.shape[1])):
-        shapes = cells[labels[start:stop]]
-        log_gammas = np.log(generator.standard_gamma(shapes + 1.0))  # avoids underflow; corrected in the next line
-        log_gammas -= generator.standard_exponential(shapes.shape) / shapes
-        rows = generator.multinomial(totals[start:stop], softmax(log_gammas, axis=1))
-        blocks.append(sp.csr_array(rows) if as_sparse else rows)
-    return sp.vstack(blocks, format="csr") if as_sparse else np.concatenate(blocks)
-
-
-def _sample_codes(rng, cells, labels, column_start):
-    codes = np.empty((len(labels), len(column_start) - 1), np.int64)
-    for column, (begin, end) in enumerate(pairwise(column_start)):
-        shares = cells[:, begin:end] / cells[:, begin:end].sum(axis=1, keepdims=True)  # sufficient for one token
-        levels = np.cumsum(shares, axis=1)[labels]
-        codes[:, column] = (rng.random_sample(len(labels))[:, None] > levels[:, :-1]).sum(axis=1)
-    return codes
+            return self._summary.log_terms(clusters, workers)

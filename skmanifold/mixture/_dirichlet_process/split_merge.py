@@ -1,45 +1,50 @@
 """Split-merge moves of a partition: choose two rows, propose, accept or reject, and update clusters and counts.
 
-The rows of a cluster form a cyclic linked list in `next_row`; `row_of_label` is one row of each cluster. `sizes`,
-`categories` and `totals` are the numbers of rows, of tokens by category and of tokens by column of each label. The
-kernels in `split_merge_kernels` assign the rows of a move to its two sides.
+The rows of a cluster form a cyclic linked list in `next_row`; `row_of_label` is one row of each cluster. The kernels in
+`split_merge_kernels` assign the rows of a move to its two sides. What depends on the family of the rows is in
+`emissions/_clusters`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from ...emissions._clusters.base import Clusters
+from ...emissions._clusters.kernels import (
+    add_predictive,
+    clear_sides,
+    count_row,
+    log_bayes_factor_of_labels,
+    log_bayes_factor_of_sides,
+    log_predictive_of_side,
+    merge_labels,
+    refresh_cluster,
+)
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
 from ...utils._njit import njit
-from .category_table import Table
-from .posterior_draws import MixtureCounts
-from .predictive_kernels import add_predictive
-from .split_merge_kernels import log_bayes_factor_of_labels, log_bayes_factor_of_sides, propose_sides
+from .split_merge_kernels import propose_sides
 
 # Counters of the draws of a move under its key, and the key's child for the order of the members.
 _FIRST_ANCHOR, _MOVE_TYPE, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type
 _ORDER = 0  # the keys of the scans are counted from FIRST_SCAN = 1
 
-_SIDE_1 = np.array([1])
-
 
 def split_merge(
-    table: Table,
+    clusters: Clusters,
     labels: np.ndarray,
-    counts: MixtureCounts,
+    statistics: Any,
     concentration: float,
-    prior: float,
     n_moves: int,
     n_scans: int,
     key: np.uint64,
 ) -> tuple[int, int]:
     """Make Metropolis-Hastings moves that split a cluster in two or merge two of them.
 
-    Components and weights are integrated out. In each column a component has a Dirichlet(prior, ..., prior)
-    distribution over the categories. Each move tries one of the following, with probability 1/2 each:
+    Components and weights are integrated out. Each move tries one of the following, with probability 1/2 each:
 
     - split: choose a row i and another row j of its cluster at random, and divide the cluster into one that contains i
       and one that contains j;
@@ -48,24 +53,22 @@ def split_merge(
 
     The other rows are assigned to the sides of i and j one by one, with probabilities given the rows already assigned
     (Dahl, 2005). If ``n_scans > 0``, this many restricted Gibbs scans follow (Jain and Neal, 2004). The time of a move
-    is proportional to the number of entries of the rows in the one or two clusters, times ``n_scans + 1``. Many merges
+    is proportional to the number of rows in the one or two clusters, times ``n_scans + 1``. Many merges
     are rejected before this work, because the acceptance ratio would be too small even if the reverse split had
     probability 1.
 
     Parameters
     ----------
-    table : Table
-        Rows of categories.
+    clusters : Clusters
+        Rows and their prior.
     labels : ndarray of shape (n_rows,), int32
         Cluster of each row, changed in place. A new cluster gets the smallest free label, and a merged cluster the
         label of i. Only the partition has a meaning, not the labels.
-    counts : MixtureCounts
-        Counts of the labels, changed in place. The capacity must be at least the number of clusters plus `n_moves`.
+    statistics : NamedTuple
+        Statistics of the labels, changed in place. The capacity must be at least the number of clusters plus `n_moves`.
     concentration : float
         Concentration alpha of the Dirichlet process: a partition has prior probability proportional to
         alpha^K prod_k Gamma(m_k), where cluster k has m_k rows.
-    prior : float
-        Parameter of the symmetric Dirichlet distributions.
     n_moves : int
         Number of moves.
     n_scans : int
@@ -86,8 +89,9 @@ def split_merge(
     Dahl (2005). "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
     models". Technical report, Texas A&M University.
     """
-    settings = float(concentration), float(prior), n_moves, n_scans, np.uint64(key)
-    n_splits, n_merges = _make_moves(*table, table.column_of(), *settings, labels, *counts)
+    settings = float(concentration), n_moves, n_scans, np.uint64(key)
+    space = clusters.new_cache(len(statistics.sizes)), clusters.new_sides()
+    n_splits, n_merges = _make_moves(clusters.data, *settings, labels, statistics, *space)
     return int(n_splits), int(n_merges)
 
 
@@ -148,10 +152,8 @@ def _shuffle(n_members, key, out_members):
 
 
 @njit(cache=True, nogil=True)
-def _apply_split(
-    indptr, indices, counts, members, n_members, side, new_label, labels, next_row, row_of_label, sizes, categories
-):
-    """Move the members on side 1 to a new label, with its own cycle and counts."""
+def _apply_split(data, members, n_members, side, new_label, labels, next_row, row_of_label, statistics):
+    """Move the members on side 1 to a new label, with its own cycle and statistics."""
     old_label = labels[members[0]]
     last_0, last_1 = members[0], members[1]
     for place in range(1, n_members):
@@ -163,25 +165,18 @@ def _apply_split(
         next_row[last_1] = row
         last_1 = row
         labels[row] = new_label
-        sizes[new_label] += 1
-        sizes[old_label] -= 1
-        for e in range(indptr[row], indptr[row + 1]):
-            categories[indices[e], old_label] -= counts[e]
-            categories[indices[e], new_label] += counts[e]
+        count_row(data, statistics, row, old_label, -1)
+        count_row(data, statistics, row, new_label, 1)
     next_row[last_0] = row_of_label[old_label] = members[0]
     next_row[last_1] = row_of_label[new_label] = members[1]
 
 
 @njit(cache=True, nogil=True)
-def _apply_merge(members, n_members, labels, next_row, row_of_label, sizes, categories):
-    """Give all members the label of the first anchor, add the counts, and join the two cycles."""
+def _apply_merge(data, members, n_members, labels, next_row, row_of_label, statistics):
+    """Give all members the label of the first anchor, add the statistics, and join the two cycles."""
     i, j = members[0], members[1]
     kept, gone = labels[i], labels[j]
-    sizes[kept] += sizes[gone]
-    sizes[gone] = 0
-    for category in range(len(categories)):
-        categories[category, kept] += categories[category, gone]
-        categories[category, gone] = 0
+    merge_labels(data, statistics, kept, gone)
     row_of_label[kept], row_of_label[gone] = i, -1
     next_row[i], next_row[j] = next_row[j], next_row[i]
     for place in range(n_members):
@@ -192,20 +187,11 @@ def _apply_merge(members, n_members, labels, next_row, row_of_label, sizes, cate
 
 
 @njit(cache=True, nogil=True)
-def _sum_columns(column_start, categories, label, out_totals):
-    for column in range(len(column_start) - 1):
-        total = 0
-        for category in range(column_start[column], column_start[column + 1]):
-            total += categories[category, label]
-        out_totals[column, label] = total
-
-
-@njit(cache=True, nogil=True)
-def _fill_log_partner_weights(data, prior, row, clusters, n_clusters, sizes, categories, totals, out):
-    """Log of size times predictive probability of the row, for each cluster, as if the row were in none of them."""
+def _fill_log_partner_weights(data, statistics, cache, row, clusters, n_clusters, out):
+    """Log of size times predictive density of the row, for each cluster, as if the row were in none of them."""
     for c in range(n_clusters):
-        out[c] = math.log(sizes[clusters[c]])
-    add_predictive(*data, prior, row, clusters, n_clusters, categories, totals, out)
+        out[c] = math.log(statistics.sizes[clusters[c]])
+    add_predictive(data, statistics, cache, row, clusters, n_clusters, out)
 
 
 @njit(cache=True, nogil=True)
@@ -253,40 +239,22 @@ def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_con
 
 
 @njit(cache=True, nogil=True)
-def _make_moves(
-    indptr,
-    indices,
-    counts,
-    column_start,
-    column_of,
-    concentration,
-    prior,
-    n_moves,
-    n_scans,
-    key,
-    labels,
-    sizes,
-    categories,
-):
+def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, cache, sides):
     """Make `n_moves` moves of the partition given by `labels`; returns the numbers of accepted splits and merges.
 
     The arrays indexed by label must have capacity for one more cluster per move.
     """
-    data = indptr, indices, counts, column_start, column_of
+    sizes = statistics.sizes
     n_rows, capacity = len(labels), len(sizes)
     log_concentration = math.log(concentration)
     next_row, row_of_label = np.empty(n_rows, np.int64), np.full(capacity, -1, np.int64)
     _link_clusters(labels, next_row, row_of_label)
-    totals = np.empty((len(column_start) - 1, capacity))
     for label in range(capacity):
-        _sum_columns(column_start, categories, label, totals)
+        if sizes[label] > 0:
+            refresh_cluster(data, statistics, label, cache)
     members = np.empty(n_rows, np.int64)
     side, given_sides = np.empty(n_rows, np.int8), np.empty(n_rows, np.int8)
-    sub_counts = np.zeros((len(column_of), 2))
-    sub_totals = np.zeros((len(column_start) - 1, 2))
-    present = np.empty(len(column_of), np.int64)
     clusters, log_partner_weights = np.empty(capacity, np.int64), np.empty(capacity)
-    side_sizes = np.empty(2, np.int64)
     n_splits = n_merges = 0
 
     for move in range(n_moves):
@@ -311,9 +279,7 @@ def _make_moves(
             label = clusters[own_place]
             n_members = _list_members(next_row, row_of_label[label], 0, members)
             i = members[np.int64(uniform(move_key, _FIRST_ANCHOR) * n_members)]
-            _fill_log_partner_weights(
-                data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partner_weights
-            )
+            _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
             log_total = _log_sum_replacing(log_partner_weights, n_clusters, own_place, -np.inf)
             other = _draw_excluding(log_partner_weights, n_clusters, own_place, log_total, uniform(move_key, _PARTNER))
             log_partner, other_label = log_partner_weights[other] - log_total, clusters[other]
@@ -321,7 +287,7 @@ def _make_moves(
             n_members = _list_members(next_row, row_of_label[other_label], place, members)
             second = place + np.int64(uniform(move_key, _SECOND_ANCHOR) * (n_members - place))
             members[place], members[second] = members[second], members[place]
-            log_bayes_factor = log_bayes_factor_of_labels(column_start, prior, categories, totals, label, other_label)
+            log_bayes_factor = log_bayes_factor_of_labels(data, statistics, cache, label, other_label)
             log_ratio = -_log_ratio_of_split(
                 n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_bayes_factor
             )
@@ -334,43 +300,35 @@ def _make_moves(
                 given_sides[member] = labels[members[member]] != label
 
         floor = -np.inf if is_split else log_u - log_ratio
-        proposal = prior, members, n_members, n_scans, floor, not is_split, given_sides, move_key
-        log_q, n_present = propose_sides(*data, *proposal, side, sub_counts, sub_totals, present)
+        proposal = members, n_members, n_scans, floor, not is_split, given_sides, move_key
+        log_q = propose_sides(data, statistics, *proposal, side, sides)
         if is_split:
-            side_sizes[:] = 0
+            size_1 = 0
             for member in range(n_members):
-                side_sizes[side[member]] += 1
-            _fill_log_partner_weights(
-                data, prior, i, _SIDE_1, 1, side_sizes, sub_counts, sub_totals, log_partner_weights
-            )
-            log_weight_of_side = log_partner_weights[0]
-            _fill_log_partner_weights(
-                data, prior, i, clusters, n_clusters, sizes, categories, totals, log_partner_weights
-            )
+                size_1 += side[member]
+            log_weight_of_side = math.log(size_1) + log_predictive_of_side(data, statistics, i, sides)
+            _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
             log_partner = log_weight_of_side - _log_sum_replacing(
                 log_partner_weights, n_clusters, own_place, log_weight_of_side
             )
-        log_bayes_factor = log_bayes_factor_of_sides(
-            column_start, column_of, prior, present, n_present, sub_counts, sub_totals
-        )
-        if is_split:
+            log_bayes_factor = log_bayes_factor_of_sides(data, statistics, cache, label, sides)
             log_ratio = _log_ratio_of_split(
-                n_rows, n_clusters + 1, side_sizes[0], side_sizes[1], log_partner, log_concentration, log_bayes_factor
+                n_rows, n_clusters + 1, n_members - size_1, size_1, log_partner, log_concentration, log_bayes_factor
             )
+        clear_sides(data, sides)
+        if is_split:
             if log_u >= log_ratio - log_q:
                 continue
             other_label = 0
             while sizes[other_label] > 0:
                 other_label += 1
-            _apply_split(
-                *data[:3], members, n_members, side, other_label, labels, next_row, row_of_label, sizes, categories
-            )
+            _apply_split(data, members, n_members, side, other_label, labels, next_row, row_of_label, statistics)
             n_splits += 1
         else:
             if log_u >= log_ratio + log_q:
                 continue
-            _apply_merge(members, n_members, labels, next_row, row_of_label, sizes, categories)
+            _apply_merge(data, members, n_members, labels, next_row, row_of_label, statistics)
             n_merges += 1
-        _sum_columns(column_start, categories, label, totals)
-        _sum_columns(column_start, categories, other_label, totals)
+        refresh_cluster(data, statistics, label, cache)
+        refresh_cluster(data, statistics, other_label, cache)
     return n_splits, n_merges

@@ -131,7 +131,7 @@ class Slice(BaseSampler):
             counts = model.split_merge(labels, counts, concentration, *moves)
         if self.redraw_order or self.n_split_merge:
             places = stick_breaking.redraw_order(counts.sizes, concentration, key)
-            labels, counts = places[labels], counts.with_labels(places)
+            labels, counts = model.relabel(labels, counts, places)
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
             concentration, counts = self._scan(model, rows, labels, counts, concentration, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, concentration)
@@ -157,7 +157,8 @@ class Slice(BaseSampler):
     def _scan(self, model, rows, labels, counts, concentration, key):
         """Draw all variables once, but only the labels of `rows`; returns the concentration and the counts."""
         slices, components_key = subkey(key, Purpose.SLICE), subkey(key, Purpose.COMPONENTS)
-        sticks = stick_breaking.draw_sticks(counts.sizes[: counts.n_used], concentration, key)
+        n_used = np.flatnonzero(counts.sizes)[-1] + 1
+        sticks = stick_breaking.draw_sticks(counts.sizes[:n_used], concentration, key)
         if model.concentration is None:
             drawn = subkey(key, Purpose.CONCENTRATION)
             concentration = stick_breaking.draw_concentration(sticks, model.concentration_prior, drawn)

@@ -15,11 +15,11 @@ from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
 from .fit_strategies import fit_strategy, stream_strategy
-from .inference import MixtureInference
+from .inference import CategoryInference
 
 
 @fitted_mixture
-class DPCategoricalMixture(MixtureInference, DensityMixin, BaseSampledEstimator):
+class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
     Each row belongs to one of infinitely many components, of which finitely many have rows:

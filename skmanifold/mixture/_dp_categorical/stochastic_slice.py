@@ -8,6 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ...emissions._clusters.categories import CategoryCounts
+from ...emissions._clusters.category_kernels import add_scores
+from ...emissions._clusters.category_split_kernels import add_predictive
+from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
@@ -27,6 +31,9 @@ from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
+from .._dirichlet_process.gibbs_kernels import draw_from_logs
+from .._dirichlet_process.model import DPModel
+from .._dirichlet_process.posterior_draws import ParameterDraw
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -35,10 +42,6 @@ from .gamma_target import (
     resize_block,
     step_block,
 )
-from .gibbs_kernels import add_scores, draw_from_logs
-from .model import DPModel
-from .posterior_draws import MixtureCounts, ParameterDraw
-from .predictive_kernels import add_predictive
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
@@ -118,7 +121,7 @@ class StochasticSliceState(NamedTuple):
     key: np.uint64
     n_steps: int
     log_density: float
-    statistics: MixtureCounts
+    statistics: CategoryCounts
     latents: np.ndarray  # (n_rows,) int32: the labels
 
 
@@ -277,7 +280,7 @@ class StochasticSlice(BaseSampler):
         return Sticks(*log_proportions(self._movers[0], state, _PAIR))
 
     def _mixture_of(self, model: DPModel, blocks: Blocks) -> Mixture:
-        log_table = log_proportions(self._movers[1], blocks.components, model.table.column_start)
+        log_table = log_proportions(self._movers[1], blocks.components, model.clusters.table.column_start)
         return Mixture(self._sticks_of(blocks.sticks), log_table)
 
     def _check_no_stored_labels(self) -> None:
@@ -296,17 +299,17 @@ class StochasticSlice(BaseSampler):
         )
         return Blocks(sticks, components, concentration)
 
-    def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, MixtureCounts]:
+    def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, CategoryCounts]:
         """Update sticks, components, concentration and the labels of one minibatch; labels in place."""
         everything = batch = sums_of(counts)
         stored = [sampler.keeps_rows for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
-            batch = _sums_of_rows(model, rows, labels, counts.n_used, model.n_rows / len(rows))
+            batch = _sums_of_rows(model, rows, labels, n_used(counts), model.n_rows / len(rows))
         of_sticks, of_components = (everything if stores else batch for stores in stored)
         blocks = self._moved(model, blocks, of_sticks, of_components, key)
         mixture = self._mixture_of(model, blocks)
         mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, blocks.concentration, key)
-        blocks = self._resized(model, blocks, mixture.first(counts.n_used), key)
+        blocks = self._resized(model, blocks, mixture.first(n_used(counts)), key)
         if not any(stored):
             return blocks, counts
         everything = sums_of(counts)
@@ -322,8 +325,8 @@ class StochasticSlice(BaseSampler):
         rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
         log_weights, log_leftover = mixture.sticks.log_weights()
         others = (-np.inf, 1.0) if concentration is None else (log_leftover, concentration)
-        arguments = model.table.column_of(), float(model.category_prior), mixture.log_table, log_weights, *others
-        n_new = _draw_labels_in_sequence(*model.table, *arguments, subkey(key, Purpose.LABELS), labels)
+        arguments = mixture.log_table, log_weights, *others, subkey(key, Purpose.LABELS), labels
+        n_new = _draw_labels_in_sequence(model.clusters.data, *arguments)
         counts = model.count(labels)
         if n_new:
             sticks = draw_sticks(counts.sizes[n : n + n_new], concentration, key)
@@ -349,7 +352,7 @@ class StochasticSlice(BaseSampler):
         """Blocks with the components of the mixture; new components are copied from it."""
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
-        nothing = _no_sums(mixture.n_components, model.table.n_categories)
+        nothing = _no_sums(mixture.n_components, model.clusters.table.n_categories)
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
@@ -359,9 +362,9 @@ class StochasticSlice(BaseSampler):
         return Blocks(sticks, components, blocks.concentration)
 
 
-def sums_of(counts: MixtureCounts) -> Sums:
+def sums_of(counts: CategoryCounts) -> Sums:
     """Sums of all rows, up to the highest label."""
-    n = counts.n_used
+    n = n_used(counts)
     return Sums(counts.sizes[:n].astype(np.float64), counts.categories[:, :n].T.astype(np.float64, order="C"))
 
 
@@ -377,18 +380,18 @@ def _no_sums(n: int, n_categories: int) -> Sums:
 
 def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
     """Sums of some rows, multiplied by `scale`."""
-    sums = _no_sums(n, model.table.n_categories)
-    _add_rows(rows, *model.table[:3], labels, scale, *sums)
+    sums = _no_sums(n, model.clusters.table.n_categories)
+    _add_rows(rows, *model.clusters.table[:3], labels, scale, *sums)
     return sums
 
 
 def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) -> tuple[GammaBlocks, GammaBlocks]:
     sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
-    components = GammaBlocks(model.category_prior, of_components.categories, model.table.column_start)
+    components = GammaBlocks(model.clusters.prior, of_components.categories, model.clusters.table.column_start)
     return sticks, components
 
 
-def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, MixtureCounts]:
+def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, CategoryCounts]:
     """Draw new labels for `rows` given their slices, in place; returns the mixture with new components, and the counts.
 
     If the concentration is None, there are no new components.
@@ -417,12 +420,7 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 @njit(cache=True, nogil=True)
 def _draw_labels_in_sequence(
-    indptr,
-    indices,
-    counts,
-    column_start,
-    column_of,
-    prior,
+    data,
     log_table,
     log_weights,
     log_others,
@@ -436,11 +434,11 @@ def _draw_labels_in_sequence(
     weight exp(log_others). A Polya urn divides it among the clusters that earlier rows opened and one new cluster, with
     their parameters integrated out.
     """
+    indptr, indices, counts, column_start, column_of, _ = data
     n = len(log_weights)
     scores, scratch = np.empty(n + _MAX_NEW), np.empty((2, n + _MAX_NEW))
     of_categories, of_columns = np.zeros((column_start[-1], _MAX_NEW)), np.zeros((len(column_start) - 1, _MAX_NEW))
     new_clusters, sizes = np.arange(_MAX_NEW), np.zeros(_MAX_NEW)
-    data = indptr, indices, counts, column_start, column_of
     n_new = 0
     for row in range(len(labels)):
         scores[:n] = 0.0
@@ -452,7 +450,7 @@ def _draw_labels_in_sequence(
         for c in range(n_open):
             size = sizes[c] if c < n_new else concentration
             scores[n + c] = log_others + math.log(size) - log_total
-        add_predictive(*data, prior, row, new_clusters, n_open, of_categories, of_columns, scores[n:])
+        add_predictive(data, row, new_clusters, n_open, of_categories, of_columns, scores[n:])
         label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
         labels[row] = label
         if label >= n:

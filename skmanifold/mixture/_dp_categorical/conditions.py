@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...emissions import BaseEmission
+from ...emissions._clusters.categories import CategoryCounts
+from ...emissions._clusters.statistics import n_used
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
@@ -29,7 +31,7 @@ from ...utils._conditions import (
     key,
 )
 from ...utils._declared import Held, Settings, holds
-from .posterior_draws import CountedDraw, MixtureCounts, ParameterDraw
+from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
 from .stochastic_slice import Blocks, StochasticSliceState
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 
@@ -40,14 +42,14 @@ _TOLERANCE = 1e-6
 def _state(value: Any, where: str, sizes: Sizes) -> None:
     """Of a fit: labels of all rows, counts of them, and as many blocks as labels reach."""
     counts = getattr(value, "statistics", None)
-    if isinstance(counts, MixtureCounts) and np.any(counts.sizes):
-        sizes["n_clusters"] = counts.n_used
+    if isinstance(counts, CategoryCounts) and np.any(counts.sizes):
+        sizes["n_clusters"] = n_used(counts)
     _STATE(value, where, sizes)
 
 
 _STATE = state_of_blocks(
     StochasticSliceState,
-    statistics=Held(MixtureCounts),
+    statistics=Held(CategoryCounts),
     latents=index("n_rows", below="n_clusters", dtype="int32"),
 )
 
@@ -73,7 +75,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     draws = mixture._draws if stream is None else [*stream.predictive_draws(), *stream._last]
     for draw in draws:
         if isinstance(draw, ParameterDraw):
-            sums = np.add.reduceat(np.exp(draw.log_components), start[:-1], axis=0)
+            sums = np.add.reduceat(np.exp(draw.components), start[:-1], axis=0)
             if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
                 return "has draws of components that do not sum to one"
     return whole_draws_agree(mixture, has_best=False)
@@ -97,7 +99,7 @@ fitted_mixture = holds(
     _column_start=Pointer("n_columns", "n_categories"),
     _emission=OneOf(("multinomial", "categorical")),
     _category_prior=Real(above=0, high=MOST_COUNTED),
-    _summary=Held(CountedDraw),
+    _summary=Held(PartitionDraw),
     n_components_=Counted("n_components"),
     **traces(
         "log_joint",
@@ -108,7 +110,7 @@ fitted_mixture = holds(
         labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
     ),
     _stream=Lacking(OrNone(Held(MixtureStream))),
-    _draws=Lacking(ListOf(Held(CountedDraw, ParameterDraw))),
+    _draws=Lacking(ListOf(Held(PartitionDraw, ParameterDraw))),
     _states=Lacking(OrNone(ListOf(_state))),
     concentration_=Real(above=0, high=MOST_CONCENTRATED),
     labels_=Lacking(index("n_rows", below="n_components")),

@@ -13,7 +13,7 @@ from ...emissions._multinomial import Categorical, Multinomial, MultinomialFamil
 from ...emissions._protocols import DirichletFamily, TokenEmission
 from ...models import IncompatibleError
 from ...sparse.counts import Counts
-from .category_table import Table
+from .._dirichlet_process.category_table import Table
 
 _DEFAULT_PRIOR = 0.5
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...base import stack_draws
+from ...emissions._clusters.categories import CategoryCounts, arrays_of_components
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .model import DPModel
-from .posterior_draws import CountedDraw, ParameterDraw
+from .._dirichlet_process.model import DPModel
+from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
 from .stochastic_slice import Blocks, StochasticSlice, StreamState, Sums
 from .stochastic_slice import Mixture as Instantiated
 
@@ -92,12 +93,12 @@ class MixtureStream(ChainStream):
         kept = [draw for chain in range(len(self.states)) for draw, _ in self.draws(chain)]
         return kept or self._last
 
-    def summary(self) -> CountedDraw:
+    def summary(self) -> PartitionDraw:
         """Expected counts of the first chain."""
         state = self.states[0]
         sizes, categories = state.statistics
         order = np.argsort(-sizes, kind="stable")[: _n_components(state)]
-        return CountedDraw(sizes[order], categories[order].T, self._last[0].concentration)
+        return PartitionDraw(CategoryCounts(sizes[order], categories[order].T), self._last[0].concentration)
 
     def posterior(self) -> dict[str, np.ndarray]:
         """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
@@ -108,7 +109,9 @@ class MixtureStream(ChainStream):
 
 
 def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
-    return {"n_components": np.array(n_components), "concentration": np.array(draw.concentration), **draw.arrays()}
+    weights, components = np.exp(draw.log_weights[:-1]), arrays_of_components(draw.components)
+    n_components_, concentration = np.array(n_components), np.array(draw.concentration)
+    return {"n_components": n_components_, "concentration": concentration, "weights": weights, **components}
 
 
 def _n_components(state: StreamState) -> int:

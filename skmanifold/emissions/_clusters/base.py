@@ -1,0 +1,96 @@
+"""What a Dirichlet process mixture needs of the rows and the prior of a family, in Python."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...utils._threads import Workers, split_range
+from .counting import count_rows, move_rows
+from .statistics import with_labels
+
+
+class Clusters:
+    """Base class of rows with a conjugate prior: statistics, draws and marginal densities of clusters.
+
+    The attribute `data` is the named tuple by whose type `kernels` are chosen.
+
+    Parameters
+    ----------
+    data : NamedTuple
+        Rows and prior, as the kernels read them.
+    n_rows : int
+        Number of rows.
+    """
+
+    labels_are_contiguous: ClassVar[bool] = False  # in the statistics, so that threads would write to the same lines
+
+    def __init__(self, data: Any, n_rows: int) -> None:
+        self.data = data
+        self.n_rows = n_rows
+
+    def no_statistics(self, capacity: int) -> Any:
+        """Statistics of no rows."""
+        raise NotImplementedError
+
+    def new_cache(self, capacity: int) -> Any:
+        """Space for the cache of each label."""
+        raise NotImplementedError
+
+    def new_sides(self) -> Any:
+        """Two sides without rows."""
+        raise NotImplementedError
+
+    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        tasks = self._ranges(len(statistics.sizes), workers)
+        workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
+    ) -> None:
+        """Move rows to their new labels in the statistics."""
+        tasks = self._ranges(len(statistics.sizes), workers)
+        workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
+
+    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Statistics after relabelling; `labels` are the new labels of all rows."""
+        return with_labels(statistics, new_labels)
+
+    def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
+        """Draw the parameters of the components `labels` given the rows of each; labels may be beyond the capacity."""
+        raise NotImplementedError
+
+    def log_marginal(self, statistics: Any) -> float:
+        """Log density of all rows given their labels, with the parameters integrated out."""
+        raise NotImplementedError
+
+    def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, K), the log predictive density of these rows given each cluster of `statistics`."""
+        raise NotImplementedError
+
+    def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, K), the log density of these rows given each component."""
+        raise NotImplementedError
+
+    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+        """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others."""
+        raise NotImplementedError
+
+    def part(self, start: int, stop: int) -> Clusters:
+        """The clusters of some of the rows."""
+        raise NotImplementedError
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        raise NotImplementedError
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        raise NotImplementedError
+
+    def _ranges(self, n_labels: int, workers: Workers) -> list[tuple[int, int]]:
+        """Ranges of labels whose statistics are updated at the same time."""
+        n_tasks = 1 if self.labels_are_contiguous else workers.n_workers
+        return split_range(n_labels, -(-n_labels // n_tasks))

@@ -1,0 +1,132 @@
+"""Clusters of categories: counts or codes, with a Dirichlet prior for the categories of each column."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...random._log_gamma_ziggurat import gamma_tables
+from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._declared import holds
+from ...utils._threads import Workers, split_by_task, split_range
+from . import category_split_kernels  # noqa: F401 - its kernels are chosen by type
+from .base import Clusters
+from .category_kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
+from .category_predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
+from .statistics import occupied
+
+_CELLS_DRAWN = 100_000  # of a task
+_CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
+
+
+@holds(
+    sizes=Array("int64 float64", ("capacity",), low=0, high=MOST_COUNTED),
+    categories=Array("int64 float64", ("n_categories", "capacity"), low=0, high=MOST_COUNTED),
+)
+class CategoryCounts(NamedTuple):
+    """Counts by label."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    categories: np.ndarray  # (n_categories, capacity) int64: numbers of tokens; the labels of a category are contiguous
+
+    @property
+    def label_axes(self) -> tuple[int, int]:
+        """Axis of the labels in each array."""
+        return 0, 1
+
+
+class CategoryClusters(Clusters):
+    """Rows of categories; a component has a distribution over the categories of each column.
+
+    Parameters
+    ----------
+    table : Table
+        Rows. Counts that are to be fitted are integers.
+    prior : float
+        Dirichlet parameter of each category.
+    """
+
+    labels_are_contiguous: ClassVar[bool] = True
+
+    def __init__(self, table: Any, prior: float) -> None:
+        self.table = table
+        self.prior = float(prior)
+        indptr, indices, counts, column_start = table
+        super().__init__(
+            CategoryData(indptr, indices, counts, column_start, table.column_of(), self.prior), table.n_rows
+        )
+        self._gammas = gamma_tables(self.prior)
+
+    def no_statistics(self, capacity: int) -> CategoryCounts:
+        """Counts of no rows."""
+        return CategoryCounts(np.zeros(capacity, np.int64), np.zeros((self.table.n_categories, capacity), np.int64))
+
+    def new_cache(self, capacity: int) -> ColumnTotals:
+        """Space for the numbers of tokens of each column by label."""
+        return ColumnTotals(np.empty((self.table.n_columns, capacity)))
+
+    def new_sides(self) -> CategorySides:
+        """Two sides without rows."""
+        n = self.table.n_categories
+        counts, totals = np.zeros((n, 2)), np.zeros((self.table.n_columns, 2))
+        return CategorySides(counts, totals, np.empty(n, np.int64), np.zeros(1, np.int64))
+
+    def draw_components(
+        self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> np.ndarray:
+        """Draw log probabilities of the categories, (n_categories, K)."""
+        start = self.table.column_start
+        out = np.empty((self.table.n_categories, len(labels)))
+        arguments = start, statistics.categories, labels, self.prior, *self._gammas, key, out
+        tasks = split_by_task(start[:-1] * len(labels) // _CELLS_DRAWN)
+        workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
+        return out
+
+    def log_marginal(self, statistics: CategoryCounts) -> float:
+        """Log probability of all tokens in their order given the labels."""
+        start, prior = self.table.column_start, self.prior
+        columns = np.ascontiguousarray(statistics.categories[:, occupied(statistics)].T)
+        return float(sum(log_marginal_of_counts(column, start, prior) for column in columns))
+
+    def add_log_predictive(self, statistics: CategoryCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        table = self.table
+        cells = statistics.categories + self.prior
+        totals = np.add.reduceat(cells, table.column_start[:-1], axis=0)
+        shared = self.data.column_of, cells, np.log(cells), totals, np.log(totals), out
+        data = table.indptr, table.indices, table.counts.astype(np.float64)
+        workers.run(add_given_counts, [(a, b, *data, *shared) for a, b in _tasks(out)])
+
+    def add_log_densities(self, components: np.ndarray, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        table = self.table
+        components = np.ascontiguousarray(components, np.float64)
+        shared = table.indptr, table.indices, table.counts.astype(np.float64), components, out
+        workers.run(add_given_parameters, [(a, b, *shared) for a, b in _tasks(out)])
+
+    def arrays_of(self, components: np.ndarray) -> dict[str, np.ndarray]:
+        """Drawn probabilities of the categories, (K, n_categories)."""
+        return arrays_of_components(components)
+
+    def part(self, start: int, stop: int) -> CategoryClusters:
+        """The clusters of some of the rows."""
+        return CategoryClusters(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 24.0 * self.table.n_categories * n_components
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        tokens_of_row = len(self.table.indices) / self.n_rows
+        return int(240 * self.table.n_categories / (tokens_of_row + 12))
+
+
+def arrays_of_components(components: np.ndarray) -> dict[str, np.ndarray]:
+    """Drawn probabilities of the categories, (K, n_categories), given their logarithms."""
+    return {"components": np.exp(components.T)}
+
+
+def _tasks(terms: np.ndarray) -> list[tuple[int, int]]:
+    return split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))

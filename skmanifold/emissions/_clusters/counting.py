@@ -1,0 +1,28 @@
+"""Kernels that count rows by their labels, for any family."""
+
+from __future__ import annotations
+
+from ...utils._njit import njit
+from .kernels import count_row
+
+
+@njit(cache=True, nogil=True)
+def move_rows(data, rows, new_labels, first, stop, labels, statistics):
+    """Move rows to their new labels in the statistics of the labels `first` to `stop`; `labels` do not change."""
+    for i in range(len(rows)):
+        row = rows[i]
+        old, new = labels[row], new_labels[i]
+        if old == new:
+            continue
+        if first <= old < stop:
+            count_row(data, statistics, row, old, -1)
+        if first <= new < stop:
+            count_row(data, statistics, row, new, 1)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(data, labels, first, stop, statistics):
+    """Add all rows to the statistics of their labels, of those from `first` to `stop`."""
+    for row in range(len(labels)):
+        if first <= labels[row] < stop:
+            count_row(data, statistics, row, labels[row], 1)

@@ -1,0 +1,47 @@
+"""The point partition, which is the partition nearest to all draws, and its fitted attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...metrics._partitions import point_partition
+from ...utils._threads import Workers
+from .model import DPModel
+from .posterior_draws import PartitionDraw, partition_draw
+
+_MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
+
+
+def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+    """Attributes of the partition that minimises the mean distance to the draws; empty without draws.
+
+    Its number of components is at most the median over the draws. Without this limit, a row that is alone in its
+    component in half of the draws would be a component by itself, and there could be more components than in any draw.
+    """
+    posterior = fitted["_posterior"]
+    draws = posterior.get("labels")
+    if draws is None or draws.shape[1] == 0:
+        return {}
+    labels = draws.reshape(-1, model.n_rows)
+    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
+    most = int(np.median(posterior["n_components"]))
+    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
+    given = model.concentration
+    return partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+
+
+def partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    """A partition of the rows as fitted attributes."""
+    return {
+        "labels_": labels,
+        **summary_attributes(partition_draw(model.count(labels.astype(np.int32)), concentration)),
+    }
+
+
+def summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
+    """The sizes of the components as fitted attributes."""
+    concentration = float(summary.concentration)
+    sizes = summary.statistics.sizes
+    return {"_summary": summary, "n_components_": len(sizes), "concentration_": concentration}

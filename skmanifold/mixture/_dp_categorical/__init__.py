@@ -1,0 +1,1 @@
+"""Dirichlet process mixture of counts or codes, with samplers by minibatches."""
