@@ -13,6 +13,7 @@ from .._version import __version__
 _PLACES = {
     # estimators
     "DPCategoricalMixture": "mixture._dp_categorical.estimator:DPCategoricalMixture",
+    "DirichletProcessMixture": "mixture._dirichlet_process.estimator:DPMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
     "OrthogonalSphericalAdmixture": "admixture._orthogonal.estimator:OrthogonalSphericalAdmixture",

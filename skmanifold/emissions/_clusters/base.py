@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ...utils._threads import Workers, split_range
 from .counting import count_rows, move_rows
 from .statistics import with_labels
+
+_N_SIMULATED = 2000  # rows drawn from the mixture to estimate the mutual information
+_KEY_OF_SIMULATION = np.uint64(24)
 
 
 class Clusters:
@@ -78,6 +82,36 @@ class Clusters:
         """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others."""
         raise NotImplementedError
 
+    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Posterior means as fitted attributes: ``components_``, (K, n_features), and others."""
+        raise NotImplementedError
+
+    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i."""
+        raise NotImplementedError
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels, (n_rows,) int32, from seeds that are spread over the rows."""
+        raise NotImplementedError
+
+    def typical_cells(self, statistics: Any) -> np.ndarray:
+        """A typical value of each column in each cluster, (K, n_features)."""
+        return self.expected(statistics)["components_"]
+
+    def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of the values of one column given each cluster, (n_values, K)."""
+        raise NotImplementedError
+
+    def column_information(self, statistics: Any) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_features,), from rows drawn from the mixture."""
+        log_weights = np.log(statistics.sizes / statistics.sizes.sum())
+        levels = np.cumsum(np.exp(log_weights))[:-1]
+        evenly = (np.arange(_N_SIMULATED) + 0.5) / _N_SIMULATED
+        labels = np.searchsorted(levels, evenly).astype(np.int32)
+        X = self.new_rows(statistics, labels, _KEY_OF_SIMULATION)
+        columns = (self.log_densities_of_column(statistics, j, X[:, j]) for j in range(X.shape[1]))
+        return np.array([mutual_information(log_densities, log_weights) for log_densities in columns])
+
     def part(self, start: int, stop: int) -> Clusters:
         """The clusters of some of the rows."""
         raise NotImplementedError
@@ -94,3 +128,14 @@ class Clusters:
         """Ranges of labels whose statistics are updated at the same time."""
         n_tasks = 1 if self.labels_are_contiguous else workers.n_workers
         return split_range(n_labels, -(-n_labels // n_tasks))
+
+
+def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:
+    """Mean over rows of the divergence of p(cluster | row) from p(cluster), given log densities (n_rows, K).
+
+    If the rows are drawn from the mixture, this estimates the mutual information without bias.
+    """
+    log_joint = log_densities + log_weights
+    log_posterior = log_joint - logsumexp(log_joint, axis=1, keepdims=True)
+    terms = np.exp(log_posterior) * np.where(np.isfinite(log_posterior), log_posterior - log_weights, 0.0)
+    return max(0.0, float(terms.sum(axis=1).mean()))

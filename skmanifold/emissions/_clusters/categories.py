@@ -109,9 +109,26 @@ class CategoryClusters(Clusters):
         """Drawn probabilities of the categories, (K, n_categories)."""
         return arrays_of_components(components)
 
+    def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
+        """Posterior means of the probabilities of the categories, (K, n_categories)."""
+        cells = statistics.categories.T + self.prior
+        totals = np.add.reduceat(cells, self.table.column_start[:-1], axis=1)
+        return {"components_": cells / np.repeat(totals, np.diff(self.table.column_start), axis=1)}
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """The contribution of each category to the mutual information of a token and its cluster, (n_categories,)."""
+        return self._information(statistics, statistics.categories.sum(axis=0))
+
+    def _information(self, statistics: CategoryCounts, weights: np.ndarray) -> np.ndarray:
+        """Sum over clusters of weight times p(category) times its log ratio to the mean, (n_categories,)."""
+        shares, probabilities = weights / weights.sum(), self.expected(statistics)["components_"]
+        if isinstance(probabilities, list):
+            probabilities = np.concatenate(probabilities, axis=1)
+        return shares @ (probabilities * np.log(probabilities / (shares @ probabilities)))
+
     def part(self, start: int, stop: int) -> CategoryClusters:
         """The clusters of some of the rows."""
-        return CategoryClusters(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
+        return type(self)(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
@@ -121,6 +138,23 @@ class CategoryClusters(Clusters):
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         tokens_of_row = len(self.table.indices) / self.n_rows
         return int(240 * self.table.n_categories / (tokens_of_row + 12))
+
+
+class CodeClusters(CategoryClusters):
+    """Rows of codes: one token for each cell of a table that is not missing."""
+
+    def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
+        """Posterior means of the probabilities of the categories, (K, n_categories) for each column."""
+        means = super().expected(statistics)["components_"]
+        return {"components_": np.split(means, self.table.column_start[1:-1], axis=1)}
+
+    def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
+        """The most probable code of each column, (K, n_columns)."""
+        return np.stack([column.argmax(axis=1) for column in self.expected(statistics)["components_"]], axis=1)
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_columns,)."""
+        return np.add.reduceat(self._information(statistics, statistics.sizes), self.table.column_start[:-1])
 
 
 def arrays_of_components(components: np.ndarray) -> dict[str, np.ndarray]:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._clusters.categories import CategoryClusters
+from ...emissions._clusters.categories import CategoryClusters, CodeClusters
 from ...utils._threads import split_range
-from .._dirichlet_process.category_table import category_table, count_table, validate_codes
+from .._dirichlet_process.category_table import Table, category_table, count_table, validate_codes
 from .._dirichlet_process.inference import PartitionInference
 from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
 from .emission import WithCategories
@@ -67,6 +67,11 @@ class CategoryInference(WithCategories, PartitionInference):
             codes = validate_codes(self, X, reset=False)
             table = category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
         return CategoryClusters(table, self._category_prior)
+
+    def _clusters_of_no_rows(self) -> CategoryClusters:
+        indices, counts = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        kind = CategoryClusters if self._emission == "multinomial" else CodeClusters
+        return kind(Table(np.zeros(1, np.int64), indices, counts, self._column_start), self._category_prior)
 
     def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
         cells = statistics.categories.T + self._category_prior
