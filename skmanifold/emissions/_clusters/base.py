@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -28,8 +28,6 @@ class Clusters:
         Number of rows.
     """
 
-    labels_are_contiguous: ClassVar[bool] = False  # in the statistics, so that threads would write to the same lines
-
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data
         self.n_rows = n_rows
@@ -48,14 +46,17 @@ class Clusters:
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
-        tasks = self._ranges(len(statistics.sizes), workers)
+        tasks = split_range(len(statistics.sizes), -(-len(statistics.sizes) // workers.n_workers))
         workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
 
     def move(
         self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
     ) -> None:
-        """Move rows to their new labels in the statistics."""
-        tasks = self._ranges(len(statistics.sizes), workers)
+        """Move rows to their new labels in the statistics.
+
+        Each task has a range of labels, so that the order of a sum does not depend on the number of threads.
+        """
+        tasks = split_range(len(statistics.sizes), -(-len(statistics.sizes) // workers.n_workers))
         workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
 
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
@@ -123,11 +124,6 @@ class Clusters:
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         raise NotImplementedError
-
-    def _ranges(self, n_labels: int, workers: Workers) -> list[tuple[int, int]]:
-        """Ranges of labels whose statistics are updated at the same time."""
-        n_tasks = 1 if self.labels_are_contiguous else workers.n_workers
-        return split_range(n_labels, -(-n_labels // n_tasks))
 
 
 def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:

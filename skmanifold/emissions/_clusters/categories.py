@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from . import category_split_kernels  # noqa: F401 - its kernels are chosen by t
 from .base import Clusters
 from .category_kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
 from .category_predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
+from .counting import count_rows, move_rows
 from .statistics import occupied
 
+_ROWS_MOVED = 1 << 12  # of a task, at least
 _CELLS_DRAWN = 100_000  # of a task
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 
@@ -47,8 +49,6 @@ class CategoryClusters(Clusters):
         Dirichlet parameter of each category.
     """
 
-    labels_are_contiguous: ClassVar[bool] = True
-
     def __init__(self, table: Any, prior: float) -> None:
         self.table = table
         self.prior = float(prior)
@@ -71,6 +71,25 @@ class CategoryClusters(Clusters):
         n = self.table.n_categories
         counts, totals = np.zeros((n, 2)), np.zeros((self.table.n_columns, 2))
         return CategorySides(counts, totals, np.empty(n, np.int64), np.zeros(1, np.int64))
+
+    def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        count_rows(self.data, labels, 0, len(statistics.sizes), statistics)
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: CategoryCounts, workers: Workers
+    ) -> None:
+        """Move rows to their new labels; each task sums the changes of its rows, which are integers."""
+        capacity = len(statistics.sizes)
+        tasks = split_range(len(rows), max(_ROWS_MOVED, -(-len(rows) // workers.n_workers)))
+        first, later = statistics, [self.no_statistics(capacity) for _ in tasks[1:]]
+        changes = [first, *later]
+        shared = 0, capacity, labels
+        parts = zip(tasks, changes, strict=True)
+        workers.run(move_rows, [(self.data, rows[a:b], new_labels[a:b], *shared, change) for (a, b), change in parts])
+        for change in later:
+            statistics.sizes[:] += change.sizes
+            statistics.categories[:] += change.categories
 
     def draw_components(
         self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64, workers: Workers
