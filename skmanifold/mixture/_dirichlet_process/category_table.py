@@ -1,23 +1,18 @@
-"""Tables of categories in one layout for the kernels, made of counts or of category codes."""
+"""Counts as a table of categories with one column."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...emissions._base import BaseEmission
+from ...emissions._codes import Table
 from ...sparse.counts import as_counts, counts_to_fit, validate_counts
 from ...utils._inputs.tables import is_sparse
-from ...utils._njit import njit
-from ...utils._threads import split_range
-from ...utils._validation import column_name, validate_data
 
-_INT32_MAX = np.iinfo(np.int32).max
-_MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier
 _HIGHEST_CODE = 30  # dense counts with a larger value do not look like codes
 _MAX_DISPERSION = 0.95  # median variance-to-mean ratio of codes; that of counts is at least about 1
 _MIN_SHARE, _MIN_ROWS = 0.05, 3  # of the rows with the highest code, in at least half of the columns
@@ -27,41 +22,6 @@ _CODES_WARNING = (
     "Each column of X holds a few small whole numbers, as codes of categories do, but emission='multinomial' takes "
     "counts: use emission='categorical' for codes, or pass counts as a sparse matrix to silence this."
 )
-_CELLS_PER_BLOCK = 1 << 16  # converted at once: half a megabyte
-
-
-class Table(NamedTuple):
-    """Counts of categories by row, in CSR format; each category belongs to a column.
-
-    Row i holds ``counts[e]`` tokens of category ``indices[e]`` for e in ``indptr[i]:indptr[i + 1]``. Indices are sorted
-    and counts are positive. Column b has the categories ``column_start[b]:column_start[b + 1]``. A component has a
-    separate distribution over the categories of each column. Counts of a multinomial form one column. A categorical
-    table has one column for each column of X, and one token for each cell that is not missing.
-    """
-
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 for rows to be predicted if some counts are fractions
-    column_start: np.ndarray  # (n_columns + 1,) int64
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, each with its own distribution."""
-        return len(self.column_start) - 1
-
-    @property
-    def n_categories(self) -> int:
-        """Number of categories of all columns."""
-        return int(self.column_start[-1])
-
-    def column_of(self) -> np.ndarray:
-        """The column that each category belongs to, (n_categories,) int32; a new array."""
-        return np.repeat(np.arange(self.n_columns, dtype=np.int32), np.diff(self.column_start))
 
 
 def count_table(estimator, emission, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
@@ -105,152 +65,3 @@ def _look_like_codes(csr: sp.csr_array) -> bool:
     at_highest = np.bincount(csr.indices, weights=csr.data == highest[csr.indices], minlength=n_columns)
     is_frequent = at_highest[several] >= max(_MIN_ROWS, _MIN_SHARE * n_rows)
     return bool(is_frequent.mean() >= 0.5 and highest.max() <= _HIGHEST_FREQUENT)
-
-
-def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
-    """Validate the shape and type of dense category codes; returns a numeric array (n_rows, n_columns).
-
-    `fit_categories` and `category_table` check the values.
-    """
-    if sp.issparse(X):
-        raise TypeError(
-            "Sparse X was passed for emission='categorical', where zero is a category: pass a dense array "
-            "(X.toarray()), or counts with emission='multinomial'."
-        )
-    codes = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
-    return codes if codes.dtype.kind in "biuf" else _as_numbers(estimator, codes)
-
-
-def fit_categories(estimator, codes: np.ndarray, min_categories) -> np.ndarray:
-    """Find the categories of each column: ``column_start`` of a `Table`, (n_columns + 1,) int64.
-
-    The number of categories of a column is its largest code plus 1, and at least `min_categories` (an int, or one for
-    each column; None means 1). A column with a single category does not affect the fit.
-    """
-    n_rows, n_columns = codes.shape
-    n_categories = _least_categories(min_categories, n_columns)
-    most = np.maximum(n_categories, max(n_rows, _MOST_CATEGORIES))
-    for start, block in _blocks(codes):
-        place = _count_categories(block, most, n_categories)
-        if place >= 0:
-            column, code = _name_code(estimator, codes, start * n_columns + place)
-            raise ValueError(
-                f"{code}, but a column of {n_rows} rows may have at most {most[column]} categories: number the "
-                "categories from 0 first, as OrdinalEncoder does, or raise min_categories."
-            )
-    column_start = np.concatenate(([0], np.cumsum(n_categories)))
-    if column_start[-1] > _INT32_MAX:
-        raise ValueError(f"X has {column_start[-1]} categories in all columns; at most {_INT32_MAX} are supported.")
-    return column_start
-
-
-def category_table(estimator, codes: np.ndarray, column_start: np.ndarray, *, handle_unknown: str) -> Table:
-    """Table with a token for each cell that is not NaN.
-
-    A code beyond the fitted categories of its column raises an error if `handle_unknown` is "error", and counts as
-    missing if it is "ignore".
-    """
-    n_rows, n_columns = codes.shape
-    indptr = np.zeros(n_rows + 1, np.int64)
-    indices = np.empty(codes.size, np.int32)
-    for start, block in _blocks(codes):
-        row_stop = indptr[start + 1 : start + 1 + len(block)]
-        place = _encode_rows(block, column_start, handle_unknown == "ignore", indptr[start], row_stop, indices)
-        if place >= 0:
-            column, code = _name_code(estimator, codes, start * n_columns + place)
-            n_categories = column_start[column + 1] - column_start[column]
-            raise ValueError(
-                f"{code}, but the fitted number of categories of the column is {n_categories}: set "
-                "handle_unknown='ignore' to treat unknown codes as missing, or allow more categories by "
-                "min_categories."
-            )
-    n_tokens = int(indptr[-1])
-    return Table(indptr, indices[:n_tokens], np.ones(n_tokens, np.int32), column_start)
-
-
-def _as_numbers(estimator, codes):
-    """Convert an array of objects to float64. Strings raise an error, even strings of digits."""
-    for column, cells in enumerate(codes.T):
-        if codes.dtype.kind != "O" or any(isinstance(cell, str | bytes) for cell in cells):
-            kind = "strings" if codes.dtype.kind in "OSU" else f"{codes.dtype.name} values"
-            raise ValueError(
-                f"Column {column_name(estimator, column)} of X has {kind}, but emission='categorical' takes codes of "
-                "categories: encode the columns by OrdinalEncoder, for example in a pipeline."
-            )
-    return codes.astype(np.float64)
-
-
-def _least_categories(min_categories, n_columns):
-    if min_categories is None:
-        return np.ones(n_columns, np.int64)
-    least = np.asarray(min_categories)
-    if least.dtype.kind not in "iu" or least.shape not in ((), (n_columns,)) or least.min() < 1:
-        raise ValueError(
-            f"min_categories must be None, an int of at least 1 or an array of {n_columns} of them (one for each "
-            f"column of X); got {min_categories!r}."
-        )
-    return np.full(n_columns, least, np.int64)
-
-
-def _blocks(codes):
-    """Iterate over blocks of rows: the index of the first row, and the rows as C-ordered float64."""
-    n_rows, n_columns = codes.shape
-    size = max(1, _CELLS_PER_BLOCK // n_columns)
-    buffer = np.empty((min(size, n_rows), n_columns))
-    for start, stop in split_range(n_rows, size):
-        block = buffer[: stop - start]
-        block[...] = codes[start:stop]
-        yield start, block
-
-
-def _name_code(estimator, codes, place):
-    """Column of an invalid cell and the beginning of the error message; raises if the value is not a code at all."""
-    negative = codes < 0
-    if negative.any():  # reported first, even if another invalid cell comes before it
-        place = int(negative.argmax())
-    row, column = divmod(place, codes.shape[1])
-    name, value = column_name(estimator, column), codes[row, column]
-    if value < 0:
-        raise ValueError(
-            f"Negative values in data passed to {type(estimator).__name__}: column {name} of X has {value!s}, but "
-            "codes of categories start at 0; missing and unknown values must be NaN (in OrdinalEncoder: "
-            "encoded_missing_value=np.nan, unknown_value=np.nan)."
-        )
-    if not np.isfinite(value) or value != np.floor(value):
-        raise ValueError(
-            f"Column {name} of X has {value!s}, but codes of categories are whole numbers from 0 (NaN where missing)."
-        )
-    return column, f"Column {name} of X has the code {value!s}"
-
-
-@njit(cache=True, nogil=True)
-def _is_code(value, n_categories):
-    return 0 <= value < n_categories and value == np.floor(value)
-
-
-@njit(cache=True, nogil=True)
-def _count_categories(codes, most, n_categories):
-    """Increase the numbers of categories to include these codes; returns the flat index of the first bad one, or -1."""
-    for i in range(codes.shape[0]):
-        for j in range(codes.shape[1]):
-            value = codes[i, j]
-            if _is_code(value, most[j]):
-                n_categories[j] = max(n_categories[j], np.int64(value) + 1)
-            elif not np.isnan(value):
-                return i * codes.shape[1] + j
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _encode_rows(codes, column_start, ignore_unknown, n_tokens, row_stop, indices):
-    """Write the tokens of rows to `indices` from `n_tokens` on; returns the flat index of the first bad code, or -1."""
-    for i in range(codes.shape[0]):
-        for j in range(codes.shape[1]):
-            value, start = codes[i, j], column_start[j]
-            if _is_code(value, column_start[j + 1] - start):
-                indices[n_tokens] = start + np.int64(value)
-                n_tokens += 1
-            elif not (np.isnan(value) or (ignore_unknown and _is_code(value, np.inf))):
-                return i * codes.shape[1] + j
-        row_stop[i] = n_tokens
-    return -1

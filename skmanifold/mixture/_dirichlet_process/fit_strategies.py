@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
+from ...emissions._codes import Table, category_table, fit_categories, validate_codes
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
@@ -18,7 +19,7 @@ from ...samplers._resolve import resolve_sampler
 from ...sparse.counts import Counts
 from ...utils._inputs.tables import is_sparse
 from ...utils._threads import Workers
-from .category_table import Table, category_table, count_table, fit_categories, validate_codes
+from .category_table import count_table
 from .model import DPModel, build_model, initial_labels
 from .posterior_draws import CountedDraw, counted, draw_store
 from .stochastic_slice import StochasticSlice

@@ -13,13 +13,14 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...emissions._codes import Table, category_table, validate_codes
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
-from .category_table import Table, category_table, count_table, validate_codes
+from .category_table import count_table
 from .emission import WithCategories
 from .posterior_draws import CountedDraw, ParameterDraw, log_predictive
 from .stream import MixtureStream

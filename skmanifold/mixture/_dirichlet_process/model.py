@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from ...emissions._codes import Table
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._log_gamma_ziggurat import gamma_tables
 from ...random._variates import log_gamma_variate
 from ...utils._threads import Workers, split_by_task, split_range
 from .._labels import random_labels, read_labels
-from .category_table import Table
 from .gibbs_kernels import count_rows, draw_columns, draw_labels, least_slice, move_rows, shuffle_rows
 from .posterior_draws import MixtureCounts, ParameterDraw, no_counts
 from .split_merge import split_merge

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...emissions._codes import Table
 from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .category_table import Table
 from .predictive_kernels import add_given_counts, add_given_parameters, log_sums
 
 _TOLERANCE = 1e-6  # of sums to one

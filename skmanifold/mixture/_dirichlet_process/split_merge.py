@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
+from ...emissions._codes import Table
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
 from ...utils._njit import njit
-from .category_table import Table
 from .posterior_draws import MixtureCounts
 from .predictive_kernels import add_predictive
 from .split_merge_kernels import log_bayes_factor_of_labels, log_bayes_factor_of_sides, propose_sides
