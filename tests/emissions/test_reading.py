@@ -127,9 +127,13 @@ def test_digits_are_numbers():
         (
             Multinomial(),
             [[np.nan, 1.0]],
-            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'poisson' do",
+            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
         ),
-        (Gaussian(), [[np.nan, 1.0]], "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'poisson' do"),
+        (
+            Gaussian(),
+            [[np.nan, 1.0]],
+            "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
+        ),
         (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli' and 'multinomial' and 'poisson'"),
     ],
 )
