@@ -52,7 +52,8 @@ _PLACES = {
     # emissions, and emissions with the scale of the data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
-    "Categorical": "emissions._multinomial:Categorical",
+    "Categorical": "emissions._categorical:Categorical",
+    "CategoricalFamily": "emissions._categorical:CategoricalFamily",
     "DiagonalFamily": "emissions._gaussian_families:DiagonalFamily",
     "FullFamily": "emissions._gaussian_families:FullFamily",
     "Gaussian": "emissions._gaussian:Gaussian",

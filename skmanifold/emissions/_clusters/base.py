@@ -32,6 +32,10 @@ class Clusters:
         self.data = data
         self.n_rows = n_rows
 
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the data that a fit keeps."""
+        return {}
+
     def no_statistics(self, capacity: int) -> Any:
         """Statistics of no rows."""
         raise NotImplementedError

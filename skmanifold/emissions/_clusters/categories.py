@@ -10,6 +10,8 @@ from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
+from .._categorical import CategoricalFamily, fill_codes
+from .._seeds import seed_labels
 from . import category_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .base import Clusters
 from .category_kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
@@ -162,10 +164,25 @@ class CategoryClusters(Clusters):
 class CodeClusters(CategoryClusters):
     """Rows of codes: one token for each cell of a table that is not missing."""
 
+    def attributes(self) -> dict[str, Any]:
+        """The number of categories of each column."""
+        return {"n_categories_": np.diff(self.table.column_start)}
+
     def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
         """Posterior means of the probabilities of the categories, (K, n_categories) for each column."""
         means = super().expected(statistics)["components_"]
         return {"components_": np.split(means, self.table.column_start[1:-1], axis=1)}
+
+    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Codes drawn from the predictive distributions, without missing cells."""
+        means = np.concatenate(self.expected(statistics)["components_"], axis=1)
+        out = np.empty((len(labels), self.table.n_columns), np.int64)
+        fill_codes(key, labels, means, self.table.column_start, out)
+        return out
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds that are spread over the rows."""
+        return seed_labels(CategoricalFamily(self.prior, self.table.column_start, n_clusters), self.table, key)
 
     def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
         """The most probable code of each column, (K, n_columns)."""
