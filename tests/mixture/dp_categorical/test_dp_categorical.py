@@ -30,7 +30,7 @@ from ..exponential_family._mixtures import (
     tokens_of,
     with_n_jobs,
 )
-from . import _tiny_partitions as tiny
+from ..dirichlet_process import _tiny_partitions as tiny
 
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
