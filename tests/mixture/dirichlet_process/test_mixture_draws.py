@@ -56,9 +56,7 @@ def slow_terms(draw, tokens, start, prior):
         counts = draw.statistics
         return slow_log_terms(tokens, start, counts.sizes, counts.categories.T, draw.concentration, prior)
     empty = slow_log_terms(tokens, start, [], np.empty((0, start[-1])), 1.0, prior)  # weight 1
-    terms = [
-        [w + row @ logs for w, logs in zip(draw.log_weights, draw.components.T, strict=False)] for row in tokens
-    ]
+    terms = [[w + row @ logs for w, logs in zip(draw.log_weights, draw.components.T, strict=False)] for row in tokens]
     return np.concatenate((terms, empty + draw.log_weights[-1]), axis=1)
 
 
