@@ -70,6 +70,51 @@ def add_diagonal_densities(X, first, stop, means, precisions, offsets, out):
 
 
 @njit(cache=True, nogil=True)
+def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
+    """Add ``offset - |A (x - origin) - A mean|^2 / 2`` of each component to `out`, (stop - first, K), A triangular.
+
+    Parameters
+    ----------
+    X : (n, d)
+    first, stop : int
+        Rows; `out` begins with the first.
+    origin : (d,)
+    means : (K, d)
+        Relative to the origin.
+    factor, offsets : (d, d), (K,)
+    out : (stop - first, K)
+    """
+    K, d = means.shape
+    images = np.zeros((K, d))
+    for k in range(K):
+        for j in range(d):
+            for a in range(j + 1):
+                images[k, j] += factor[j, a] * means[k, a]
+    rows, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    for start in range(first, stop, ROW_LANES):
+        load_rows(X, start, stop, rows)
+        n = min(ROW_LANES, stop - start)
+        for a in range(d):
+            for lane in range(ROW_LANES):
+                rows[a, lane] -= origin[a]
+        for j in range(d):
+            image[j] = 0.0
+            for a in range(j + 1):
+                entry = factor[j, a]
+                for lane in range(ROW_LANES):
+                    image[j, lane] += entry * rows[a, lane]
+        for k in range(K):
+            total[:] = 0.0
+            for j in range(d):
+                of_mean = images[k, j]
+                for lane in range(ROW_LANES):
+                    gap = image[j, lane] - of_mean
+                    total[lane] += gap * gap
+            for lane in range(n):
+                out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
 def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sums, products):
     """Add rows to sizes, sums and products of their labels, by blocks of rows from the first.
 

@@ -10,6 +10,7 @@ from ._bernoulli import Bernoulli, BernoulliFamily
 from ._gaussian import Gaussian
 from ._gaussian_base import GaussianFamily, GaussianParameters
 from ._gaussian_families import DiagonalFamily, FullFamily
+from ._gaussian_tied import TiedFamily, TiedParameters
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily
@@ -27,7 +28,7 @@ ROW_FAMILIES: dict[str, type] = {
 }
 TOKEN_FAMILIES: dict[str, type] = {**ROW_FAMILIES, "poisson": MultinomialFamily}
 
-FAMILY = Held(BernoulliFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily)
+FAMILY = Held(BernoulliFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily, TiedFamily)
 
 
 def are_of_family(family: Any, parameters: Any) -> str | None:
@@ -37,7 +38,7 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     ----------
     family : Family
         One of the library's families.
-    parameters : GaussianParameters or LinearParameters
+    parameters : GaussianParameters, TiedParameters or LinearParameters
         Parameters whose fields have been checked.
 
     Returns
@@ -45,6 +46,8 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid for the family.
     """
+    if isinstance(family, TiedFamily):
+        return None if isinstance(parameters, TiedParameters) else "has parameters that are not of its family"
     if isinstance(family, GaussianFamily):
         ndim = 3 if isinstance(family, FullFamily) else 2
         if isinstance(parameters, GaussianParameters) and parameters.factors.ndim == ndim:
