@@ -75,7 +75,7 @@ class ParameterDraw(NamedTuple):
         terms = _begin(clusters, self.log_weights[:-1])
         clusters.add_log_densities(self.components, terms, workers)
         empty = _begin(clusters, self.log_weights[-1:])
-        clusters.add_log_predictive(clusters.no_statistics(1), empty, workers)
+        clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
 
 
