@@ -153,6 +153,10 @@ class Clusters:
         """The clusters of some of the rows."""
         raise NotImplementedError
 
+    def subset(self, rows: np.ndarray) -> Clusters:
+        """The clusters of the rows with these indices."""
+        raise NotImplementedError
+
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         raise NotImplementedError
