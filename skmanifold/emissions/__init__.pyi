@@ -1,4 +1,6 @@
+from ._abilities import CompletesRows as CompletesRows
 from ._abilities import HasDraw as HasDraw
+from ._abilities import HasFeatureVariances as HasFeatureVariances
 from ._abilities import HasHighestLogDensities as HasHighestLogDensities
 from ._abilities import HasLogJoint as HasLogJoint
 from ._abilities import HasNewRows as HasNewRows
@@ -23,6 +25,7 @@ from ._protocols import TokenEmission as TokenEmission
 from ._protocols import TokenFamily as TokenFamily
 from ._registry import EMISSIONS as EMISSIONS
 from ._rows import DenseRows as DenseRows
+from ._rows import IncompleteRows as IncompleteRows
 from ._rows import LinearRows as LinearRows
 from ._rows import read_counts as read_counts
 from ._rows import read_dense as read_dense

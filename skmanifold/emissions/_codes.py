@@ -66,6 +66,23 @@ class Table(NamedTuple):
         cells = slice(indptr[0], indptr[-1])
         return Table(indptr - indptr[0], self.indices[cells], self.counts[cells], self.column_start)
 
+    def take(self, rows: np.ndarray) -> Table:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        table : Table
+            These rows alone.
+        """
+        shape = self.n_rows, self.n_categories
+        chosen = sp.csr_array((self.counts, self.indices, self.indptr), shape=shape)[rows]
+        return Table(chosen.indptr.astype(np.int64), chosen.indices.astype(np.int32), chosen.data, self.column_start)
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows, from 0 to 2**64 - 1; the hashes of ranges of rows add up, modulo 2**64."""
         sizes = np.diff(self.column_start).astype(np.int32)

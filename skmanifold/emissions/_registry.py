@@ -11,6 +11,7 @@ from ._categorical import Categorical, CategoricalFamily
 from ._gaussian import Gaussian
 from ._gaussian_base import GaussianFamily, GaussianParameters
 from ._gaussian_families import DiagonalFamily, FullFamily
+from ._gaussian_tied import TiedFamily, TiedParameters
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily
@@ -35,7 +36,9 @@ TOKEN_FAMILIES: dict[str, type] = {
 }
 TOKEN_EMISSIONS: dict[str, type[BaseEmission]] = {name: EMISSIONS[name] for name in TOKEN_FAMILIES}
 
-FAMILY = Held(BernoulliFamily, CategoricalFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily)
+FAMILY = Held(
+    BernoulliFamily, CategoricalFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily, TiedFamily
+)
 
 
 def are_of_family(family: Any, parameters: Any) -> str | None:
@@ -45,7 +48,7 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     ----------
     family : Family
         One of the library's families.
-    parameters : GaussianParameters or LinearParameters
+    parameters : GaussianParameters, TiedParameters or LinearParameters
         Parameters whose fields have been checked.
 
     Returns
@@ -53,6 +56,8 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid for the family.
     """
+    if isinstance(family, TiedFamily):
+        return None if isinstance(parameters, TiedParameters) else "has parameters that are not of its family"
     if isinstance(family, GaussianFamily):
         ndim = 3 if isinstance(family, FullFamily) else 2
         if isinstance(parameters, GaussianParameters) and parameters.factors.ndim == ndim:

@@ -64,6 +64,8 @@ _PLACES = {
     "NormalPrior": "emissions._gaussian_base:NormalPrior",
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
+    "TiedFamily": "emissions._gaussian_tied:TiedFamily",
+    "TiedParameters": "emissions._gaussian_tied:TiedParameters",
     # states of samplers
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
 from .counting import count_rows, move_rows
 from .statistics import with_labels
 
@@ -48,9 +49,13 @@ class Clusters:
         """Two sides without rows."""
         raise NotImplementedError
 
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, Any]:
+        """Cache and sides of split-merge moves, which may need a draw of parameters that all clusters share."""
+        return self.new_cache(len(statistics.sizes)), self.new_sides()
+
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
-        tasks = split_range(len(statistics.sizes), -(-len(statistics.sizes) // workers.n_workers))
+        tasks = self._ranges(np.bincount(labels, minlength=len(statistics.sizes)), workers)
         workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
 
     def move(
@@ -60,8 +65,28 @@ class Clusters:
 
         Each task has a range of labels, so that the order of a sum does not depend on the number of threads.
         """
-        tasks = split_range(len(statistics.sizes), -(-len(statistics.sizes) // workers.n_workers))
+        n_labels, old = len(statistics.sizes), labels[rows]
+        moved = old != new_labels
+        n_moves = np.bincount(old[moved], minlength=n_labels) + np.bincount(new_labels[moved], minlength=n_labels)
+        tasks = self._ranges(n_moves, workers)
         workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
+
+    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Rows of a minibatch in the order in which their scores are computed fastest."""
+        return rows
+
+    def redraw_missing(
+        self,
+        rows: np.ndarray,
+        new_labels: np.ndarray,
+        labels: np.ndarray,
+        statistics: Any,
+        components: Any,
+        place_of: np.ndarray,
+        key: np.uint64,
+        workers: Workers,
+    ) -> None:
+        """Draw the missing cells of rows given their new labels, before these rows move; most families have none."""
 
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
         """Statistics after relabelling; `labels` are the new labels of all rows."""
@@ -82,6 +107,13 @@ class Clusters:
     def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, K), the log density of these rows given each component."""
         raise NotImplementedError
+
+    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows given a new component.
+
+        Its parameters are integrated out, but for those that it shares with `components`.
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
 
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others."""
@@ -121,6 +153,10 @@ class Clusters:
         """The clusters of some of the rows."""
         raise NotImplementedError
 
+    def subset(self, rows: np.ndarray) -> Clusters:
+        """The clusters of the rows with these indices."""
+        raise NotImplementedError
+
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         raise NotImplementedError
@@ -128,6 +164,12 @@ class Clusters:
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         raise NotImplementedError
+
+    def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
+        """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""
+        done = np.cumsum(work)
+        ends = np.searchsorted(done, done[-1] * np.arange(1, workers.n_workers) / workers.n_workers, side="right")
+        return list(pairwise([0, *ends.tolist(), len(work)]))
 
 
 def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:

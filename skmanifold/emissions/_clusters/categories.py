@@ -151,6 +151,10 @@ class CategoryClusters(Clusters):
         """The clusters of some of the rows."""
         return type(self)(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
 
+    def subset(self, rows: np.ndarray) -> CategoryClusters:
+        """The clusters of the rows with these indices."""
+        return type(self)(self.table.take(rows), self.prior)
+
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 24.0 * self.table.n_categories * n_components

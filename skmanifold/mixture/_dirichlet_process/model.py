@@ -138,14 +138,18 @@ class DPModel:
         key : uint64
             The key that was passed to `least_slice`.
         """
+        rows = self.clusters.sorted_rows(rows, labels)
         out = np.empty(len(rows), np.int32)
-        shared = statistics, parameters, weights, components, weight_of, labels, key
+        place_of = np.zeros(len(weight_of), np.int64)
+        place_of[components] = np.arange(len(components))
+        shared = statistics, parameters, weights, components, weight_of, place_of, labels, key
         even = -(-len(rows) // (_TASKS_OF_WORKER * self.workers.n_workers))
         tasks = split_range(len(rows), min(max(even, _LEAST_ROWS), _MOST_ROWS))
         self.workers.run(
             draw_labels, [(self.clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks]
         )
         statistics = with_capacity(statistics, int(components.max()) + 1)
+        self.clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
         self.clusters.move(rows, out, labels, statistics, self.workers)
         labels[rows] = out
         return statistics

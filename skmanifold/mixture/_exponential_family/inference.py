@@ -14,13 +14,14 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._abilities import HasNewRows, HasParameterCount
+from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import BaseSampler
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
@@ -117,8 +118,8 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         components = side_by_side(self.components_)
         # Distances use scales on which the features of a component have similar variances: the standard deviations of
         # Gaussian components, and square roots of counts and probabilities.
-        if hasattr(self, "covariances_"):
-            of_features = np.einsum("kvv->v" if self.covariances_.ndim == 3 else "kv->v", self.covariances_)
+        if offers(self._family, HasFeatureVariances):
+            of_features = self._family.feature_variances(self._position.parameters)
             scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
         else:
             scale = np.sqrt if min(draws.min(), components.min()) >= 0.0 else np.asarray
