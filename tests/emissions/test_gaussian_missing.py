@@ -1,4 +1,4 @@
-"""Gaussian rows with missing cells: densities, draws, expectations and default priors, compared with scipy and numpy."""
+"""Gaussian rows with missing cells: densities, draws, expectations and priors, compared with scipy and numpy."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def posterior(family):
     prior = family.prior
     sizes = np.bincount(LABELS, minlength=K)
     precisions = prior.mean_precision + sizes
-    sums = np.array([X[LABELS == k].sum(axis=0) for k in range(K)])
+    sums = np.array([X[k == LABELS].sum(axis=0) for k in range(K)])
     means = (prior.mean_precision * prior.mean + sums) / precisions[:, None]
     gaps = X - means[LABELS]
     shifts = means - prior.mean
@@ -91,7 +91,7 @@ def test_the_mode_is_that_of_the_documented_formula_and_of_a_direct_maximisation
 def test_maximum_likelihood_is_the_pooled_covariance():
     family = Gaussian("tied", None, 0.0, 0.0, D + 2 + 1).bind(DenseRows(X), 2)
     mode = family.mode(family.sum_labels(DenseRows(X), 0, N, 0, LABELS).total())
-    gaps = X - np.array([X[LABELS == k].mean(axis=0) for k in (0, 1)])[LABELS]
+    gaps = X - np.array([X[k == LABELS].mean(axis=0) for k in (0, 1)])[LABELS]
     np.testing.assert_allclose(mode.covariances, gaps.T @ gaps / N)
 
 

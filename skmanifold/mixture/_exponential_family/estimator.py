@@ -100,8 +100,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Weights of the components.
     components_ : ndarray of shape (n_components, n_features)
         Expected row of each component: probabilities of ones, probabilities of words, means or rates.
-    covariances_ : ndarray of shape (n_components, n_features, n_features) or (n_components, n_features)
-        Gaussian components only: covariances, or variances.
+    covariances_ : ndarray of shape (n_components, n_features, n_features), (n_features, n_features) or \
+(n_components, n_features)
+        Gaussian components only: covariances, the covariance of all components, or variances.
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each fitted row. Not set by `partial_fit`.
     emission_ : BaseEmission
@@ -139,6 +140,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     their order within the chain, which holds if they are well separated. `score_samples` does not need this.
 
     A component without rows has the mode of its prior as its parameters.
+
+    Missing cells (NaN) are assumed missing at random. Labels, scores and membership probabilities use the distribution
+    of the observed cells; a row without observed cells has the weights as its membership probabilities.
+    :class:`~skmanifold.emissions.Gaussian` describes the update of its parameters. "multinomial" refuses NaN.
 
     References
     ----------
@@ -242,7 +247,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as the emission requires: real numbers, zeros and ones, or counts. Sparse input stays sparse, except
-            for Gaussian emissions. For "bernoulli" and "poisson", NaN is a missing value.
+            for Gaussian emissions. For "bernoulli", "gaussian" and "poisson", NaN is a missing cell.
         y : None
             Ignored.
 
