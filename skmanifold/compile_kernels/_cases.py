@@ -118,9 +118,9 @@ def _others(name: str) -> Iterator[Case]:
     if name == "ExponentialFamilyMixture":
         from ..emissions import Gaussian
 
-        for covariance_type, sampler in product(("full", "tied", "diag"), ("esca", "em", "gibbs")):
-            settings = {"emission": Gaussian(covariance_type), "sampler": sampler}
-            yield Case(name, settings, _data.points_with_missing_cells)
+        emissions = Gaussian("full"), Gaussian("tied"), Gaussian("diag")
+        for kind, sampler in product(emissions, ("esca", "em", "gibbs")):
+            yield Case(name, {"emission": kind, "sampler": sampler}, _data.points_with_missing_cells)
     if name == "SubspaceMixture":
         yield Case(name, {"noise": "per_cluster"}, _DATA[name])
     if name == "VonMisesFisherMixture":

@@ -1,7 +1,7 @@
 """Small data sets of each type.
 
-Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits and read-only
-X need the same kernels. Missing cells need others for real numbers only.
+Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, and
+read-only X need the same kernels. Missing cells among real numbers need other kernels.
 """
 
 from __future__ import annotations

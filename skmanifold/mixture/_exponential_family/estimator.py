@@ -100,9 +100,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Weights of the components.
     components_ : ndarray of shape (n_components, n_features)
         Expected row of each component: probabilities of ones, probabilities of words, means or rates.
-    covariances_ : ndarray of shape (n_components, n_features, n_features), (n_features, n_features) or \
-(n_components, n_features)
-        Gaussian components only: covariances, the covariance of all components, or variances.
+    covariances_ : ndarray of shape (n_components, n_features, n_features)
+        Gaussian components only: covariances; of shape (n_features, n_features) if tied, the covariance of all
+        components; or variances of shape (n_components, n_features).
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each fitted row. Not set by `partial_fit`.
     emission_ : BaseEmission
