@@ -66,11 +66,12 @@ def completed(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _count_no_missing_cells(attributes: dict[str, Any]) -> dict[str, Any]:
     """Statistics of Gaussian components with variances also count missing cells; earlier versions refused these."""
-    sums = attributes["_sums"]
-    arrays = sums.total()
-    if type(attributes["_family"]).__name__ != "DiagonalFamily" or len(arrays) != 3:
+    if type(attributes.get("_family")).__name__ != "DiagonalFamily":
         return attributes
-    return {**attributes, "_sums": type(sums).whole((*arrays, np.zeros_like(arrays[1])))}
+    arrays = attributes["_sums"].total()
+    if len(arrays) != 3:
+        return attributes
+    return {**attributes, "_sums": type(attributes["_sums"]).whole((*arrays, np.zeros_like(arrays[1])))}
 
 
 def _class_of(node: Any) -> str | None:
