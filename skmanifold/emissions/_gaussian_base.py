@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -227,7 +227,7 @@ class GaussianFamily(Family):
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def feature_variances(self, parameters: GaussianParameters) -> np.ndarray:
+    def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components.
 
         Parameters
@@ -365,7 +365,7 @@ class GaussianFamily(Family):
 
     if TYPE_CHECKING:  # each subclass defines these
 
-        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
+        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
 

@@ -245,16 +245,14 @@ class TiedFamily(CompletingFamily):
         """
         sizes, sums, products = map(np.zeros, self.shapes())
         table = counts.tocsr().astype(np.float64)
-        squares = np.zeros((*sums.shape, 1))
+        n_tokens, n_features = table.shape[0], len(products)
         of_components = np.asarray(table.indptr, dtype=np.int64), np.asarray(table.indices, dtype=np.int32), table.data
-        add_counted_products(self.word_vectors, *of_components, self.origin, sums, squares)
-        each = np.arange(len(table.indptr), dtype=np.int64), np.zeros(len(table.indptr) - 1, np.int32)
+        add_counted_products(self.word_vectors, *of_components, self.origin, sums, np.zeros((*sums.shape, 1)))
+        each = np.arange(n_tokens + 1, dtype=np.int64), np.zeros(n_tokens, np.int32)
         of_tokens = np.asarray(table.sum(axis=1), dtype=np.float64).ravel()
-        add_counted_products(
-            self.word_vectors, *each, of_tokens, self.origin, np.zeros((1, len(products))), products[None]
-        )
-        sizes += counts.totals
-        return sizes, sums, products
+        into = np.zeros((1, n_features)), products[np.newaxis]
+        add_counted_products(self.word_vectors, *each, of_tokens, self.origin, *into)
+        return sizes + counts.totals, sums, products
 
     def _add_densities(self, X, first, stop, parameters, out):
         of_means = parameters.means - self.origin, parameters.factors, parameters.offsets

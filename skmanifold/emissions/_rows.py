@@ -363,7 +363,7 @@ def _refuse_empty_columns(estimator: BaseEstimator, values: np.ndarray) -> None:
     if len(empty) == values.shape[1]:
         raise ValueError("All cells of X are missing (NaN): a fit needs observed cells in every column.")
     if len(empty):
-        name = column_name(estimator, empty[0])
+        name = column_name(estimator, int(empty[0]))
         raise ValueError(f"Column {name} of X has no observed cell, only NaN: remove such columns before the fit.")
 
 
