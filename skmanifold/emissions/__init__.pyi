@@ -12,10 +12,10 @@ from ._abilities import HasShares as HasShares
 from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
+from ._categorical import Categorical as Categorical
 from ._gaussian import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters
-from ._multinomial import Categorical as Categorical
 from ._multinomial import Multinomial as Multinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily

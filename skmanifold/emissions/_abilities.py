@@ -334,7 +334,28 @@ class HasParts(Protocol):
         ...
 
 
+@runtime_checkable
+class HasClusters(Protocol):
+    """A conjugate family whose parameters can be integrated out, for Dirichlet process mixtures."""
+
+    def clusters(self, rows: Any = None) -> Any:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : object, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : Clusters
+            Statistics, draws and marginal densities of clusters.
+        """
+        ...
+
+
 _WORDS = {
+    "clusters": "clusters with a conjugate prior",
     "mode": "a mode of the parameters",
     "attributes": "fitted attributes",
     "check_parameters": "a check of stored parameters",

@@ -183,9 +183,7 @@ class Gaussian(BaseEmission):
         """
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
-    def bind_tokens(
-        self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
-    ) -> GaussianFamily:
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`.
 
         Parameters

@@ -250,7 +250,9 @@ class TiedFamily(CompletingFamily):
         add_counted_products(self.word_vectors, *of_components, self.origin, sums, squares)
         each = np.arange(len(table.indptr), dtype=np.int64), np.zeros(len(table.indptr) - 1, np.int32)
         of_tokens = np.asarray(table.sum(axis=1), dtype=np.float64).ravel()
-        add_counted_products(self.word_vectors, *each, of_tokens, self.origin, np.zeros((1, len(products))), products[None])
+        add_counted_products(
+            self.word_vectors, *each, of_tokens, self.origin, np.zeros((1, len(products))), products[None]
+        )
         sizes += counts.totals
         return sizes, sums, products
 

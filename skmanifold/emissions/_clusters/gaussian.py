@@ -49,6 +49,10 @@ class GaussianClusters(Clusters):
         """The clusters of some of the rows."""
         return type(self)(self.values[start:stop], self.prior, self.origin)
 
+    def subset(self, rows: np.ndarray) -> GaussianClusters:
+        """The clusters of the rows with these indices."""
+        return type(self)(self.values[rows], self.prior, self.origin)
+
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels."""
         return rows[np.argsort(labels[rows], kind="stable")]
