@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...random._keys import fold_in, fold_in_each
+from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal, gamma_variate
 from ...utils._threads import Workers, split_range
 from .._gaussian_base import NormalPrior
@@ -101,7 +101,7 @@ def student_rows(
     out, keys = np.empty((len(labels), means.shape[1])), fold_in_each(key, np.arange(len(labels)))
     fill_normal(keys, 0, out)
     halves = np.array(
-        [gamma_variate(fold_in(of_row, 1), 0.5 * degrees[k]) for of_row, k in zip(keys, labels, strict=True)]
+        [gamma_variate(subkey(of_row, 1), 0.5 * degrees[k]) for of_row, k in zip(keys, labels, strict=True)]
     )
     out *= np.sqrt(scales[labels] / (2.0 * halves))[:, np.newaxis]
     for k in np.unique(labels):
