@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -12,7 +12,7 @@ from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .._seeds import cluster_rows
+from .._seeds import cluster_vectors
 from . import diagonal_gaussian_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .base import Clusters
 from .counting import count_rows
@@ -34,7 +34,7 @@ _MOST_DEVIATIONS = 1e35  # between a row and the origin: products of a few squar
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
-_ROWS_PER_SEED = 50
+_ROWS_PER_SEED = 20
 _LEAST_SEED_ROWS = 2_000
 _MOST_SEED_ROWS = 20_000
 _ROWS_AT_ONCE = 1 << 14  # whose distances from all seeds are stored
@@ -178,7 +178,7 @@ class DiagonalClusters(Clusters):
     def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++.
 
-        Features are scaled to equal ranges. Distances are those of the observed cells.
+        Features are scaled to equal variances. Distances are those of the observed cells.
         """
         n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
         order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))
@@ -186,12 +186,12 @@ class DiagonalClusters(Clusters):
         missing = np.isnan(chosen)
         means = np.where(missing, 0.0, chosen).sum(axis=0) / np.maximum(n_chosen - missing.sum(axis=0), 1)
         filled = np.where(missing, means, chosen)
-        labels = cluster_rows(filled, min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
+        labels = cluster_vectors(filled, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
         sums = self.no_statistics(int(labels.max()) + 1)
         count_rows(self.data._replace(rows=filled), labels, 0, len(sums.sizes), sums)
         centres = (sums.sums[occupied(sums)] / sums.sizes[occupied(sums), np.newaxis]).T
-        ranges = np.ptp(filled, axis=0)
-        roots = np.divide(1.0, ranges, out=np.zeros_like(ranges), where=ranges > 0.0)[:, np.newaxis]
+        deviations = filled.std(axis=0)
+        roots = np.divide(1.0, deviations, out=np.zeros_like(means), where=deviations > 0.0)[:, np.newaxis]
         seeds = DiagonalComponents(np.repeat(roots, centres.shape[1], 1), -roots * centres, np.zeros(centres.shape))
         out = np.empty(self.n_rows, np.int32)
         for start, stop in split_range(self.n_rows, _ROWS_AT_ONCE):
@@ -222,7 +222,7 @@ class DiagonalClusters(Clusters):
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         d = len(self.origin)
-        return int(240 * d / (0.4 * d + 5))
+        return int(250 * d / (0.17 * d + 5))
 
     def _posteriors(self, statistics: DiagonalSums) -> DiagonalPosteriors:
         posteriors = no_posteriors(self.data, len(statistics.sizes))

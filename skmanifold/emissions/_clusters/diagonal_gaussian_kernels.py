@@ -19,7 +19,7 @@ from ...random._variates import log_gamma_variate, normal
 from ...utils._njit import njit
 from . import kernels
 
-_LEAST_LOG_ROOT = -150.0  # of precisions: with few degrees of freedom they underflow, and densities e^-150 are not drawn
+_LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _AHEAD = 3  # a row is prefetched so many rows before its use
 _CELLS_OF_LINE = 8  # in a cache line of 64 bytes
@@ -165,6 +165,8 @@ def add_scores(x, n, components, totals, present, scores):
     """Add to `scores` the log densities of a row given the first n components; `present` is overwritten."""
     roots, shifts, log_heights = components
     n_present = list_present(x, present)
+    if n_present == 0:
+        return
     for k in range(n):
         scores[k] += totals[k]
     if n_present < len(x):

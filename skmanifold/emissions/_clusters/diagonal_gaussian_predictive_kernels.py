@@ -1,11 +1,11 @@
 """Kernels of clusters with diagonal covariances whose parameters are integrated out: marginal and predictive densities.
 
-A pool with n observed cells and posterior scatter S has the marginal density
+A pool with prior scatter P, posterior scatter S, and n_j observed cells of feature j, n in total, has the density
 
-    pi^(-n / 2) Gamma((nu + n) / 2) / Gamma(nu / 2) scatter^(nu / 2) / S^((nu + n) / 2) prod_j sqrt(kappa / (kappa + n_j))
+    pi^(-n / 2) Gamma((nu + n) / 2) / Gamma(nu / 2) P^(nu / 2) / S^((nu + n) / 2) prod_j sqrt(kappa / (kappa + n_j)).
 
-where feature j has n_j observed cells. The predictive density of a row is the ratio of two of them: m more cells, whose
-weighted squared distances from the means are the increase of S.
+The predictive density of a row is the ratio of two of them: with m cells more, S increases by their weighted squared
+distances from the means.
 """
 
 from __future__ import annotations
