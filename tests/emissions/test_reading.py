@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.emissions import EMISSIONS as BY_NAME
-from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Gaussian, Multinomial, Poisson
 from skmanifold.emissions._base import ABLE
 from skmanifold.numerics.block_sums import merge
 from skmanifold.sparse.counts import Counts
@@ -127,9 +127,13 @@ def test_digits_are_numbers():
         (
             Multinomial(),
             [[np.nan, 1.0]],
-            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'poisson' do",
+            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
         ),
-        (Gaussian(), [[np.nan, 1.0]], "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'poisson' do"),
+        (
+            Gaussian(),
+            [[np.nan, 1.0]],
+            "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
+        ),
         (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli' and 'multinomial' and 'poisson'"),
     ],
 )
@@ -267,3 +271,19 @@ def test_emissions_are_values():
         assert emission.short_name == name
         assert kind._parameter_constraints.keys() == emission.get_params().keys()
         assert vars(emission).keys() == emission.get_params().keys()
+
+
+def test_numbers_of_categories_are_stored_with_the_names_of_columns():
+    reader, emission = Anyone(), Categorical()
+    rows = emission.read(reader, pd.DataFrame({"a": [0, 2, np.nan], "b": [1, 0, 0]}), reset=True)
+    assert reader.n_categories_.tolist() == [3, 2]
+    assert (rows.n_rows, rows.n_features, rows.log_base) == (3, 2, None)
+    np.testing.assert_array_equal(table_of(rows, 5), [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0], [0, 0, 0, 1, 0]])
+    again = emission.read(reader, pd.DataFrame({"a": [1], "b": [0]}), reset=False)
+    np.testing.assert_array_equal(table_of(again, 5), [[0, 1, 0, 1, 0]])
+    with pytest.raises(ValueError, match="Column 'b' of X has the code 2, but the fitted number of categories"):
+        emission.read(reader, pd.DataFrame({"a": [1], "b": [2]}), reset=False)
+    halves = rows.part(0, 2).hash_rows(KEY, 0) + rows.part(2, 9).hash_rows(KEY, 2)
+    assert rows.hash_rows(KEY, 0) == halves % 2**64
+    others = rows._replace(column_start=np.array([0, 2, 5]))  # the same tokens, of other columns
+    assert rows.hash_rows(KEY, 0) != others.hash_rows(KEY, 0)

@@ -16,8 +16,9 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
-from ...emissions import EMISSIONS, BaseEmission
+from ...emissions import BaseEmission
 from ...emissions._protocols import DirichletFamily, TokenFamily
+from ...emissions._registry import TOKEN_EMISSIONS
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
@@ -191,7 +192,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _of_some_fits = ("intensity_rate_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
+        "emission": [StrOptions(set(TOKEN_EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],

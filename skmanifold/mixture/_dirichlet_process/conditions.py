@@ -53,6 +53,7 @@ fitted_mixture = holds(
     concentration_=Real(above=0, high=MOST_CONCENTRATED),
     labels_=index("n_rows", below="n_components"),
     typical_rows_=index("n_components", below="n_rows"),
+    n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
     emission_=Settings(BaseEmission),
     sampler_=Settings(BaseSampler),
     _key=key,

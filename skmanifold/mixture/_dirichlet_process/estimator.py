@@ -112,6 +112,8 @@ default="gaussian"
         different draws do not correspond to each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
+    n_categories_ : ndarray of shape (n_features_in_,)
+        "categorical" only: number of categories of each column.
     emission_ : BaseEmission
         The emission that was used.
     sampler_ : BaseSampler
@@ -167,6 +169,7 @@ default="gaussian"
     _emission_protocol = RowEmission
     _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _single_threaded = "all"
+    _of_some_fits = ("n_categories_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "concentration": [None, Interval(Real, 0, None, closed="neither")],
@@ -254,7 +257,7 @@ default="gaussian"
         family = emission.bind(rows, 1)
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
-        settled = {"_family": family, "emission_": emission}
+        settled = {"_family": family, "emission_": emission, **clusters.attributes()}
         return PartitionFit(self, run, clusters, spread_start(self.init, clusters), settled)
 
     def _expected(self, name: str) -> Any:

@@ -12,10 +12,11 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._clusters.categories import CategoryClusters, CodeClusters
+from ...emissions._codes import category_table, empty_table, validate_codes
 from ...utils._threads import split_range
-from .._dirichlet_process.category_table import Table, category_table, count_table, validate_codes
 from .._dirichlet_process.inference import PartitionInference
 from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
+from .count_table import count_table
 from .emission import WithCategories
 from .stream import MixtureStream
 
@@ -69,9 +70,8 @@ class CategoryInference(WithCategories, PartitionInference):
         return CategoryClusters(table, self._category_prior)
 
     def _clusters_of_no_rows(self) -> CategoryClusters:
-        indices, counts = np.zeros(0, np.int32), np.zeros(0, np.int32)
         kind = CategoryClusters if self._emission == "multinomial" else CodeClusters
-        return kind(Table(np.zeros(1, np.int64), indices, counts, self._column_start), self._category_prior)
+        return kind(empty_table(self._column_start), self._category_prior)
 
     def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
         cells = statistics.categories.T + self._category_prior

@@ -11,6 +11,8 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma
 
 from skmanifold.emissions._bernoulli import BernoulliFamily
+from skmanifold.emissions._categorical import CategoricalFamily
+from skmanifold.emissions._codes import category_table
 from skmanifold.emissions._gaussian import DenseRows
 from skmanifold.emissions._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
 from skmanifold.emissions._linear import LinearRows
@@ -109,6 +111,32 @@ class MultinomialCase:
         return np.concatenate([law.mean(), law.moment(2)])
 
 
+class CategoricalCase:
+    """Columns of two and of three categories; cells of the second are missing with probability 0.3."""
+
+    family = CategoricalFamily(0.8, np.array([0, 2, 5]), K)
+
+    def parameters(self, rng):
+        columns = [rng.dirichlet(np.full(n, 0.8), K) for n in (2, 3)]
+        return self.family.parameters_again(np.log(np.hstack(columns)).T)
+
+    def rows(self, parameters, labels, rng):
+        columns = [parameters.means[:2, labels].T, parameters.means[2:, labels].T]
+        codes = [[rng.choice(len(p), p=p / p.sum()) for p in column] for column in columns]
+        table = np.stack(codes, axis=1).astype(float)
+        table[rng.random(N_ROWS) < 0.3, 1] = np.nan
+        return category_table(None, table, self.family.column_start, handle_unknown="error")
+
+    def statistics(self, parameters):
+        phi = parameters.means.T
+        return np.concatenate([phi, phi**2, np.log(phi)], axis=1)
+
+    def expectations(self):
+        total = np.repeat([1.6, 2.4], [2, 3])
+        law = st.beta(0.8, total - 0.8)
+        return np.concatenate([law.mean(), law.moment(2), digamma(0.8) - digamma(total)])
+
+
 class FullCase:
     family = FullFamily(FULL, K, ORIGIN)
 
@@ -160,7 +188,15 @@ class SphericalCase(DiagonalCase):
     family = DiagonalFamily(SPHERICAL, K, ORIGIN, True)
 
 
-CASES = [BernoulliCase(), PoissonCase(), MultinomialCase(), FullCase(), DiagonalCase(), SphericalCase()]
+CASES = [
+    BernoulliCase(),
+    CategoricalCase(),
+    PoissonCase(),
+    MultinomialCase(),
+    FullCase(),
+    DiagonalCase(),
+    SphericalCase(),
+]
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case).__name__)
 
 
