@@ -30,7 +30,7 @@ from .statistics import occupied
 if TYPE_CHECKING:
     from .._gaussian_base import NormalPrior
 
-_MOST_DEVIATIONS = 1e35  # between a row and the origin: products of a few squares are finite
+_MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features

@@ -125,7 +125,7 @@ def draw_components(data, first, stop, labels, statistics, key, components):
 
 @kernels.fill_scores.of(DiagonalData)
 @njit(cache=True, nogil=True)
-def _fill_scores(data, statistics, rows, n_above, components, scores):
+def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     d = data.rows.shape[1]
     present, totals = np.empty(d, np.int64), total_heights(components)
     for i in range(len(rows)):
