@@ -12,6 +12,7 @@ from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ..utils._declared import Held, holds
 from ._base import NoModeError
+from ._clusters.diagonal_gaussian import DiagonalClusters
 from ._gaussian_base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior
 from ._gaussian_kernels import (
     add_diagonal_densities,
@@ -28,6 +29,7 @@ from ._gaussian_missing_kernels import (
     count_shared_missing,
 )
 from ._protocols import Arrays
+from ._rows import DenseRows
 
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
@@ -354,6 +356,28 @@ class DiagonalFamily(GaussianFamily):
         squares = products[:, :, 0] - means * (2.0 * sums - (sizes[:, None] - missing) * means)
         of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
         return float(of_cells - 0.5 * (parameters.factors * squares).sum())
+
+    def clusters(self, rows: DenseRows | None = None) -> DiagonalClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : DenseRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : DiagonalClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the prior is not proper.
+        """
+        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
+        values = np.empty((0, self.n_features)) if rows is None else rows.values
+        return DiagonalClusters(values, self.prior, self.origin)
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances.

@@ -104,6 +104,7 @@ _PLACES = {
     "BlockSums": "numerics.block_sums:BlockSums",
     "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories:CategoryCounts",
+    "DiagonalSums": "emissions._clusters.diagonal_gaussian:DiagonalSums",
     "DPMixture": "mixture._dp_categorical.stochastic_slice:Mixture",
     "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories import CategoryCounts
+from ...emissions._clusters.diagonal_gaussian import DiagonalSums
 from ...emissions._clusters.full_gaussian import FullSums
 from ...emissions._clusters.statistics import by_size, selected
 from ...inference._draw_store import DrawStore
@@ -30,7 +31,7 @@ def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
 
 @holds(
     _sizes_agree,
-    statistics=Held(CategoryCounts, FullSums),
+    statistics=Held(CategoryCounts, DiagonalSums, FullSums),
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):
