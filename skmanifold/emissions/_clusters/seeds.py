@@ -12,7 +12,7 @@ from ...random._variates import sample_rows
 from ...utils._threads import split_range
 from .. import _seeds
 
-_MIN_ROWS, _ROWS_PER_CLUSTER = 2000, 50  # among which seeds are chosen
+_MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds are chosen
 _ROWS_AT_ONCE = 1 << 14  # whose log densities are stored
 _SUBSET, _SEEDS = 0, 1  # uses of the key
 
