@@ -26,7 +26,7 @@ class BernoulliClusters(LinearClusters):
 
     draw_features: ClassVar[Any] = draw_logits
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 1000
+    rows_per_feature: ClassVar[int] = 2000
 
     def __init__(self, family: Any, rows: LinearRows) -> None:
         refuse_fractions(rows, "bernoulli", "cells that are 0, 1 or NaN")

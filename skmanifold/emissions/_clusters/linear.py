@@ -16,7 +16,7 @@ from .linear_kernels import FeatureGroups, LinearSides, ZeroRow
 from .seeds import seed_labels
 from .statistics import occupied
 
-_DRAWS_OF_TASK = 20_000  # about two milliseconds
+_DRAWS_OF_TASK = 10_000  # some milliseconds
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few entries per row
 
 
@@ -62,7 +62,7 @@ class LinearClusters(Clusters):
 
     draw_features: ClassVar[Any]  # kernel that draws the natural parameters of some features
     log_marginal_of_label: ClassVar[Any]  # kernel
-    rows_per_feature: ClassVar[int]  # of a minibatch, with 12 entries more per row than there are
+    rows_per_feature: ClassVar[int]  # of a minibatch, times the entries of a row plus 12
 
     def __init__(self, family: Any, rows: LinearRows, data: Any) -> None:
         super().__init__(data, rows.n_rows)

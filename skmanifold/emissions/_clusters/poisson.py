@@ -25,7 +25,7 @@ class PoissonClusters(LinearClusters):
 
     draw_features: ClassVar[Any] = draw_rates
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 600
+    rows_per_feature: ClassVar[int] = 1000
 
     def __init__(self, family: Any, rows: LinearRows) -> None:
         refuse_fractions(rows, "poisson", "whole counts")
