@@ -27,7 +27,7 @@ from _corpora import data_folder
 from _results import add_write, begin_table, finish, row
 from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 
-from skmanifold.mixture._dirichlet_process.category_table import Table
+from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.posterior_draws import counted, log_predictive
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice

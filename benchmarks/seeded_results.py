@@ -111,7 +111,13 @@ def estimators() -> Iterator[Case]:
     for assignment in ("soft", "hard"):
         directions = VonMisesFisherMixture(4, assignment=assignment, tol=0.0, max_iter=20, random_state=0)
         yield f"VonMisesFisherMixture, {assignment}", directions, COUNTS, ("fit",)
-    families = (("bernoulli", BITS), ("multinomial", COUNTS), ("poisson", COUNTS), (Gaussian("diag"), ROWS))
+    families = (
+        ("bernoulli", BITS),
+        ("categorical", CODES),
+        ("multinomial", COUNTS),
+        ("poisson", COUNTS),
+        (Gaussian("diag"), ROWS),
+    )
     for sampler in ("esca", "gibbs", EM(tol=0.0)):
         for emission, X in families:
             for n_polish in (0, 2):

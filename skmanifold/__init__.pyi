@@ -9,6 +9,7 @@ from .inference import Draws as Draws
 from .inference import distributed as distributed
 from .inference import sample as sample
 from .mixture import DPCategoricalMixture as DPCategoricalMixture
+from .mixture import DPMixture as DPMixture
 from .mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
 from .mixture import SubspaceClassifier as SubspaceClassifier
 from .mixture import SubspaceMixture as SubspaceMixture

@@ -90,10 +90,17 @@ def test_sklearn_check_passes(estimator, check):
 @short_checks(
     [],
     [
-        DPCategoricalMixture("categorical", sampler=name, **SMALL[DPCategoricalMixture])
-        for name in DPCategoricalMixture._samplers
+        *(
+            DPCategoricalMixture("categorical", sampler=name, **SMALL[DPCategoricalMixture])
+            for name in DPCategoricalMixture._samplers
+        ),
+        *(
+            ExponentialFamilyMixture(emission="categorical", sampler=name, **SMALL[ExponentialFamilyMixture])
+            for name in ExponentialFamilyMixture._samplers
+        ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
     check(estimator)
 

@@ -25,9 +25,9 @@ from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.emissions._bernoulli import BernoulliFamily
+from skmanifold.emissions._codes import Table
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
-from skmanifold.mixture._dirichlet_process.category_table import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.mixture._subspace.model import SubspaceModel

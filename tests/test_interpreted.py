@@ -86,7 +86,14 @@ def print_figures():
     for sampler in SubspaceMixture._samplers:
         flats = SubspaceMixture(2, sampler=sampler, n_init=3, max_iter=6, random_state=0).fit(directions)
         print("subspaces", sampler, *flats.dimensions_, *flats.score_samples(directions).round(6))
-    for emission, rows in (("gaussian", directions[:, :3]), ("poisson", X), ("multinomial", X), ("bernoulli", X > 0)):
+    of_emissions = {
+        "gaussian": directions[:, :3],
+        "poisson": X,
+        "multinomial": X,
+        "bernoulli": X > 0,
+        "categorical": table,
+    }
+    for emission, rows in of_emissions.items():
         kinds = [
             ExponentialFamilyMixture(2, emission=emission, sampler=sampler, max_iter=4, thin=1, random_state=0).fit(
                 rows

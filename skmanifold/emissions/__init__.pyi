@@ -1,4 +1,6 @@
+from ._abilities import CompletesRows as CompletesRows
 from ._abilities import HasDraw as HasDraw
+from ._abilities import HasFeatureVariances as HasFeatureVariances
 from ._abilities import HasHighestLogDensities as HasHighestLogDensities
 from ._abilities import HasLogJoint as HasLogJoint
 from ._abilities import HasNewRows as HasNewRows
@@ -10,10 +12,10 @@ from ._abilities import HasShares as HasShares
 from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
+from ._categorical import Categorical as Categorical
 from ._gaussian import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters
-from ._multinomial import Categorical as Categorical
 from ._multinomial import Multinomial as Multinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
@@ -23,6 +25,7 @@ from ._protocols import TokenEmission as TokenEmission
 from ._protocols import TokenFamily as TokenFamily
 from ._registry import EMISSIONS as EMISSIONS
 from ._rows import DenseRows as DenseRows
+from ._rows import IncompleteRows as IncompleteRows
 from ._rows import LinearRows as LinearRows
 from ._rows import read_counts as read_counts
 from ._rows import read_dense as read_dense

@@ -87,6 +87,97 @@ class HasShares(Protocol):
 
 
 @runtime_checkable
+class CompletesRows(Protocol):
+    """A family whose statistics are those of completed rows, if rows have missing cells (``rows.has_missing``).
+
+    Families that integrate missing cells out need no such methods: their statistics are those of observed cells.
+    """
+
+    def draw_missing(
+        self,
+        rows: Any,
+        first: int,
+        stop: int,
+        labels: np.ndarray,
+        parameters: Parameters,
+        key: np.uint64,
+        first_row: int,
+    ) -> Any:
+        """Draw the missing cells of the rows `first` to `stop`, given their components and the observed cells.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        labels : ndarray of shape (stop - first,), int32
+            Components of these rows.
+        parameters : object
+            Parameters of all components.
+        key : uint64
+            Key of the random numbers. The draws of a row depend only on the key and on the number of the row.
+        first_row : int
+            Number of the row 0 of `rows` in the whole data.
+
+        Returns
+        -------
+        completed : object
+            These rows alone, without missing cells, for `sum_labels`.
+        """
+        ...
+
+    def sum_expected(
+        self, rows: Any, first: int, stop: int, first_block: int, shares: np.ndarray, parameters: Parameters
+    ) -> BlockSums:
+        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that begins with the first row.
+        shares : ndarray of shape (stop - first, K)
+            Membership probabilities of these rows.
+        parameters : object
+            Parameters of all components.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
+        ...
+
+
+@runtime_checkable
+class HasFeatureVariances(Protocol):
+    """A family that computes variances of the features within components, on whose scale components are compared."""
+
+    def feature_variances(self, parameters: Parameters) -> np.ndarray:
+        """Variances of the features within components.
+
+        Parameters
+        ----------
+        parameters : object
+            Parameters of all components.
+
+        Returns
+        -------
+        variances : ndarray of shape (n_features,)
+            Up to a common factor.
+        """
+        ...
+
+
+@runtime_checkable
 class HasLogJoint(Protocol):
     """A family that computes the function that `mode` maximises."""
 
@@ -263,7 +354,28 @@ class HasParts(Protocol):
         ...
 
 
+@runtime_checkable
+class HasClusters(Protocol):
+    """A conjugate family whose parameters can be integrated out, for Dirichlet process mixtures."""
+
+    def clusters(self, rows: Any = None) -> Any:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : object, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : Clusters
+            Statistics, draws and marginal densities of clusters.
+        """
+        ...
+
+
 _WORDS = {
+    "clusters": "clusters with a conjugate prior",
     "mode": "a mode of the parameters",
     "attributes": "fitted attributes",
     "check_parameters": "a check of stored parameters",
@@ -274,6 +386,9 @@ _WORDS = {
     "add_log_densities": "log densities of rows",
     "sum_labels": "statistics of labelled rows",
     "sum_shares": "statistics of rows with membership probabilities",
+    "draw_missing": "draws of missing cells",
+    "sum_expected": "expected statistics of rows with missing cells",
+    "feature_variances": "variances of features",
     "statistics_of_tokens": "statistics of tokens",
     "token_table": "log densities of tokens",
     "token_prior": "a Dirichlet prior of tokens",

@@ -22,7 +22,7 @@ from ._protocols import TokenCounts
 _CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
 # The library's emissions that accept such X, for errors: this file cannot import them.
 ABLE = {
-    "allows_missing": ("bernoulli", "poisson"),
+    "allows_missing": ("bernoulli", "categorical", "gaussian", "poisson"),
     "allows_sparse": ("bernoulli", "multinomial", "poisson"),
     "has_missing_tokens": ("bernoulli",),
 }
@@ -121,7 +121,8 @@ def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = Fal
 
 def _sentence(emission: BaseEmission, what: str, flag: str, cure: str) -> str:
     able = ABLE[flag]
-    others = f"{' and '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'}"
+    *first, last = map(repr, able)
+    others = f"{', '.join(first)} and {last} do" if first else f"{last} does"
     return f"The emission {type(emission).__name__} does not take {what} as {others}: {cure}."
 
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..numerics.block_sums import BLOCK_ROWS
 from ..sparse.counts import Counts
 from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import split_range
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
 from ._base import BaseEmission
-from ._gaussian_base import NormalPrior
+from ._gaussian_base import GaussianFamily, NormalPrior
 from ._gaussian_families import DiagonalFamily, FullFamily
-from ._rows import DenseRows, read_dense
+from ._gaussian_moments import location_and_covariance
+from ._gaussian_tied import TiedFamily
+from ._rows import DenseRows, IncompleteRows, read_dense
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
+_FAMILIES: dict[str, Callable[..., GaussianFamily]] = {
+    "full": FullFamily,
+    "tied": TiedFamily,
+    "diag": partial(DiagonalFamily, spherical=False),
+    "spherical": partial(DiagonalFamily, spherical=True),
+}
 
 
 class Gaussian(BaseEmission):
@@ -43,32 +50,52 @@ class Gaussian(BaseEmission):
     :math:`\mathrm{IG}(\nu_0 / 2, \Psi_0 / 2)`. Its mode is the sum of the diagonal of the numerator, with
     :math:`\Psi_0` added once, over :math:`\nu_0 - d - 2 + d n_k`.
 
+    With a tied covariance all components have the same :math:`\Sigma \sim \mathrm{IW}(\Psi_0, \nu_0)`, with
+    :math:`\mu_k \mid \Sigma \sim N(\mu_0, \Sigma / \kappa_0)`. The mode has the means above and, with the sum
+    :math:`S` of :math:`x x'` over all n rows,
+
+    .. math::
+
+        \Sigma = \frac{\Psi_0 + K \kappa_0 \mu_0 \mu_0' + S - \sum_k (\kappa_0 + n_k) \mu_k \mu_k'}
+        {\nu_0 - d - 1 - K + n}.
+
+    In a mixture, cells with NaN are missing, and assumed missing at random: the density of a row is that of its
+    observed cells, and a row without observed cells has density 1. With "diag" and "spherical" the statistics of a
+    component count the observed cells of each feature, in place of :math:`n_k`. With "full" and "tied", ESCA and Gibbs
+    sampling draw the missing cells of a row given its component and its observed cells, and EM uses their conditional
+    means and covariances. The statistics of initial labels have the mean of the observed cells in missing cells.
+
     Parameters
     ----------
-    covariance_type : {"full", "diag", "spherical"}, default="full"
-        Full covariance matrices; one variance per feature; one variance for all features.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        One covariance matrix per component; one covariance matrix for all components; one variance per feature of a
+        component; one variance for all features of a component.
     mean_prior : array-like of shape (n_features,), default=None
-        :math:`\mu_0`; None is the mean of the rows.
+        :math:`\mu_0`; None is the mean of the rows, of each column over its observed cells.
     mean_precision_prior : float, default=0.01
         :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows divided
-        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_). For "full", one percent
-        of its diagonal is added; "diag" uses the diagonal alone, "spherical" the mean of the diagonal. A column that
-        has the same value in all rows has the mean variance of the other columns.
+        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_). For "full" and "tied",
+        one percent of its diagonal is added; "diag" uses the diagonal alone, "spherical" the mean of the diagonal. A
+        column that has the same value in all rows has the mean variance of the other columns. With missing cells, the
+        variance of a column is that of its observed cells. Covariances are those of rows with the means of columns in
+        missing cells, scaled to these variances, so that the matrix is positive definite.
     degrees_of_freedom_prior : float, default=None
-        :math:`\nu_0`; None is :math:`d + 3` (4 for "diag"). Then the prior of the covariance is equivalent to one row,
-        or for "spherical" to one number, and a component without rows has the covariance :math:`\Psi_0`.
+        :math:`\nu_0`; None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for "diag"). Then the prior of the
+        covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the
+        covariance :math:`\Psi_0`.
 
     Notes
     -----
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 
-    Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=d + 2)`` (3
-    for "diag"), for samplers that use the mode. Then the covariance of a component with too few rows becomes singular,
-    and the fit ends with an error. Draws of the parameters need a proper prior: :math:`\kappa_0 > 0`, a positive
-    definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`\nu_0 > 0` if not full).
+    Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=d + 2)``
+    (``d + K + 1`` for "tied", 3 for "diag"), for samplers that use the mode. Then the covariance of a component with
+    too few rows becomes singular, and the fit ends with an error. Draws of the parameters need a proper prior:
+    :math:`\kappa_0 > 0`, a positive definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`\nu_0 > 0` for "diag"
+    and "spherical").
 
     References
     ----------
@@ -85,11 +112,12 @@ class Gaussian(BaseEmission):
     """
 
     short_name = "gaussian"
+    allows_missing = True
     allows_sparse = False
     positive_only = False
     has_vector_tokens = True
     _parameter_constraints: ClassVar[dict] = {
-        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
         "mean_precision_prior": [Interval(Real, 0, None, closed="left")],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
@@ -98,7 +126,7 @@ class Gaussian(BaseEmission):
 
     def __init__(
         self,
-        covariance_type: Literal["full", "diag", "spherical"] = "full",
+        covariance_type: Literal["full", "tied", "diag", "spherical"] = "full",
         mean_prior: ArrayLike | None = None,
         mean_precision_prior: float = 0.01,
         covariance_prior: float | ArrayLike | None = None,
@@ -110,8 +138,8 @@ class Gaussian(BaseEmission):
         self.covariance_prior = covariance_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
-    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
-        """Validate X of finite numbers.
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
+        """Validate X of finite numbers and NaN.
 
         Parameters
         ----------
@@ -124,7 +152,7 @@ class Gaussian(BaseEmission):
 
         Returns
         -------
-        rows : DenseRows
+        rows : DenseRows or IncompleteRows
             Rows, with ``n_rows``, ``n_features`` and ``log_base``.
 
         Raises
@@ -132,21 +160,21 @@ class Gaussian(BaseEmission):
         ValueError
             If X has values that the emission does not accept.
         """
-        return read_dense(estimator, X, reset=reset, emission=self)
+        return read_dense(estimator, X, reset=reset, emission=self, missing=True)
 
-    def bind(self, rows: DenseRows, n_components: int) -> FullFamily | DiagonalFamily:
+    def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
         """Make the family of rows.
 
         Parameters
         ----------
-        rows : DenseRows
+        rows : DenseRows or IncompleteRows
             What the emission's `read` returned.
         n_components : int
             Number of components K.
 
         Returns
         -------
-        family : FullFamily or DiagonalFamily
+        family : FullFamily, TiedFamily or DiagonalFamily
             The family, a `RowFamily`.
 
         Raises
@@ -156,9 +184,7 @@ class Gaussian(BaseEmission):
         """
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
-    def bind_tokens(
-        self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
-    ) -> FullFamily | DiagonalFamily:
+    def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`.
 
         Parameters
@@ -172,7 +198,7 @@ class Gaussian(BaseEmission):
 
         Returns
         -------
-        family : FullFamily or DiagonalFamily
+        family : FullFamily, TiedFamily or DiagonalFamily
             The family, a `TokenFamily`.
 
         Raises
@@ -193,57 +219,57 @@ class Gaussian(BaseEmission):
         family.word_vectors, family.word_weights = vectors, weights
         return family
 
-    def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> FullFamily | DiagonalFamily:
-        d, full = X.shape[1], self.covariance_type == "full"
-        location, scatter = _location_and_scatter(X, weights, full)
+    @property
+    def _has_matrices(self) -> bool:
+        return self.covariance_type in ("full", "tied")
+
+    def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
+        d = X.shape[1]
+        location, covariance = location_and_covariance(X, weights, self._has_matrices)
         if self.covariance_prior is None:
             seen = X if weights.all() else X[weights > 0.0]
-            covariance = self._default_covariance_prior(seen, scatter, weights.sum(), n_components, what)
+            prior_covariance = self._default_covariance_prior(seen, covariance, n_components, what)
         else:
-            covariance = self._given_covariance_prior(d)
+            prior_covariance = self._given_covariance_prior(d)
         mean = location
         if self.mean_prior is not None:
             mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
             if mean.shape != (d,):
                 raise ValueError(f"mean_prior must have shape ({d},); got {mean.shape}.")
         degrees = self.degrees_of_freedom_prior
-        prior = NormalPrior(
-            mean=mean,
-            mean_precision=float(self.mean_precision_prior),
-            covariance=covariance,
-            degrees=float((4 if self.covariance_type == "diag" else d + 3) if degrees is None else degrees),
-        )
-        if full:
-            return FullFamily(prior, n_components, location)
-        return DiagonalFamily(prior, n_components, location, self.covariance_type == "spherical")
+        if degrees is None:
+            degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
+        precision = float(self.mean_precision_prior)
+        prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
+        return _FAMILIES[self.covariance_type](prior, n_components, location)
 
     def _default_covariance_prior(
-        self, X: np.ndarray, scatter: np.ndarray, n: float, n_components: int, what: str
+        self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str
     ) -> np.ndarray:
         """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
-        full = self.covariance_type == "full"
-        squares = np.diag(scatter) if full else scatter
-        varying = (X.min(axis=0) < X.max(axis=0)) & (squares > 0.0)  # rounding errors give constant columns a scatter
+        squares = np.diag(covariance) if self._has_matrices else covariance
+        lowest, highest = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        varying = (lowest < highest) & (squares > 0.0)  # rounding errors give constant columns a scatter
         if not varying.any():
             raise ValueError(
                 f"All {what} are the same, so that there is no default covariance_prior: give a covariance_prior."
             )
-        variances = np.where(varying, squares, 0.0) / (n - 1.0)
+        variances = np.where(varying, squares, 0.0)
         if self.covariance_type == "spherical":
-            covariance = np.array([variances.mean()])
+            default = np.array([variances.mean()])
         else:
             floor = np.where(varying, 0.0, variances[varying].mean())
-            if full:
-                covariance = np.where(np.outer(varying, varying), scatter, 0.0) / (n - 1.0)
-                covariance += np.diag(floor + _RIDGE * variances)
+            if self._has_matrices:
+                default = np.where(np.outer(varying, varying), covariance, 0.0)
+                default += np.diag(floor + _RIDGE * variances)
             else:
-                covariance = variances + floor
-        return covariance * n_components ** (-2.0 / len(varying))
+                default = variances + floor
+        return default * n_components ** (-2.0 / len(varying))
 
     def _given_covariance_prior(self, d: int) -> np.ndarray:
         covariance_type, given = self.covariance_type, self.covariance_prior
         values = np.array(given, dtype=np.float64)
-        shapes = {"full": ((), (d,), (d, d)), "diag": ((), (d,)), "spherical": ((),)}[covariance_type]
+        shapes = {"diag": ((), (d,)), "spherical": ((),)}.get(covariance_type, ((), (d,), (d, d)))
         if values.shape not in shapes or not np.isfinite(values).all():
             allowed = " or ".join(map(str, shapes))
             raise ValueError(
@@ -256,24 +282,7 @@ class Gaussian(BaseEmission):
             values = np.full(d, values)
         elif values.ndim < 2:
             values = np.diag(np.full(d, values))
-        lowest = values.min() if covariance_type != "full" else np.linalg.eigvalsh(values).min()
+        lowest = np.linalg.eigvalsh(values).min() if self._has_matrices else values.min()
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values
-
-
-def _location_and_scatter(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean of the rows, and the sum of products (or squares) about it."""
-    total = weights.sum()
-    if total == 0.0 or not math.isfinite(total):
-        raise ValueError("X has no tokens.")
-    mean = np.einsum("i,ij->j", weights, X) / total
-    scatter = np.zeros((X.shape[1], X.shape[1]) if full else X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start, stop in split_range(len(X), BLOCK_ROWS):
-            gaps = X[start:stop] - mean
-            weighted = weights[start:stop, None] * gaps
-            scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
-    if not np.isfinite(scatter).all():
-        raise ValueError("X has values whose squares are too large for float64: scale it.")
-    return mean, (scatter + scatter.T) / 2.0 if full else scatter

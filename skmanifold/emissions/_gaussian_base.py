@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..utils._threads import split_range
 from ._base import Family, NoModeError, check_shapes
 from ._gaussian_kernels import add_counted_products, add_labelled_products, add_shared_products
 from ._protocols import Arrays, TokenCounts
-from ._rows import DenseRows
+from ._rows import DenseRows, IncompleteRows
 from ._seeds import cluster_rows, cluster_vectors
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
@@ -48,7 +48,7 @@ class NormalPrior(NamedTuple):
     degrees: float
 
 
-def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
+def parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
     means, covariances, factors, offsets = parameters
     d = means.shape[1]
     if covariances.shape != factors.shape:
@@ -75,7 +75,7 @@ def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | Non
 
 
 @holds(
-    _parameters_agree,
+    parameters_agree,
     means=Array("float64", ("n_components", "n_dimensions")),
     covariances=_SPREADS,
     factors=_SPREADS,
@@ -167,8 +167,10 @@ class GaussianFamily(Family):
         """
         return cluster_rows(rows.values, self.n_components, key)
 
-    def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their labels.
+    def sum_labels(
+        self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, labels: np.ndarray
+    ) -> BlockSums:
+        """Sizes, sums and products of the rows `first` to `stop`, given their labels; missing cells are at the origin.
 
         Parameters
         ----------
@@ -190,13 +192,14 @@ class GaussianFamily(Family):
         """
 
         def add(start, stop, *arrays):
-            of_rows = first + start, first + stop, BLOCK_ROWS, labels[start:stop]
-            add_labelled_products(rows.values, *of_rows, self.origin, *arrays)
+            self._add_labelled(rows, first + start, first + stop, labels[start:stop], *arrays)
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def sum_shares(self, rows: DenseRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their membership probabilities.
+    def sum_shares(
+        self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, shares: np.ndarray
+    ) -> BlockSums:
+        """Sizes, sums and products of the rows `first` to `stop`, given their shares; missing cells are at the origin.
 
         Parameters
         ----------
@@ -220,9 +223,25 @@ class GaussianFamily(Family):
         def add(start, stop, *arrays):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
                 of_rows = first + start + a, first + start + b, shares[start + a : start + b]
-                add_shared_products(rows.values, *of_rows, self.origin, *(array[block] for array in arrays))
+                self._add_shared(rows, *of_rows, *(array[block] for array in arrays))
 
         return self.sum_blocks(stop - first, first_block, add)
+
+    def feature_variances(self, parameters: Any) -> np.ndarray:
+        """Variances of the features within components, summed over components.
+
+        Parameters
+        ----------
+        parameters : GaussianParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        variances : ndarray of shape (n_features,)
+            A scale on which the features of a component are comparable.
+        """
+        covariances = parameters.covariances
+        return np.einsum("kvv->v" if covariances.ndim == 3 else "kv->v", covariances)
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of word vectors by component.
@@ -237,7 +256,7 @@ class GaussianFamily(Family):
         statistics : tuple of ndarray
             Arrays with the shapes that `shapes` returns.
         """
-        _, sums, products = map(np.zeros, self.shapes())
+        _, sums, products, *others = map(np.zeros, self.shapes())
         table = counts.tocsr()
         add_counted_products(
             self.word_vectors,
@@ -248,7 +267,7 @@ class GaussianFamily(Family):
             sums,
             products,
         )
-        return np.asarray(counts.totals, dtype=np.float64), sums, products
+        return np.asarray(counts.totals, dtype=np.float64), sums, products, *others
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:
         """Log density of each word vector given each component.
@@ -288,9 +307,9 @@ class GaussianFamily(Family):
         return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
 
     def add_log_densities(
-        self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
     ) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component.
+        """Add the log densities of the observed cells of the rows `first` to `stop` given each component.
 
         Parameters
         ----------
@@ -305,7 +324,14 @@ class GaussianFamily(Family):
         out : ndarray of shape (stop - first, K)
             Log densities are added to this array.
         """
-        self._add_densities(rows.values, first, stop, parameters, out)
+        if not isinstance(rows, IncompleteRows):
+            self._add_densities(rows.values, first, stop, parameters, out)
+            return
+        complete, incomplete = rows.split(first, stop)
+        of_complete = np.zeros((len(complete), self.n_components))  # the same bytes as without the other rows
+        self._add_densities(rows.values[complete], 0, len(complete), parameters, of_complete)
+        out[complete - first] += of_complete
+        self._add_observed(rows, incomplete, incomplete - first, parameters, out)
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
         """The fitted attributes ``components_``, the means, and ``covariances_``.
@@ -339,21 +365,30 @@ class GaussianFamily(Family):
 
     if TYPE_CHECKING:  # each subclass defines these
 
-        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
+        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
 
-    def _centres(self, sizes: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions of the components' means in rows, their means, and the prior mean, relative to the origin."""
-        precisions, prior_mean = self._precisions(sizes), self.prior.mean - self.origin
-        return precisions, (self.prior.mean_precision * prior_mean + sums) / precisions[:, None], prior_mean
+        def _add_observed(self, rows, chosen, places, parameters, out): ...
 
-    def _precisions(self, sizes: np.ndarray) -> np.ndarray:
-        """Precisions of the components' means in rows; a NoModeError if one is zero."""
-        precisions = self.prior.mean_precision + sizes
+    def _add_labelled(self, rows, first, stop, labels, *arrays):
+        """Add rows to the statistics of their labels, by blocks of rows."""
+        X = rows.filled(first, stop, self.origin)
+        add_labelled_products(X, 0, len(X), BLOCK_ROWS, labels, self.origin, *arrays)
+
+    def _add_shared(self, rows, first, stop, shares, *arrays):
+        """Add rows of one block to the statistics of all components."""
+        X = rows.filled(first, stop, self.origin)
+        add_shared_products(X, 0, len(X), shares, self.origin, *arrays)
+
+    def _precisions(self, counts: np.ndarray) -> np.ndarray:
+        """Precisions of the components' means in rows, or in observed cells; a NoModeError if one is zero."""
+        precisions = self.prior.mean_precision + counts
         if not precisions.min() > 0.0:
+            component = int(np.argmin(precisions)) // (precisions.size // len(precisions))
+            lacks = "a column without observed cells" if counts[component].max() > 0.0 else "no rows"
             raise NoModeError(
-                f"Component {int(np.argmin(precisions))} has no rows, and mean_precision_prior=0 gives its mean no "
+                f"Component {component} has {lacks}, and mean_precision_prior=0 gives its mean no "
                 "prior: use fewer components, or a positive mean_precision_prior."
             )
         return precisions

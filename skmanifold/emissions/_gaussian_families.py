@@ -1,4 +1,4 @@
-"""Gaussian families with full, diagonal and spherical covariances."""
+"""Gaussian families with a covariance for each component: full, diagonal or spherical."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ..numerics.block_sums import BLOCK_ROWS
 from ..random._keys import fold_in_each
 from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
@@ -20,15 +21,21 @@ from ._gaussian_kernels import (
     fill_full_posteriors,
     fill_gammas_and_normals,
 )
+from ._gaussian_missing import CompletingFamily
+from ._gaussian_missing_kernels import (
+    add_observed_diagonal_densities,
+    count_labelled_missing,
+    count_shared_missing,
+)
 from ._protocols import Arrays
 
-_LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
+LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 _PROPER: WeakSet[GaussianFamily] = WeakSet()  # families whose prior was found to be proper
 
 
-def _family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
-    full = isinstance(family, FullFamily)
+def family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
+    full = isinstance(family, CompletingFamily)
     if (family.prior.covariance.ndim == 2) != full or family._width != (family.n_features if full else 1):
         return "has a prior of another shape"
     if isinstance(family, DiagonalFamily):
@@ -37,7 +44,7 @@ def _family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
     return None
 
 
-_OF_GAUSSIANS: dict[str, Condition] = {
+OF_GAUSSIANS: dict[str, Condition] = {
     "origin": Array("float64", ("n_dimensions",)),
     "prior": Held(NormalPrior),
     "n_components": Counted("n_components"),
@@ -48,8 +55,8 @@ _OF_GAUSSIANS: dict[str, Condition] = {
 }
 
 
-@holds(_family_agrees, **_OF_GAUSSIANS)
-class FullFamily(GaussianFamily):
+@holds(family_agrees, **OF_GAUSSIANS)
+class FullFamily(CompletingFamily):
     """Gaussian family with a full covariance matrix for each component.
 
     Parameters
@@ -112,9 +119,9 @@ class FullFamily(GaussianFamily):
         precisions, means, scatters = self._posterior(statistics)
         covariances, factors, log_roots = np.empty((K, d, d)), np.empty((K, d, d)), np.empty(K)
         posterior = self.prior.degrees + statistics[0], precisions, scatters
-        singular = draw_full_components(key, *posterior, _LEAST_SHARE, means, covariances, factors, log_roots)
+        singular = draw_full_components(key, *posterior, LEAST_SHARE, means, covariances, factors, log_roots)
         if singular >= 0:
-            _refuse_singular(singular)
+            refuse_singular(f"The covariance of component {singular}")
         return GaussianParameters(means + self.origin, covariances, factors, log_roots - 0.5 * d * LOG_2PI)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -209,16 +216,19 @@ class FullFamily(GaussianFamily):
 
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters:
         factors, log_roots = np.empty(covariances.shape), np.empty(len(means))
-        singular = factor_covariances(np.ascontiguousarray(covariances), _LEAST_SHARE, factors, log_roots)
+        singular = factor_covariances(np.ascontiguousarray(covariances), LEAST_SHARE, factors, log_roots)
         if singular >= 0:
-            _refuse_singular(singular)
+            refuse_singular(f"The covariance of component {singular}")
         offsets = log_roots - 0.5 * self.n_features * LOG_2PI
         return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
 
-@holds(_family_agrees, **_OF_GAUSSIANS, spherical=FLAG)
+@holds(family_agrees, **OF_GAUSSIANS, spherical=FLAG)
 class DiagonalFamily(GaussianFamily):
     """Gaussian family with one variance for each feature of a component, or one for all features.
+
+    Missing cells are integrated out: each feature of a component has the statistics of its observed cells. A fourth
+    statistic counts the missing cells.
 
     Parameters
     ----------
@@ -241,6 +251,16 @@ class DiagonalFamily(GaussianFamily):
         """Number of features that share a variance."""
         return self.n_features if self.spherical else 1
 
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of sizes, sums, squares and numbers of missing cells.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            A shape for each array.
+        """
+        return *super().shapes(), (self.n_components, self.n_features)
+
     def mode(self, statistics: Arrays) -> GaussianParameters:
         """The mode of precisions and their products with the means, which are the natural parameters.
 
@@ -260,8 +280,9 @@ class DiagonalFamily(GaussianFamily):
             If a component has no mode, as where its covariance is singular.
         """
         _, means, squares = self._posterior(statistics)
-        degrees = self.prior.degrees - 2.0 + self._n_pooled * (statistics[0] - 1.0)
-        return self._parameters(means, squares / np.where(degrees > 0.0, degrees, np.nan)[:, None])
+        degrees = (self.prior.degrees - 2.0 + self._n_pooled * (statistics[0] - 1.0))[:, None]
+        degrees = degrees - self._pooled(statistics[3])
+        return self._parameters(means, squares / np.where(degrees > 0.0, degrees, np.nan))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw means and variances from their posterior.
@@ -285,12 +306,12 @@ class DiagonalFamily(GaussianFamily):
         """
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
         precision, means, squares = self._posterior(statistics)
-        degrees = self.prior.degrees + self._n_pooled * statistics[0]
-        shapes = np.ascontiguousarray(np.broadcast_to(0.5 * degrees[:, None], squares.shape))
+        degrees = (self.prior.degrees + self._n_pooled * statistics[0])[:, None] - self._pooled(statistics[3])
+        shapes = 0.5 * degrees
         gammas, normals = np.empty(squares.shape), np.empty(means.shape)
         fill_gammas_and_normals(key, shapes, gammas, normals)
         variances = 0.5 * squares / gammas
-        return self._parameters(means + normals * np.sqrt(variances / precision[:, None]), variances)
+        return self._parameters(means + normals * np.sqrt(variances / precision), variances)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-gamma density of the natural parameters, up to a constant.
@@ -328,10 +349,11 @@ class DiagonalFamily(GaussianFamily):
         log_density : float
             Summed over rows, in nats.
         """
-        sizes, sums, products = statistics
+        sizes, sums, products, missing = statistics
         means = parameters.means - self.origin
-        squares = products[:, :, 0] - means * (2.0 * sums - sizes[:, None] * means)
-        return float(sizes @ parameters.offsets - 0.5 * (parameters.factors * squares).sum())
+        squares = products[:, :, 0] - means * (2.0 * sums - (sizes[:, None] - missing) * means)
+        of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
+        return float(of_cells - 0.5 * (parameters.factors * squares).sum())
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances.
@@ -367,25 +389,51 @@ class DiagonalFamily(GaussianFamily):
     def _add_densities(self, X, first, stop, parameters, out):
         add_diagonal_densities(X, first, stop, parameters.means, parameters.factors, parameters.offsets, out)
 
+    def _add_observed(self, rows, chosen, places, parameters, out):
+        of_cells = parameters.means, parameters.factors, _cell_offsets(parameters)
+        add_observed_diagonal_densities(rows.values, chosen, places, *of_cells, out)
+
+    def _add_labelled(self, rows, first, stop, labels, *arrays):
+        *others, missing = arrays
+        super()._add_labelled(rows, first, stop, labels, *others)
+        if rows.has_missing:
+            count_labelled_missing(rows.values, first, stop, BLOCK_ROWS, labels, missing)
+
+    def _add_shared(self, rows, first, stop, shares, *arrays):
+        *others, missing = arrays
+        super()._add_shared(rows, first, stop, shares, *others)
+        if rows.has_missing:
+            count_shared_missing(rows.values, first, stop, shares, missing)
+
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions of the components' means in rows, their means relative to the origin, and sums of squares."""
-        sizes, sums, products = statistics
-        precision, means, prior_mean = self._centres(sizes, sums)
-        squares = self.prior.mean_precision * prior_mean**2 + products[:, :, 0] - precision[:, None] * means**2
-        if self.spherical:
-            squares = squares.sum(axis=1, keepdims=True)
-        return precision, means, self.prior.covariance + np.maximum(squares, 0.0)
+        """Precisions of the means in observed cells, the means relative to the origin, and sums of squares."""
+        sizes, sums, products, missing = statistics
+        precision, prior_mean = self._precisions(sizes[:, None] - missing), self.prior.mean - self.origin
+        means = (self.prior.mean_precision * prior_mean + sums) / precision
+        squares = self.prior.mean_precision * prior_mean**2 + products[:, :, 0] - precision * means**2
+        return precision, means, self.prior.covariance + np.maximum(self._pooled(squares), 0.0)
+
+    def _pooled(self, of_features: np.ndarray) -> np.ndarray:
+        """Sums over the features that share a variance, (K, 1) or (K, d)."""
+        return of_features.sum(axis=1, keepdims=True) if self.spherical else of_features
 
     def _parameters(self, means: np.ndarray, variances: np.ndarray) -> GaussianParameters:
         if not np.all(variances > 0.0):
-            _refuse_singular(int(np.argmin(np.where(np.isnan(variances), 0.0, variances).min(axis=1))))
+            singular = int(np.argmin(np.where(np.isnan(variances), 0.0, variances).min(axis=1)))
+            refuse_singular(f"The covariance of component {singular}")
         variances = np.array(np.broadcast_to(variances, means.shape))
         offsets = -0.5 * (np.log(variances) + LOG_2PI).sum(axis=1)
         return GaussianParameters(means + self.origin, variances, 1.0 / variances, offsets)
 
 
-def _refuse_singular(component: int) -> None:
+def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
+    """Log densities of the features at their means, (K, d)."""
+    return -0.5 * (np.log(parameters.covariances) + LOG_2PI)
+
+
+def refuse_singular(what: str) -> None:
+    """Raise a NoModeError that names a singular covariance."""
     raise NoModeError(
-        f"The covariance of component {component} is singular: its rows lie on a hyperplane or are too few, and the "
-        "prior is too weak: use fewer components, or a larger covariance_prior."
+        f"{what} is singular: its rows lie on a hyperplane or are too few, and the prior is too weak: use fewer "
+        "components, or a larger covariance_prior."
     )

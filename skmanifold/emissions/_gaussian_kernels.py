@@ -70,6 +70,51 @@ def add_diagonal_densities(X, first, stop, means, precisions, offsets, out):
 
 
 @njit(cache=True, nogil=True)
+def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
+    """Add ``offset - |A (x - origin) - A mean|^2 / 2`` of each component to `out`, (stop - first, K), A triangular.
+
+    Parameters
+    ----------
+    X : (n, d)
+    first, stop : int
+        Rows; `out` begins with the first.
+    origin : (d,)
+    means : (K, d)
+        Relative to the origin.
+    factor, offsets : (d, d), (K,)
+    out : (stop - first, K)
+    """
+    K, d = means.shape
+    images = np.zeros((K, d))
+    for k in range(K):
+        for j in range(d):
+            for a in range(j + 1):
+                images[k, j] += factor[j, a] * means[k, a]
+    rows, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    for start in range(first, stop, ROW_LANES):
+        load_rows(X, start, stop, rows)
+        n = min(ROW_LANES, stop - start)
+        for a in range(d):
+            for lane in range(ROW_LANES):
+                rows[a, lane] -= origin[a]
+        for j in range(d):
+            image[j] = 0.0
+            for a in range(j + 1):
+                entry = factor[j, a]
+                for lane in range(ROW_LANES):
+                    image[j, lane] += entry * rows[a, lane]
+        for k in range(K):
+            total[:] = 0.0
+            for j in range(d):
+                of_mean = images[k, j]
+                for lane in range(ROW_LANES):
+                    gap = image[j, lane] - of_mean
+                    total[lane] += gap * gap
+            for lane in range(n):
+                out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
 def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sums, products):
     """Add rows to sizes, sums and products of their labels, by blocks of rows from the first.
 
@@ -86,43 +131,52 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     products : (n_blocks, K, d, d)
         Lower triangles; or squares alone, (n_blocks, K, d, 1).
     """
-    d, K, full = X.shape[1], sizes.shape[1], products.shape[3] > 1
+    d, K = X.shape[1], sizes.shape[1]
     ends, order, four = np.empty(K + 1, np.int64), np.empty(min(block_rows, stop - first), np.int64), np.zeros((4, d))
     for begin in range(first, stop, block_rows):
         end, block = min(begin + block_rows, stop), (begin - first) // block_rows
-        _order_by_label(labels[begin - first : end - first], ends, order)
+        order_by_label(labels[begin - first : end - first], ends, order)
         for k in range(K):
-            total, product = sums[block, k], products[block, k]
             sizes[block, k] += ends[k + 1] - ends[k]
-            for i in range(ends[k], ends[k + 1], 4):  # sums are read and written once for four rows, added in turn
-                n = min(4, ends[k + 1] - i)
-                for r in range(n):
-                    for a in range(d):
-                        four[r, a] = X[begin + order[i + r], a] - origin[a]
-                if n < 4:
-                    for r in range(n):
-                        for a in range(d):
-                            entry = four[r, a]
-                            total[a] += entry
-                            if full:
-                                for b in range(a + 1):
-                                    product[a, b] += entry * four[r, b]
-                            else:
-                                product[a, 0] += entry * entry
-                    continue
-                for a in range(d):
-                    x0, x1, x2, x3 = four[0, a], four[1, a], four[2, a], four[3, a]
-                    total[a] = total[a] + x0 + x1 + x2 + x3
-                    if full:
-                        for b in range(a + 1):
-                            with_two = product[a, b] + x0 * four[0, b] + x1 * four[1, b]
-                            product[a, b] = with_two + x2 * four[2, b] + x3 * four[3, b]
-                    else:
-                        product[a, 0] = product[a, 0] + x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
+            add_products(X, begin, order, ends[k], ends[k + 1], origin, four, sums[block, k], products[block, k])
 
 
 @njit(cache=True, nogil=True)
-def _order_by_label(labels, ends, order):
+def add_products(X, begin, order, start, stop, origin, four, total, product):
+    """Add the rows ``begin + order[i]``, i from `start` to `stop`, to the sums of one label; `four` is scratch, (4, d).
+
+    Sums are read and written once for four rows, which are added in turn.
+    """
+    d, full = X.shape[1], product.shape[1] > 1
+    for i in range(start, stop, 4):
+        n = min(4, stop - i)
+        for r in range(n):
+            for a in range(d):
+                four[r, a] = X[begin + order[i + r], a] - origin[a]
+        if n < 4:
+            for r in range(n):
+                for a in range(d):
+                    entry = four[r, a]
+                    total[a] += entry
+                    if full:
+                        for b in range(a + 1):
+                            product[a, b] += entry * four[r, b]
+                    else:
+                        product[a, 0] += entry * entry
+            continue
+        for a in range(d):
+            x0, x1, x2, x3 = four[0, a], four[1, a], four[2, a], four[3, a]
+            total[a] = total[a] + x0 + x1 + x2 + x3
+            if full:
+                for b in range(a + 1):
+                    with_two = product[a, b] + x0 * four[0, b] + x1 * four[1, b]
+                    product[a, b] = with_two + x2 * four[2, b] + x3 * four[3, b]
+            else:
+                product[a, 0] = product[a, 0] + x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
+
+
+@njit(cache=True, nogil=True)
+def order_by_label(labels, ends, order):
     """Write the indices of `labels`, stably sorted by label, to `order`; label k has entries ends[k] to ends[k + 1]."""
     ends[:] = 0
     for label in labels:
@@ -279,33 +333,46 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
         The first component whose scatter or covariance is singular; -1 if none is.
     """
     K, d = means.shape
-    of_scatter, inverse, normals = np.empty((d, d)), np.empty((d, d)), np.empty(d)
+    root = np.empty((d, d))
     for k in range(K):
-        if not fill_cholesky(scatters[k], least_share, of_scatter):
+        log_roots[k] = draw_full_component(
+            fold_in(key, k), degrees[k], precisions[k], scatters[k], least_share, means[k], root, factors[k]
+        )
+        if np.isnan(log_roots[k]):
             return k
-        of_component = fold_in(key, k)
-        of_normals = fold_in(of_component, 0)
-        factor = factors[k]
-        fill_wishart_root(of_normals, fold_in(of_component, 1), degrees[k], factor)
-        for a in range(d):
-            if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
-                return k
-            for b in range(d):
-                inverse[a, b] = of_scatter[a, b]
-        divide_by_lower(inverse, factor)
-        divide_by_lower(factor, of_scatter)
-        fill_square(inverse, covariances[k])
-        log_roots[k] = 0.0
-        scale = 1.0 / np.sqrt(precisions[k])
-        for a in range(d):
-            normals[a] = scale * normal(of_normals, d * d + a)
-        for a in range(d):
-            if not inverse[a, a] * inverse[a, a] > least_share * covariances[k, a, a]:
-                return k
-            log_roots[k] += np.log(factor[a, a])
-            for b in range(a + 1):
-                means[k, a] += inverse[a, b] * normals[b]
+        fill_square(root, covariances[k])
     return -1
+
+
+@njit(cache=True, nogil=True)
+def draw_full_component(key, degrees, precision, scatter, least_share, mean, root, factor):
+    """Draw one component as `draw_full_components` does, with F^-1 in `root`; returns log |F|, NaN if it is singular."""
+    d = len(mean)
+    of_scatter, normals = np.empty((d, d)), np.empty(d)
+    if not fill_cholesky(scatter, least_share, of_scatter):
+        return np.nan
+    of_normals = fold_in(key, 0)
+    fill_wishart_root(of_normals, fold_in(key, 1), degrees, factor)
+    for a in range(d):
+        if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
+            return np.nan
+        for b in range(d):
+            root[a, b] = of_scatter[a, b]
+    divide_by_lower(root, factor)
+    divide_by_lower(factor, of_scatter)
+    log_root = 0.0
+    scale = 1.0 / np.sqrt(precision)
+    for a in range(d):
+        normals[a] = scale * normal(of_normals, d * d + a)
+    for a in range(d):
+        variance = 0.0
+        for b in range(a + 1):
+            variance += root[a, b] * root[a, b]
+            mean[a] += root[a, b] * normals[b]
+        if not root[a, a] * root[a, a] > least_share * variance:
+            return np.nan
+        log_root += np.log(factor[a, a])
+    return log_root
 
 
 @njit(cache=True, nogil=True)

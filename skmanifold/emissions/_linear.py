@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class LinearParameters(NamedTuple):
         Log densities of a row whose statistics are all zero.
     naturals : ndarray of shape (n_statistics, K)
         Natural parameters.
-    means : ndarray of shape (n_features, K)
-        Expected value of each feature.
+    means : ndarray of shape (n_features, K) or (n_statistics, K)
+        Expected value of each feature; for codes, the probability of each category.
     """
 
     offsets: np.ndarray
@@ -210,7 +210,7 @@ class LinearFamily(Family):
         """
         return seed_labels(self, rows, key)
 
-    def attributes(self, parameters: LinearParameters) -> dict[str, np.ndarray]:
+    def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, the expected rows.
 
         Parameters
@@ -245,9 +245,15 @@ class LinearFamily(Family):
 class StoredFamily(Protocol):
     """A linear family whose parameters can be saved, and are checked when they are loaded."""
 
-    n_components: int
-    n_features: int
-    n_statistics: int
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of offsets, natural parameters and means.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            A shape for each array.
+        """
+        ...
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
         """The parameters with these natural parameters.
@@ -280,8 +286,7 @@ def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str 
     reason : str or None
         What is wrong; None if the parameters are valid.
     """
-    K, m = family.n_components, family.n_features
-    if parameters.naturals.shape != (family.n_statistics, K) or parameters.means.shape != (m, K):
+    if tuple(array.shape for array in parameters) != family.parameter_shapes():
         return "has parameters that are not of its family"
     with np.errstate(over="ignore", invalid="ignore"):
         again = family.parameters_again(parameters.naturals)

@@ -1,4 +1,4 @@
-"""Categories with a Dirichlet prior: counts that share one distribution, as of words, and codes by column."""
+"""Emission of counts given their total, with a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -353,33 +353,3 @@ class MultinomialFamily(LinearFamily):
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
         return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))
-
-
-class Categorical(BaseEmission):
-    r"""Columns of category codes, independent given the component: for `DPCategoricalMixture`.
-
-    .. math:: p(x_i \mid z_i = k) = \prod_{c \text{ observed}} \theta_{k c x_{ic}}, \qquad
-        \theta_{kc} \sim \mathrm{Dir}(a, \dots, a).
-
-    Codes are integers from 0; NaN marks a missing cell. Other estimators do not accept this emission.
-
-    Parameters
-    ----------
-    prior : float, default=0.5
-        Positive pseudo-count a of each category.
-
-    Examples
-    --------
-    >>> from skmanifold.emissions import Categorical
-    >>> Categorical(prior=1.0)
-    Categorical(prior=1.0)
-    """
-
-    short_name = "categorical"
-    allows_missing = True
-    allows_sparse = False
-    has_codes = True
-    _parameter_constraints: ClassVar[dict] = {"prior": [Interval(Real, 0, None, closed="neither")]}
-
-    def __init__(self, prior: float = 0.5) -> None:
-        self.prior = prior

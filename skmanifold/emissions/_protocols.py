@@ -182,8 +182,10 @@ class HasStatistics(Protocol):
         """
         ...
 
-    def attributes(self, parameters: Parameters) -> dict[str, np.ndarray]:
-        """The parameters as fitted attributes; ``components_``, with a row for each component, must be one of them.
+    def attributes(self, parameters: Parameters) -> dict[str, Any]:
+        """The parameters as fitted attributes; ``components_`` must be one of them.
+
+        It is an array with a row for each component, or a list of such arrays, one for each feature.
 
         Parameters
         ----------

@@ -7,27 +7,38 @@ from typing import Any
 from ..utils._declared import Held
 from ._base import BaseEmission
 from ._bernoulli import Bernoulli, BernoulliFamily
+from ._categorical import Categorical, CategoricalFamily
 from ._gaussian import Gaussian
 from ._gaussian_base import GaussianFamily, GaussianParameters
 from ._gaussian_families import DiagonalFamily, FullFamily
+from ._gaussian_tied import TiedFamily, TiedParameters
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily
 
 EMISSIONS: dict[str, type[BaseEmission]] = {
-    emission.short_name: emission for emission in (Bernoulli, Gaussian, Multinomial, Poisson)
+    emission.short_name: emission for emission in (Bernoulli, Categorical, Gaussian, Multinomial, Poisson)
 }
 
 # The families of these emissions in mixtures and in admixtures, which define what each emission can do.
 ROW_FAMILIES: dict[str, type] = {
     "bernoulli": BernoulliFamily,
+    "categorical": CategoricalFamily,
     "gaussian": FullFamily,
     "multinomial": MultinomialFamily,
     "poisson": PoissonFamily,
 }
-TOKEN_FAMILIES: dict[str, type] = {**ROW_FAMILIES, "poisson": MultinomialFamily}
+TOKEN_FAMILIES: dict[str, type] = {
+    "bernoulli": BernoulliFamily,
+    "gaussian": FullFamily,
+    "multinomial": MultinomialFamily,
+    "poisson": MultinomialFamily,
+}
+TOKEN_EMISSIONS: dict[str, type[BaseEmission]] = {name: EMISSIONS[name] for name in TOKEN_FAMILIES}
 
-FAMILY = Held(BernoulliFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily)
+FAMILY = Held(
+    BernoulliFamily, CategoricalFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily, TiedFamily
+)
 
 
 def are_of_family(family: Any, parameters: Any) -> str | None:
@@ -37,7 +48,7 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     ----------
     family : Family
         One of the library's families.
-    parameters : GaussianParameters or LinearParameters
+    parameters : GaussianParameters, TiedParameters or LinearParameters
         Parameters whose fields have been checked.
 
     Returns
@@ -45,6 +56,8 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid for the family.
     """
+    if isinstance(family, TiedFamily):
+        return None if isinstance(parameters, TiedParameters) else "has parameters that are not of its family"
     if isinstance(family, GaussianFamily):
         ndim = 3 if isinstance(family, FullFamily) else 2
         if isinstance(parameters, GaussianParameters) and parameters.factors.ndim == ndim:

@@ -12,8 +12,9 @@ from ..numerics.row_hash import hash_counts, hash_dense
 from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
 from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
 from ..utils._typing import MatrixLike
-from ..utils._validation import validate_data
+from ..utils._validation import column_name, validate_data
 from ._base import BaseEmission, explained_refusals
+from ._pattern_kernels import fill_patterns
 
 
 class LinearRows(NamedTuple):
@@ -124,6 +125,30 @@ class DenseRows(NamedTuple):
         """Number of features."""
         return self.values.shape[1]
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether cells may be missing: False."""
+        return False
+
+    def filled(self, start: int, stop: int, origin: np.ndarray) -> np.ndarray:
+        """The values of the rows `start` to `stop`; no cell is missing.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last.
+        origin : ndarray of shape (n_features,)
+            Values for missing cells.
+
+        Returns
+        -------
+        values : ndarray of shape (stop - start, n_features)
+            A view.
+        """
+        return self.values[start:stop]
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
@@ -159,10 +184,142 @@ class DenseRows(NamedTuple):
         return DenseRows(self.values[start:stop])
 
 
+class IncompleteRows(NamedTuple):
+    """Rows of real numbers with missing cells.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features), float64
+        C-contiguous; NaN where a cell is missing.
+    patterns : ndarray of shape (n_rows,), uint64
+        A number for the set of missing cells of each row, 0 if it is empty. With more than 64 features, it is a hash.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    values: np.ndarray
+    patterns: np.ndarray
+    log_base: np.ndarray | None = None
+
+    @classmethod
+    def of_values(cls, values: np.ndarray) -> IncompleteRows:
+        """Rows with these values.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_features), float64
+            C-contiguous; NaN where a cell is missing.
+
+        Returns
+        -------
+        rows : IncompleteRows
+            The rows.
+        """
+        patterns = np.empty(len(values), np.uint64)
+        fill_patterns(values, patterns)
+        return cls(values, patterns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.values.shape[1]
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether cells may be missing: True."""
+        return True
+
+    def filled(self, start: int, stop: int, origin: np.ndarray) -> np.ndarray:
+        """The values of the rows `start` to `stop`, with those of an origin in missing cells.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last.
+        origin : ndarray of shape (n_features,)
+            Values for missing cells.
+
+        Returns
+        -------
+        values : ndarray of shape (stop - start, n_features)
+            A new array.
+        """
+        values = self.values[start:stop]
+        return np.where(np.isnan(values), origin, values)
+
+    def split(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the complete rows among the rows `start` to `stop`, and of the others, sorted by pattern.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last.
+
+        Returns
+        -------
+        complete : ndarray of int64
+            In their order.
+        incomplete : ndarray of int64
+            Rows with the same pattern are next to each other, in their order.
+        """
+        patterns = self.patterns[start:stop]
+        order = np.argsort(patterns, kind="stable")
+        n_complete = len(order) - np.count_nonzero(patterns)
+        return start + order[:n_complete], start + order[n_complete:]
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            From 0 to 2**64 - 1.
+        """
+        return hash_dense(self.values, key, first_row)
+
+    def part(self, start: int, stop: int) -> IncompleteRows:
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; a larger number means all rows.
+
+        Returns
+        -------
+        rows : IncompleteRows
+            These rows alone, also if none of them has a missing cell.
+        """
+        return IncompleteRows(self.values[start:stop], self.patterns[start:stop])
+
+
 def read_dense(
-    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, emission: BaseEmission | None = None
-) -> DenseRows:
-    """Validate a dense X of finite numbers.
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    *,
+    reset: bool,
+    emission: BaseEmission | None = None,
+    missing: bool = False,
+) -> DenseRows | IncompleteRows:
+    """Validate a dense X of finite numbers, or of finite numbers and NaN.
 
     Parameters
     ----------
@@ -174,22 +331,40 @@ def read_dense(
         Whether to store the number and names of columns, or to compare them with those of `fit`.
     emission : BaseEmission, default=None
         The emission that errors name.
+    missing : bool, default=False
+        Whether NaN marks a missing cell; if not, NaN is an error.
 
     Returns
     -------
-    rows : DenseRows
-        The values as float64, without a ``log_base``.
+    rows : DenseRows or IncompleteRows
+        The values as float64, without a ``log_base``; `IncompleteRows` if cells are missing.
 
     Raises
     ------
     ValueError
-        If X has other values than finite numbers.
+        If X has other values than finite numbers, or NaN that is not allowed, or a column without observed cells when
+        `reset` is true.
     TypeError
         If X is sparse.
     """
+    finite = "allow-nan" if missing else True
     with explained_refusals(emission, X):
-        valid = validate_data(estimator, X, reset=reset, dtype=np.float64)
-    return DenseRows(np.require(valid, requirements=["C", "W"]))
+        valid = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
+    values = np.require(valid, requirements=["C", "W"])
+    if not missing or not np.isnan(values.min()):
+        return DenseRows(values)
+    if reset:
+        _refuse_empty_columns(estimator, values)
+    return IncompleteRows.of_values(values)
+
+
+def _refuse_empty_columns(estimator: BaseEstimator, values: np.ndarray) -> None:
+    empty = np.flatnonzero(np.isnan(values).all(axis=0))
+    if len(empty) == values.shape[1]:
+        raise ValueError("All cells of X are missing (NaN): a fit needs observed cells in every column.")
+    if len(empty):
+        name = column_name(estimator, int(empty[0]))
+        raise ValueError(f"Column {name} of X has no observed cell, only NaN: remove such columns before the fit.")
 
 
 def read_counts(

@@ -299,7 +299,7 @@ def _topics_of(estimator: Any) -> _Topics:
         "bernoulli": "probability of a one",
         "poisson": "expected count" if is_mixture else "probability",
     }
-    if emission not in names:
+    if emission not in names or isinstance(estimator.components_, list):
         raise ValueError(f"TopicDisplay shows topics of words, but this {kind} has emission={emission!r}.")
     return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
 

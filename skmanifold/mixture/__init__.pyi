@@ -1,3 +1,4 @@
+from ._dirichlet_process.estimator import DPMixture as DPMixture
 from ._dp_categorical.estimator import DPCategoricalMixture as DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
 from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier

@@ -13,6 +13,7 @@ from .._version import __version__
 _PLACES = {
     # estimators
     "DPCategoricalMixture": "mixture._dp_categorical.estimator:DPCategoricalMixture",
+    "DirichletProcessMixture": "mixture._dirichlet_process.estimator:DPMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
     "OrthogonalSphericalAdmixture": "admixture._orthogonal.estimator:OrthogonalSphericalAdmixture",
@@ -51,7 +52,8 @@ _PLACES = {
     # emissions, and emissions with the scale of the data
     "Bernoulli": "emissions._bernoulli:Bernoulli",
     "BernoulliFamily": "emissions._bernoulli:BernoulliFamily",
-    "Categorical": "emissions._multinomial:Categorical",
+    "Categorical": "emissions._categorical:Categorical",
+    "CategoricalFamily": "emissions._categorical:CategoricalFamily",
     "DiagonalFamily": "emissions._gaussian_families:DiagonalFamily",
     "FullFamily": "emissions._gaussian_families:FullFamily",
     "Gaussian": "emissions._gaussian:Gaussian",
@@ -62,6 +64,8 @@ _PLACES = {
     "NormalPrior": "emissions._gaussian_base:NormalPrior",
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
+    "TiedFamily": "emissions._gaussian_tied:TiedFamily",
+    "TiedParameters": "emissions._gaussian_tied:TiedParameters",
     # states of samplers
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",

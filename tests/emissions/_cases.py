@@ -5,11 +5,12 @@ import scipy.special as sc
 import scipy.stats as st
 from sklearn.base import BaseEstimator
 
-from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Gaussian, Multinomial, Poisson
 
 KEY = np.uint64(5)
 EMISSIONS = {
     "bernoulli": Bernoulli(0.7, 1.3),
+    "categorical": Categorical(0.6),
     "gaussian": Gaussian(),
     "diag": Gaussian("diag"),
     "spherical": Gaussian("spherical"),
@@ -47,6 +48,8 @@ def bound(name, n_components=3, **options):
 
 def log_densities(name, X, attributes):
     """By scipy, one component after the other."""
+    if name == "categorical":
+        return log_densities_of_codes(X, attributes["components_"])
     columns = []
     seen = ~np.isnan(X)
     filled = np.where(seen, X, 0.0)
@@ -63,3 +66,17 @@ def log_densities(name, X, attributes):
             column = st.multivariate_normal.logpdf(X, mean, covariance)
         columns.append(column)
     return np.stack(columns, axis=1)
+
+
+def log_densities_of_codes(X, components):
+    """Cell by cell, from the probabilities of the categories of each column."""
+    out = np.zeros((len(X), len(components[0])))
+    for i, j in np.argwhere(~np.isnan(X)):
+        out[i] += np.log(components[j][:, int(X[i, j])])
+    return out
+
+
+def indicators(X, n_categories):
+    """The categories of all columns, concatenated: 1 where a cell has the code; zeros where it is missing."""
+    columns = zip(X.T, n_categories, strict=True)
+    return np.hstack([column[:, None] == np.arange(n) for column, n in columns]).astype(float)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 from skmanifold.random._keys import fold_in_each
 
-from ._cases import EMISSIONS, KEY, bound, log_densities, make_X, read
+from ._cases import EMISSIONS, KEY, bound, indicators, log_densities, make_X, read
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
 ALL = pytest.mark.parametrize("name", EMISSIONS)
@@ -75,7 +75,9 @@ def test_statistics_of_shares_are_sums_of_rows_times_shares(name):
         np.testing.assert_allclose(others[1], lower, rtol=1e-9, atol=1e-9)
     else:
         statistics = np.where(np.isnan(X), 0.0, X)
-        if name != "multinomial":
+        if name == "categorical":
+            statistics = indicators(X, np.nanmax(X, axis=0) + 1)
+        elif name != "multinomial":
             statistics = np.hstack([statistics, np.isnan(X)])
         np.testing.assert_allclose(others[0], statistics.T @ shares, rtol=1e-12)
 
@@ -144,6 +146,24 @@ def test_multinomial_mode_is_the_most_probable_softmax():
         return log_densities("multinomial", X, {"components_": phi[None]}).sum() + prior
 
     np.testing.assert_allclose(mode.means[:, 0], shares(climb(objective, np.zeros(2))), atol=1e-5)
+
+
+def test_categorical_mode_is_the_most_probable_softmax_of_each_column():
+    X, rows, family = bound("categorical", 1, m=2)
+    mode = family.mode(family.sum_labels(rows, 0, rows.n_rows, 0, np.zeros(rows.n_rows, np.int32)).total())
+    n_free, start = np.diff(family.column_start) - 1, family.column_start[:-1] - np.arange(2)
+
+    def shares(free):
+        columns = (np.exp(np.append(free[s : s + n], 0.0)) for s, n in zip(start, n_free, strict=True))
+        return [column / column.sum() for column in columns]
+
+    def objective(free):
+        columns = shares(free)
+        prior = 0.6 * sum(np.log(column).sum() for column in columns)
+        return log_densities("categorical", X, {"components_": [column[None] for column in columns]}).sum() + prior
+
+    found = np.concatenate(shares(climb(objective, np.zeros(n_free.sum()))))
+    np.testing.assert_allclose(mode.means[:, 0], found, atol=1e-5)
 
 
 def log_normal_inverse_wishart(mean, covariance, prior):
@@ -221,6 +241,10 @@ def test_empty_components_have_the_mode_of_the_prior():
         *_, family = bound(name)
         empty = family.mode(tuple(np.zeros(shape) for shape in family.shapes()))
         means = family.attributes(empty)["components_"]
+        if name == "categorical":
+            for column in means:
+                np.testing.assert_allclose(column, 1 / column.shape[1])
+            continue
         if name in ("gaussian", "diag", "spherical"):  # and the prior's covariance
             np.testing.assert_allclose(
                 empty.covariances, np.broadcast_to(family.prior.covariance, empty.covariances.shape)
@@ -276,7 +300,7 @@ def test_poisson_draws_have_the_moments_of_their_gamma_laws():
 @pytest.mark.parametrize("kind", ["gaussian", "diag", "spherical"])
 def test_gaussian_draws_have_the_moments_of_their_posterior(kind):
     family, total = counted(kind)
-    prior, (sizes, sums, products) = family.prior, total
+    prior, (sizes, sums, products, *_) = family.prior, total
     drawn = draws(family, total)
     means, covariances = np.array([draw.means for draw in drawn]), np.array([draw.covariances for draw in drawn])
     precision, degrees, start = 0.01 + sizes, prior.degrees + sizes * (3 if kind == "spherical" else 1), family.origin
@@ -350,6 +374,9 @@ def test_new_rows_have_the_expectations_of_their_components(name):
         drawn = drawn[drawn.sum(axis=1) > 0]
         labels = labels[family.sample(parameters, labels, KEY).sum(axis=1) > 0]
         drawn /= drawn.sum(axis=1, keepdims=True)
+    if name == "categorical":
+        drawn = indicators(drawn, attributes["n_categories_"])
+        attributes = {"components_": np.hstack(attributes["components_"])}
     for k in range(3):
         assert_agrees(summarize(drawn[labels == k]), attributes["components_"][k])
         if "covariances_" in attributes:
@@ -398,7 +425,16 @@ def test_defaults_that_depend_on_the_data():
 
 
 def test_numbers_of_parameters():
-    counts = {"bernoulli": 9, "gaussian": 27, "diag": 18, "spherical": 12, "multinomial": 6, "poisson": 9}
+    n_categories = np.nanmax(make_X("categorical"), axis=0).astype(int) + 1
+    counts = {
+        "bernoulli": 9,
+        "categorical": 3 * (n_categories.sum() - 3),
+        "gaussian": 27,
+        "diag": 18,
+        "spherical": 12,
+        "multinomial": 6,
+        "poisson": 9,
+    }
     assert {name: bound(name)[2].n_parameters() for name in EMISSIONS} == counts
 
 

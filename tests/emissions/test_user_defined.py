@@ -134,9 +134,8 @@ def test_what_a_family_of_rows_lacks_is_named_in_one_sentence(name, settings, me
     with pytest.raises(IncompatibleError, match=message) as caught:
         mixture.sample(2) if method == "sample" else getattr(mixture, method)(X)
     sentence = str(caught.value)
-    assert ", which the emission Exponential does not offer ('bernoulli', 'gaussian', 'multinomial', 'poisson' do)" in (
-        sentence
-    )
+    able = "'bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do"
+    assert f", which the emission Exponential does not offer ({able})" in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
 
@@ -172,7 +171,9 @@ def test_a_model_of_tokens_offers_what_its_family_does():
 def test_cells_that_an_emission_of_a_user_does_not_take_are_named():
     X, _ = make_rows(50)
     mixture = ExponentialFamilyMixture(2, emission=Exponential(), max_iter=4)
-    with pytest.raises(ValueError, match=r"^The emission Exponential does not take NaN, .* as 'bernoulli' and 'pois"):
+    with pytest.raises(
+        ValueError, match=r"^The emission Exponential does not take NaN, .* as 'bernoulli', 'categorical'"
+    ):
         mixture.fit(np.where(X > 9.0, np.nan, X))
     with pytest.raises(TypeError, match=r"^The emission Exponential does not take sparse X .*: pass X.toarray\(\)\.$"):
         mixture.fit(sp.csr_array(X))
@@ -261,7 +262,7 @@ def test_an_emission_of_rows_is_refused_for_tokens_and_the_other_way_round():
     with pytest.raises(
         IncompatibleError,
         match=r"^ExponentialFamilyMixture needs a reader of rows \(read\) and a family of rows \(bind\), which the "
-        r"emission Scale does not offer \('bernoulli', 'gaussian', 'multinomial', 'poisson' do\)\.$",
+        r"emission Scale does not offer \('bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do\)\.$",
     ):
         ExponentialFamilyMixture(2, emission=Scale()).fit(make_answers(20))
     with pytest.raises(

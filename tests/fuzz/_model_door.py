@@ -43,6 +43,7 @@ QUICK = (
     "word-vectors",
     "rates",
     "rows-bernoulli",
+    "rows-categorical",
     "rows-gaussian-stream",
     "rows-multinomial-stream",
     "rows-poisson",

@@ -28,6 +28,7 @@ from skmanifold import (
     VonMisesFisherMixture,
 )
 from skmanifold.distributions import VonMisesFisher
+from skmanifold.emissions import EMISSIONS
 from skmanifold.metrics import document_completion, left_to_right, spherical_document_likelihood, topic_coherence
 
 _SHAPE = (10, 8)
@@ -39,7 +40,7 @@ ESTIMATORS = [
     StochasticLDA(3, sampler="scir", batch_size=5, n_local_sweeps=3, n_local_burn_in=1, **_SHORT),
     *(ExponentialFamilyAdmixture(2, emission=kind, **_SHORT) for kind in ("multinomial", "poisson", "bernoulli")),
     ExponentialFamilyAdmixture(2, emission="gaussian", word_vectors=np.eye(_SHAPE[1])[:, :2] + 0.1, **_SHORT),
-    *(ExponentialFamilyMixture(2, emission=k, **_SHORT) for k in ("multinomial", "poisson", "bernoulli", "gaussian")),
+    *(ExponentialFamilyMixture(2, emission=k, **_SHORT) for k in EMISSIONS),
     *(DPCategoricalMixture(emission, init=2, **_SHORT) for emission in ("multinomial", "categorical")),
     SphericalAdmixture(2, **_SHORT),
     OrthogonalSphericalAdmixture(2, **_SHORT),

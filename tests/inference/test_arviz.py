@@ -79,7 +79,8 @@ def fitted(name):
         return mixture.set_params(sampler=name.split()[1]).fit(named(codes()))
     if name.startswith("mixture"):
         emission = name.split()[1]
-        X = load_iris().data if emission == "gaussian" else words() > 0 if emission == "bernoulli" else words()
+        of_emission = {"gaussian": lambda: load_iris().data, "bernoulli": lambda: words() > 0, "categorical": codes}
+        X = of_emission.get(emission, words)()
         return make_family_mixture(emission, n_chains=2).fit(named(X.astype(float)))
     if name.startswith("admixture"):
         emission = name.split()[1]
@@ -116,6 +117,7 @@ EXPORTS = {
     "classifier": {name: ("class", *axes) for name, axes in SUBSPACE_AXES.items()},
     **{f"dp {sampler}": DP_AXES for sampler in ("slice", "scir")},
     **{f"mixture {emission}": FAMILY_AXES for emission in ("gaussian", "bernoulli", "multinomial", "poisson")},
+    "mixture categorical": {"weights": ("component",), "components": ("component", "category")},
     **{f"lda {sampler}": TOPIC_AXES for sampler in ("gibbs", "collapsed_gibbs", "scir", "sghmc")},
     **{f"admixture {emission}": TOPIC_AXES for emission in ("multinomial", "poisson")},
     "admixture bernoulli": {**TOPIC_AXES, "components": ("topic", "feature")},
@@ -188,12 +190,13 @@ def test_components_of_subspaces_are_those_of_the_estimate_in_every_draw():
     np.testing.assert_allclose(posterior.leverages.isel(chain=1, draw=3, component=0), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("emission", ["gaussian", "bernoulli", "multinomial", "poisson"])
+@pytest.mark.parametrize("emission", ["gaussian", "bernoulli", "categorical", "multinomial", "poisson"])
 def test_components_of_a_family_that_change_places_are_put_back(emission):
     mixture = fitted(f"mixture {emission}")
     told, order = mixture.to_arviz(), np.array(list(permutations(range(3))))
     best = told.posterior.sel(chain=mixture.best_chain_)
-    apart = np.abs(best.components.mean("draw").values[:, np.newaxis] - mixture.components_).sum(axis=2)
+    components = np.hstack(mixture.components_) if emission == "categorical" else mixture.components_
+    apart = np.abs(best.components.mean("draw").values[:, np.newaxis] - components).sum(axis=2)
     assert (apart.argmin(axis=1) == np.arange(3)).all()
     shuffled = {name: draws.copy() for name, draws in mixture._posterior.items()}
     for i in range(shuffled["weights"].shape[1]):

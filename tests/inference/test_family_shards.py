@@ -26,7 +26,9 @@ REALS = RNG.normal(size=(4000, 2)) + np.array([[-3.0, 0.0], [0.0, 3.0], [3.0, 0.
 COUNTS = RNG.poisson(np.array([[1.0, 5.0, 2.0], [5.0, 1.0, 2.0], [2.0, 2.0, 9.0]])[LABELS])
 ANSWERS = (RNG.random((4000, 3)) < np.array([[0.1, 0.9, 0.5], [0.9, 0.1, 0.5], [0.5, 0.5, 0.1]])[LABELS]).astype(float)
 ANSWERS[RNG.random(ANSWERS.shape) < 0.1] = np.nan
-ROWS = {"gaussian": REALS, "poisson": COUNTS, "bernoulli": ANSWERS, "multinomial": COUNTS}
+CODES = np.where(RNG.random((4000, 3)) < 0.7, (LABELS[:, None] + np.arange(3)) % 3, RNG.integers(0, 4, (4000, 3))) * 1.0
+CODES[RNG.random(CODES.shape) < 0.1] = np.nan
+ROWS = {"gaussian": REALS, "poisson": COUNTS, "bernoulli": ANSWERS, "multinomial": COUNTS, "categorical": CODES}
 CORPUS = make_lda_corpus(60, 30, 3, mean_length=20, random_state=0).data
 VECTORS = RNG.normal(size=(30, 4))
 TOKENS = {
@@ -60,7 +62,7 @@ def dies_once(method, after):
 def bytes_of(fitted):
     names = ("components_", "log_density_trace_", "doc_topic_prior_", "weights_", "labels_")
     arrays = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
-    return [array.tobytes() for array in (*arrays, *fitted.posterior_.values())]
+    return [np.hstack(array).tobytes() for array in (*arrays, *fitted.posterior_.values())]
 
 
 def make_mixture(emission, sampler, **settings):

@@ -30,12 +30,13 @@ ESTIMATORS = {
     "multinomial": ExponentialFamilyMixture(2, emission="multinomial", **SHORT),
     "poisson": ExponentialFamilyMixture(2, emission="poisson", **SHORT),
     "bernoulli": ExponentialFamilyMixture(2, emission="bernoulli", **SHORT),
+    "mixture codes": ExponentialFamilyMixture(2, emission="categorical", **SHORT),
     "directions": VonMisesFisherMixture(2, tol=1e6, random_state=0),
     "subspaces": SubspaceMixture(2, init=LABELS, **SHORT),
     "classifier": SubspaceClassifier(SubspaceMixture(1, n_init=1, **SHORT), random_state=0),
 }
-DENSE_ONLY = {"dp codes", "gaussian", "subspaces", "classifier"}
-ALLOW_MISSING = {"bernoulli admixture", "dp codes", "poisson", "bernoulli"}
+DENSE_ONLY = {"dp codes", "mixture codes", "gaussian", "subspaces", "classifier"}
+ALLOW_MISSING = {"bernoulli admixture", "dp codes", "mixture codes", "poisson", "bernoulli"}
 
 
 def data(name):

@@ -31,6 +31,7 @@ CASES = {
         ExponentialFamilyMixture(2, emission="bernoulli", sampler="gibbs", max_iter=12, random_state=0),
         lambda: np.minimum(dense_counts(), 1),
     ),
+    "categorical": (ExponentialFamilyMixture(3, emission="categorical", max_iter=12, random_state=0), small_table),
     "directions": (VonMisesFisherMixture(3, random_state=0), dense_counts),
     "sparse directions": (VonMisesFisherMixture(3, assignment="hard", random_state=0), small_counts),
 }

@@ -100,7 +100,7 @@ def test_a_file_that_a_distribution_lacks_or_should_not_have_is_found():
 
 def test_trial_of_a_wheel_covers_every_estimator():
     trial = script("fit_each")
-    assert trial.estimators() == trial.CASES.keys()
+    assert trial.estimators() == {name.split()[0] for name in trial.CASES}
 
 
 def wrong_in_workflow(text: str) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...emissions._base import BaseEmission
 from ...emissions._gaussian_base import GaussianParameters
+from ...emissions._gaussian_tied import TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._registry import are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
@@ -45,7 +46,7 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
     if isinstance(estimate, TopicWord):
         return "has an estimate of another emission"
     vectors = tokens.family.word_vectors
-    if isinstance(estimate, GaussianParameters) and (vectors is None or len(vectors) != n_tokens):
+    if isinstance(estimate, GaussianParameters | TiedParameters) and (vectors is None or len(vectors) != n_tokens):
         return "lacks the vectors of its tokens"
     complaint = are_of_family(tokens.family, estimate)
     return complaint or _draws_are_of_family(admixture) or whole_draws_agree(admixture)
@@ -73,7 +74,7 @@ fitted_admixture = holds(
     doc_topic_prior_=Array("float64", ("n_components",), above=0),
     _topic_counts=_counts,
     _tokens=Held(DirichletTokens, FamilyTokens),
-    _estimate=Held(TopicWord, GaussianParameters, LinearParameters),
+    _estimate=Held(TopicWord, GaussianParameters, LinearParameters, TiedParameters),
     **traces(
         "log_likelihood",
         topic_weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),

@@ -16,8 +16,9 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
-from ...emissions import EMISSIONS, BaseEmission
+from ...emissions import BaseEmission
 from ...emissions._protocols import DirichletFamily, TokenFamily
+from ...emissions._registry import TOKEN_EMISSIONS
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
@@ -107,8 +108,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         Probabilities of a one for each component ("bernoulli"); probabilities of words ("multinomial", "poisson":
         float32, rows sum to 1, AttributeError if the array would need more than 4 GiB); or mean vectors ("gaussian",
         shape (n_components, n_dims)). The array is computed at each access.
-    covariances_ : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
-        "gaussian" only: covariances, or variances if the emission has diagonal covariances.
+    covariances_ : ndarray of shape (n_components, n_dims, n_dims), (n_dims, n_dims) or (n_components, n_dims)
+        "gaussian" only: covariances, the covariance of all components, or variances.
     token_counts_ : csr_array of shape (n_components, n_tokens), float64
         Expected number of each token in each component (for `partial_fit`, in `total_samples` rows). For "bernoulli"
         the tokens are a zero and a one of each feature in turn; for other emissions they are the features.
@@ -191,7 +192,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _of_some_fits = ("intensity_rate_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
+        "emission": [StrOptions(set(TOKEN_EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import TokenEmission
-from ...emissions._registry import EMISSIONS, TOKEN_FAMILIES
+from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
@@ -53,7 +53,7 @@ class FamilyAdmixtureInference(
     fitted.
     """
 
-    _emissions = EMISSIONS
+    _emissions = TOKEN_EMISSIONS
     _families = TOKEN_FAMILIES
     _emission_protocol = TokenEmission
     _family_needs = FAMILY_NEEDS
@@ -93,7 +93,7 @@ class FamilyAdmixtureInference(
 
         Returns
         -------
-        covariances : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
+        covariances : ndarray of shape (n_components, n_dims, n_dims), (n_dims, n_dims) or (n_components, n_dims)
 
         Raises
         ------

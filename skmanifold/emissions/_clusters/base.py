@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
 from .counting import count_rows, move_rows
 from .statistics import with_labels
+
+_N_SIMULATED = 2000  # rows drawn from the mixture to estimate the mutual information
+_KEY_OF_SIMULATION = np.uint64(24)
 
 
 class Clusters:
@@ -24,11 +29,13 @@ class Clusters:
         Number of rows.
     """
 
-    labels_are_contiguous: ClassVar[bool] = False  # in the statistics, so that threads would write to the same lines
-
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data
         self.n_rows = n_rows
+
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the data that a fit keeps."""
+        return {}
 
     def no_statistics(self, capacity: int) -> Any:
         """Statistics of no rows."""
@@ -42,17 +49,44 @@ class Clusters:
         """Two sides without rows."""
         raise NotImplementedError
 
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, Any]:
+        """Cache and sides of split-merge moves, which may need a draw of parameters that all clusters share."""
+        return self.new_cache(len(statistics.sizes)), self.new_sides()
+
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
-        tasks = self._ranges(len(statistics.sizes), workers)
+        tasks = self._ranges(np.bincount(labels, minlength=len(statistics.sizes)), workers)
         workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
 
     def move(
         self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
     ) -> None:
-        """Move rows to their new labels in the statistics."""
-        tasks = self._ranges(len(statistics.sizes), workers)
+        """Move rows to their new labels in the statistics.
+
+        Each task has a range of labels, so that the order of a sum does not depend on the number of threads.
+        """
+        n_labels, old = len(statistics.sizes), labels[rows]
+        moved = old != new_labels
+        n_moves = np.bincount(old[moved], minlength=n_labels) + np.bincount(new_labels[moved], minlength=n_labels)
+        tasks = self._ranges(n_moves, workers)
         workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
+
+    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Rows of a minibatch in the order in which their scores are computed fastest."""
+        return rows
+
+    def redraw_missing(
+        self,
+        rows: np.ndarray,
+        new_labels: np.ndarray,
+        labels: np.ndarray,
+        statistics: Any,
+        components: Any,
+        place_of: np.ndarray,
+        key: np.uint64,
+        workers: Workers,
+    ) -> None:
+        """Draw the missing cells of rows given their new labels, before these rows move; most families have none."""
 
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
         """Statistics after relabelling; `labels` are the new labels of all rows."""
@@ -74,12 +108,53 @@ class Clusters:
         """Add to `out`, (n_rows, K), the log density of these rows given each component."""
         raise NotImplementedError
 
+    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows given a new component.
+
+        Its parameters are integrated out, but for those that it shares with `components`.
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
+
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others."""
         raise NotImplementedError
 
+    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Posterior means as fitted attributes: ``components_``, (K, n_features), and others."""
+        raise NotImplementedError
+
+    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i."""
+        raise NotImplementedError
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels, (n_rows,) int32, from seeds that are spread over the rows."""
+        raise NotImplementedError
+
+    def typical_cells(self, statistics: Any) -> np.ndarray:
+        """A typical value of each column in each cluster, (K, n_features)."""
+        return self.expected(statistics)["components_"]
+
+    def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of the values of one column given each cluster, (n_values, K)."""
+        raise NotImplementedError
+
+    def column_information(self, statistics: Any) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_features,), from rows drawn from the mixture."""
+        log_weights = np.log(statistics.sizes / statistics.sizes.sum())
+        levels = np.cumsum(np.exp(log_weights))[:-1]
+        evenly = (np.arange(_N_SIMULATED) + 0.5) / _N_SIMULATED
+        labels = np.searchsorted(levels, evenly).astype(np.int32)
+        X = self.new_rows(statistics, labels, _KEY_OF_SIMULATION)
+        columns = (self.log_densities_of_column(statistics, j, X[:, j]) for j in range(X.shape[1]))
+        return np.array([mutual_information(log_densities, log_weights) for log_densities in columns])
+
     def part(self, start: int, stop: int) -> Clusters:
         """The clusters of some of the rows."""
+        raise NotImplementedError
+
+    def subset(self, rows: np.ndarray) -> Clusters:
+        """The clusters of the rows with these indices."""
         raise NotImplementedError
 
     def draw_bytes(self, n_components: float) -> float:
@@ -90,7 +165,19 @@ class Clusters:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         raise NotImplementedError
 
-    def _ranges(self, n_labels: int, workers: Workers) -> list[tuple[int, int]]:
-        """Ranges of labels whose statistics are updated at the same time."""
-        n_tasks = 1 if self.labels_are_contiguous else workers.n_workers
-        return split_range(n_labels, -(-n_labels // n_tasks))
+    def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
+        """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""
+        done = np.cumsum(work)
+        ends = np.searchsorted(done, done[-1] * np.arange(1, workers.n_workers) / workers.n_workers, side="right")
+        return list(pairwise([0, *ends.tolist(), len(work)]))
+
+
+def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:
+    """Mean over rows of the divergence of p(cluster | row) from p(cluster), given log densities (n_rows, K).
+
+    If the rows are drawn from the mixture, this estimates the mutual information without bias.
+    """
+    log_joint = log_densities + log_weights
+    log_posterior = log_joint - logsumexp(log_joint, axis=1, keepdims=True)
+    terms = np.exp(log_posterior) * np.where(np.isfinite(log_posterior), log_posterior - log_weights, 0.0)
+    return max(0.0, float(terms.sum(axis=1).mean()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,12 +10,16 @@ from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
+from .._categorical import CategoricalFamily, fill_codes
+from .._seeds import seed_labels
 from . import category_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .base import Clusters
 from .category_kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
 from .category_predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
+from .counting import count_rows, move_rows
 from .statistics import occupied
 
+_ROWS_MOVED = 1 << 12  # of a task, at least
 _CELLS_DRAWN = 100_000  # of a task
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 
@@ -47,8 +51,6 @@ class CategoryClusters(Clusters):
         Dirichlet parameter of each category.
     """
 
-    labels_are_contiguous: ClassVar[bool] = True
-
     def __init__(self, table: Any, prior: float) -> None:
         self.table = table
         self.prior = float(prior)
@@ -71,6 +73,25 @@ class CategoryClusters(Clusters):
         n = self.table.n_categories
         counts, totals = np.zeros((n, 2)), np.zeros((self.table.n_columns, 2))
         return CategorySides(counts, totals, np.empty(n, np.int64), np.zeros(1, np.int64))
+
+    def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        count_rows(self.data, labels, 0, len(statistics.sizes), statistics)
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: CategoryCounts, workers: Workers
+    ) -> None:
+        """Move rows to their new labels; each task sums the changes of its rows, which are integers."""
+        capacity = len(statistics.sizes)
+        tasks = split_range(len(rows), max(_ROWS_MOVED, -(-len(rows) // workers.n_workers)))
+        first, later = statistics, [self.no_statistics(capacity) for _ in tasks[1:]]
+        changes = [first, *later]
+        shared = 0, capacity, labels
+        parts = zip(tasks, changes, strict=True)
+        workers.run(move_rows, [(self.data, rows[a:b], new_labels[a:b], *shared, change) for (a, b), change in parts])
+        for change in later:
+            statistics.sizes[:] += change.sizes
+            statistics.categories[:] += change.categories
 
     def draw_components(
         self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64, workers: Workers
@@ -109,9 +130,30 @@ class CategoryClusters(Clusters):
         """Drawn probabilities of the categories, (K, n_categories)."""
         return arrays_of_components(components)
 
+    def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
+        """Posterior means of the probabilities of the categories, (K, n_categories)."""
+        cells = statistics.categories.T + self.prior
+        totals = np.add.reduceat(cells, self.table.column_start[:-1], axis=1)
+        return {"components_": cells / np.repeat(totals, np.diff(self.table.column_start), axis=1)}
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """The contribution of each category to the mutual information of a token and its cluster, (n_categories,)."""
+        return self._information(statistics, statistics.categories.sum(axis=0))
+
+    def _information(self, statistics: CategoryCounts, weights: np.ndarray) -> np.ndarray:
+        """Sum over clusters of weight times p(category) times its log ratio to the mean, (n_categories,)."""
+        shares, probabilities = weights / weights.sum(), self.expected(statistics)["components_"]
+        if isinstance(probabilities, list):
+            probabilities = np.concatenate(probabilities, axis=1)
+        return shares @ (probabilities * np.log(probabilities / (shares @ probabilities)))
+
     def part(self, start: int, stop: int) -> CategoryClusters:
         """The clusters of some of the rows."""
-        return CategoryClusters(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
+        return type(self)(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
+
+    def subset(self, rows: np.ndarray) -> CategoryClusters:
+        """The clusters of the rows with these indices."""
+        return type(self)(self.table.take(rows), self.prior)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
@@ -121,6 +163,38 @@ class CategoryClusters(Clusters):
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         tokens_of_row = len(self.table.indices) / self.n_rows
         return int(240 * self.table.n_categories / (tokens_of_row + 12))
+
+
+class CodeClusters(CategoryClusters):
+    """Rows of codes: one token for each cell of a table that is not missing."""
+
+    def attributes(self) -> dict[str, Any]:
+        """The number of categories of each column."""
+        return {"n_categories_": np.diff(self.table.column_start)}
+
+    def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
+        """Posterior means of the probabilities of the categories, (K, n_categories) for each column."""
+        means = super().expected(statistics)["components_"]
+        return {"components_": np.split(means, self.table.column_start[1:-1], axis=1)}
+
+    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Codes drawn from the predictive distributions, without missing cells."""
+        means = np.concatenate(self.expected(statistics)["components_"], axis=1)
+        out = np.empty((len(labels), self.table.n_columns), np.int64)
+        fill_codes(key, labels, means, self.table.column_start, out)
+        return out
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds that are spread over the rows."""
+        return seed_labels(CategoricalFamily(self.prior, self.table.column_start, n_clusters), self.table, key)
+
+    def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
+        """The most probable code of each column, (K, n_columns)."""
+        return np.stack([column.argmax(axis=1) for column in self.expected(statistics)["components_"]], axis=1)
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_columns,)."""
+        return np.add.reduceat(self._information(statistics, statistics.sizes), self.table.column_start[:-1])
 
 
 def arrays_of_components(components: np.ndarray) -> dict[str, np.ndarray]:

@@ -71,7 +71,7 @@ def _prefetch_row(data, row):
 
 @kernels.fill_scores.of(CategoryData)
 @njit(cache=True, nogil=True)
-def _fill_scores(data, statistics, rows, n_above, components, scores):
+def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     for i in range(len(rows)):
         if i + _AHEAD < len(rows):
             _prefetch_row(data, rows[i + _AHEAD])

@@ -13,6 +13,7 @@ from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
 from ...samplers import BaseSampler
 from ...utils._threads import Workers
+from .cluster_summary import find_typical_rows
 from .model import DPModel, Start, build_model
 from .point_estimate import partition_attributes, point_estimate
 from .posterior_draws import arrays_of, draw_store, partition_draw
@@ -66,8 +67,11 @@ class PartitionFit(FitStrategy):
         return {**fitted, **partition_attributes(best.model, labels, concentration)}
 
     def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-        """The partition nearest to all draws."""
-        return point_estimate(fitted, model, workers)
+        """The partition nearest to all draws, and its typical rows."""
+        nearest = point_estimate(fitted, model, workers)
+        final = {**fitted, **nearest}
+        rows = find_typical_rows(final["_summary"], model.clusters, final["labels_"], workers)
+        return {**nearest, "typical_rows_": rows}
 
     def _concentration(self, state: Any) -> float:
         """The concentration in a state."""

@@ -52,7 +52,7 @@ def draw_from_logs(n, scores, scratch, uniform):
 
 
 @njit(cache=True, nogil=True)
-def draw_labels(data, statistics, rows, components, weights, label_of, weight_of, labels, key, out):
+def draw_labels(data, statistics, rows, components, weights, label_of, weight_of, place_of, labels, key, out):
     """Draw the component of each row given its slice.
 
     P(z = j) is proportional to the density of the row given component j, among the components whose weight is larger
@@ -68,8 +68,8 @@ def draw_labels(data, statistics, rows, components, weights, label_of, weight_of
         Drawn parameters of the components.
     weights, label_of : (K,)
         Weights of the components, decreasing, and their labels.
-    weight_of : (n_sticks,)
-        Weights by label.
+    weight_of, place_of : (n_sticks,)
+        Weights by label, and indices among the components.
     labels : (n_rows,) int32
         Current labels, which determine the slices.
     key
@@ -80,7 +80,7 @@ def draw_labels(data, statistics, rows, components, weights, label_of, weight_of
     n_components = len(weights)
     size = min(len(rows), _ROWS_AT_ONCE)
     scores, scratch = np.empty((size, n_components)), np.empty((2, n_components))
-    n_above = np.empty(size, np.int64)
+    n_above, current = np.empty(size, np.int64), np.empty(size, np.int64)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         stop = min(first + _ROWS_AT_ONCE, len(rows))
         for i in range(stop - first):
@@ -89,8 +89,8 @@ def draw_labels(data, statistics, rows, components, weights, label_of, weight_of
             n = 0
             while n < n_components and weights[n] > level:
                 n += 1
-            n_above[i] = n
-        fill_scores(data, statistics, rows[first:stop], n_above, components, scores)
+            n_above[i], current[i] = n, place_of[labels[row]]
+        fill_scores(data, statistics, rows[first:stop], n_above, current, components, scores)
         for i in range(stop - first):
             if n_above[i] <= 1:
                 out[first + i] = label_of[0]

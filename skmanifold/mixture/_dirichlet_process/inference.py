@@ -20,13 +20,14 @@ from ...utils._threads import Workers
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
+from .cluster_summary import SummarizesClusters
 from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive
 
 _OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do not correspond to each other
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 
 
-class PartitionInference(MembershipTransformer, DensityScores):
+class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.

@@ -23,7 +23,8 @@ from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
 
-_ROWS_OF_TASK = 2048  # about a millisecond with fifty columns
+_LEAST_ROWS, _MOST_ROWS = 256, 2048  # of a task: a tenth of a millisecond to a millisecond with fifty columns
+_TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
 _AUTO_CLUSTERS = 100  # initial clusters of init="auto"
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
@@ -100,7 +101,8 @@ class DPModel:
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""
-        return least_slice(rows, labels, weights, key)
+        tasks = split_range(len(rows), -(-len(rows) // self.workers.n_workers))
+        return min(self.workers.run(least_slice, [(rows[a:b], labels, weights, key) for a, b in tasks]))
 
     def draw_components(self, statistics: Any, components: np.ndarray, key: np.uint64) -> Any:
         """Draw the parameters of components given the statistics of their labels."""
@@ -136,13 +138,18 @@ class DPModel:
         key : uint64
             The key that was passed to `least_slice`.
         """
+        rows = self.clusters.sorted_rows(rows, labels)
         out = np.empty(len(rows), np.int32)
-        shared = statistics, parameters, weights, components, weight_of, labels, key
-        tasks = split_range(len(rows), _ROWS_OF_TASK)
+        place_of = np.zeros(len(weight_of), np.int64)
+        place_of[components] = np.arange(len(components))
+        shared = statistics, parameters, weights, components, weight_of, place_of, labels, key
+        even = -(-len(rows) // (_TASKS_OF_WORKER * self.workers.n_workers))
+        tasks = split_range(len(rows), min(max(even, _LEAST_ROWS), _MOST_ROWS))
         self.workers.run(
             draw_labels, [(self.clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks]
         )
         statistics = with_capacity(statistics, int(components.max()) + 1)
+        self.clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
         self.clusters.move(rows, out, labels, statistics, self.workers)
         labels[rows] = out
         return statistics

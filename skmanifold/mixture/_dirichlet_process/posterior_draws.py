@@ -9,6 +9,7 @@ import numpy as np
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories import CategoryCounts
+from ...emissions._clusters.full_gaussian import FullSums
 from ...emissions._clusters.statistics import by_size, selected
 from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
@@ -29,7 +30,7 @@ def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
 
 @holds(
     _sizes_agree,
-    statistics=Held(CategoryCounts),
+    statistics=Held(CategoryCounts, FullSums),
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):
@@ -75,7 +76,7 @@ class ParameterDraw(NamedTuple):
         terms = _begin(clusters, self.log_weights[:-1])
         clusters.add_log_densities(self.components, terms, workers)
         empty = _begin(clusters, self.log_weights[-1:])
-        clusters.add_log_predictive(clusters.no_statistics(1), empty, workers)
+        clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
 
 

@@ -23,13 +23,14 @@ from ...emissions._clusters.kernels import (
     merge_labels,
     refresh_cluster,
 )
-from ...random._keys import fold_in, uniform
+from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import exponential
 from ...utils._njit import njit
 from .split_merge_kernels import propose_sides
 
 # Counters of the draws of a move under its key, and the key's child for the order of the members.
 _FIRST_ANCHOR, _MOVE_TYPE, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type
+_SHARED = 2**32  # child of the key beyond those of all moves, for a draw of parameters that all clusters share
 _ORDER = 0  # the keys of the scans are counted from FIRST_SCAN = 1
 
 
@@ -90,7 +91,7 @@ def split_merge(
     models". Technical report, Texas A&M University.
     """
     settings = float(concentration), n_moves, n_scans, np.uint64(key)
-    space = clusters.new_cache(len(statistics.sizes)), clusters.new_sides()
+    space = clusters.split_merge_space(statistics, subkey(key, _SHARED))
     n_splits, n_merges = _make_moves(clusters.data, *settings, labels, statistics, *space)
     return int(n_splits), int(n_merges)
 

@@ -114,6 +114,7 @@ fitted_mixture = holds(
     _states=Lacking(OrNone(ListOf(_state))),
     concentration_=Real(above=0, high=MOST_CONCENTRATED),
     labels_=Lacking(index("n_rows", below="n_components")),
+    typical_rows_=Lacking(index("n_components", below="n_rows")),
     n_categories_=Lacking(Array("int64", ("n_columns",), low=1)),
     _row_totals=Lacking(Array("int64", ("n_fitted_rows",), low=0)),
     _fitted_on_sparse=Lacking(FLAG),

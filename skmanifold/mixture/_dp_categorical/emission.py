@@ -8,12 +8,13 @@ import numpy as np
 
 from ...emissions._abilities import in_words
 from ...emissions._base import BaseEmission
+from ...emissions._categorical import Categorical
+from ...emissions._codes import Table
 from ...emissions._estimator import WithEmission
-from ...emissions._multinomial import Categorical, Multinomial, MultinomialFamily
+from ...emissions._multinomial import Multinomial, MultinomialFamily
 from ...emissions._protocols import DirichletFamily, TokenEmission
 from ...models import IncompatibleError
 from ...sparse.counts import Counts
-from .._dirichlet_process.category_table import Table
 
 _DEFAULT_PRIOR = 0.5
 

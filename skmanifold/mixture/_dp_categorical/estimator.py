@@ -108,6 +108,8 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     components_ : ndarray of shape (n_components_, n_features) or list of ndarray
         Posterior means of the category probabilities given the point partition. For categorical tables, an array of
         shape (n_components_, n_categories) for each column.
+    typical_rows_ : ndarray of shape (n_components_,)
+        Indices of fitted rows: the row of each component with the highest density in it. Not set by `partial_fit`.
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
@@ -190,7 +192,7 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         "sgrhmc": {"step_size": 0.02},
     }
     _of_some_fits = ("n_categories_", "emission_")
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_draws", "_states")
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states")
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions({"multinomial", "categorical"}), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, samples_density
 from ...emissions._clusters.categories import CategoryClusters
+from ...emissions._codes import Table, category_table, fit_categories, validate_codes
 from ...inference._chains import Chain
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
@@ -18,11 +19,11 @@ from ...samplers._resolve import resolve_sampler
 from ...sparse.counts import Counts
 from ...utils._inputs.tables import is_sparse
 from ...utils._threads import Workers
-from .._dirichlet_process.category_table import Table, category_table, count_table, fit_categories, validate_codes
 from .._dirichlet_process.fit_strategy import PartitionFit
 from .._dirichlet_process.model import DPModel, build_model, initial_labels
 from .._dirichlet_process.point_estimate import summary_attributes
 from .._dirichlet_process.posterior_draws import draw_store
+from .count_table import count_table
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 

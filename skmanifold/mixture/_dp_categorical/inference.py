@@ -11,11 +11,12 @@ import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._clusters.categories import CategoryClusters
+from ...emissions._clusters.categories import CategoryClusters, CodeClusters
+from ...emissions._codes import category_table, empty_table, validate_codes
 from ...utils._threads import split_range
-from .._dirichlet_process.category_table import category_table, count_table, validate_codes
 from .._dirichlet_process.inference import PartitionInference
 from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
+from .count_table import count_table
 from .emission import WithCategories
 from .stream import MixtureStream
 
@@ -67,6 +68,10 @@ class CategoryInference(WithCategories, PartitionInference):
             codes = validate_codes(self, X, reset=False)
             table = category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
         return CategoryClusters(table, self._category_prior)
+
+    def _clusters_of_no_rows(self) -> CategoryClusters:
+        kind = CategoryClusters if self._emission == "multinomial" else CodeClusters
+        return kind(empty_table(self._column_start), self._category_prior)
 
     def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
         cells = statistics.categories.T + self._category_prior

@@ -11,8 +11,9 @@ from ...emissions._registry import FAMILY, are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler
-from ...utils._conditions import FLAG, Array, Counted, Lacking, ListOf, Names, Real, Sizes, Whole, index, key
+from ...utils._conditions import FLAG, Array, Counted, Either, Lacking, ListOf, Names, Real, Sizes, Whole, index, key
 from ...utils._declared import Held, Settings, holds
+from .inference import side_by_side
 from .model import Position
 
 
@@ -26,13 +27,29 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
             return problem
     attributes = {**family.attributes(mixture._position.parameters), "weights_": mixture._position.weights}
     for name, value in attributes.items():
-        if not np.array_equal(value, vars(mixture).get(name, ())):
+        if not _are_equal(value, vars(mixture).get(name)):
             return f"has {name} that are not those of its estimate"
     if [array.shape for array in mixture._sums.total()] != list(family.shapes()):
         return "has sums that are not those of its family"
     if mixture._sums.total()[0].min() < 0:
         return "has a component of a negative size"
+    draws = vars(mixture).get("_posterior", {}).get("components")
+    if draws is not None and draws.shape[-1] != side_by_side(mixture.components_).shape[1]:
+        return "has draws of other components"
     return whole_draws_agree(mixture)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two arrays, or two lists of arrays, are equal."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(np.array_equal, one, other))
+    return np.array_equal(one, other)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 fitted_mixture = holds(
@@ -41,12 +58,17 @@ fitted_mixture = holds(
     feature_names_in_=Lacking(Names("n_features")),
     weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
     _family=FAMILY,
-    components_=Array("float64", ("n_components", "n_features")),
+    components_=Either(
+        _is_list,
+        ListOf(Array("float64", ("n_components", None), low=0), size="n_features"),
+        Array("float64", ("n_components", "n_features")),
+    ),
+    n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
     covariances_=Lacking(Array("float64", None)),
     **traces(
         "log_likelihood",
         weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),
-        components=Array("float64", ("n_chains", "n_component_draws", "n_components", "n_features")),
+        components=Array("float64", ("n_chains", "n_component_draws", "n_components", None)),
     ),
     _position=Held(Position),
     best_chain_=Lacking(Whole(below="n_chains")),

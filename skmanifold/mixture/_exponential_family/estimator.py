@@ -40,11 +40,13 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     ----------
     n_components : int, default=1
         Number of components K.
-    emission : {"bernoulli", "gaussian", "multinomial", "poisson"} or BaseEmission instance, default="gaussian"
-        How rows are distributed given their component, with the prior's hyperparameters:
-        :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined
-        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
+    emission : str or BaseEmission instance, default="gaussian"
+        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
+        "poisson". An instance has the prior's hyperparameters:
+        :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
+        :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
+        :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
+        stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
@@ -98,10 +100,14 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     ----------
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    components_ : ndarray of shape (n_components, n_features)
-        Expected row of each component: probabilities of ones, probabilities of words, means or rates.
-    covariances_ : ndarray of shape (n_components, n_features, n_features) or (n_components, n_features)
-        Gaussian components only: covariances, or variances.
+    components_ : ndarray of shape (n_components, n_features) or list of ndarray
+        Expected row of each component: probabilities of ones, probabilities of words, means or rates. For codes of
+        categories, their probabilities: an array of shape (n_components, n_categories) for each column.
+    covariances_ : ndarray of shape (n_components, n_features, n_features)
+        Gaussian components only: covariances; of shape (n_features, n_features) if tied, the covariance of all
+        components; or variances of shape (n_components, n_features).
+    n_categories_ : ndarray of shape (n_features,)
+        Codes of categories only: number of categories of each column.
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each fitted row. Not set by `partial_fit`.
     emission_ : BaseEmission
@@ -111,7 +117,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
         as many draws as `max_draws_bytes` allows. For "gibbs" they are draws from the posterior, for the other samplers
-        the parameters after each pass. The order of the components may differ between draws.
+        the parameters after each pass. The order of the components may differ between draws. For codes, the categories
+        of all columns are concatenated.
     best_chain_ : int
         Index of the chain of the estimate.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
@@ -139,6 +146,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     their order within the chain, which holds if they are well separated. `score_samples` does not need this.
 
     A component without rows has the mode of its prior as its parameters.
+
+    Missing cells (NaN) are assumed missing at random. Labels, scores and membership probabilities use the distribution
+    of the observed cells; a row without observed cells has the weights as its membership probabilities.
+    :class:`~skmanifold.emissions.Gaussian` describes the update of its parameters. "multinomial" refuses NaN.
 
     References
     ----------
@@ -170,7 +181,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "all"
-    _of_some_fits = ("converged_", "covariances_")
+    _of_some_fits = ("converged_", "covariances_", "n_categories_")
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "converged_", "covariances_")
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
@@ -183,6 +194,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     }
 
     labels_: np.ndarray
+    n_categories_: np.ndarray
     best_chain_: int
     converged_: bool
     n_batch_iter_: int
@@ -241,8 +253,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as the emission requires: real numbers, zeros and ones, or counts. Sparse input stays sparse, except
-            for Gaussian emissions. For "bernoulli" and "poisson", NaN is a missing value.
+            Rows as the emission requires: real numbers, zeros and ones, codes of categories, or counts. Sparse input
+            stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical", "gaussian" and
+            "poisson", NaN is a missing cell.
         y : None
             Ignored.
 
@@ -273,9 +286,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         The labels of minibatch t, which has n rows, are drawn given the current parameters and have the statistics
         T_batch. The statistics become ``(1 - rate) T + rate (total_samples / n) T_batch`` with ``rate =
         (learning_offset + t) ** -learning_decay``. Their initial value comes from `n_first_sweeps` passes of ESCA over
-        the first minibatch, which should contain rows of every component. Hyperparameters that depend on the data are
-        also set by the first minibatch. After `fit`, the statistics continue from the fitted ones, scaled to
-        `total_samples`.
+        the first minibatch, which should contain rows of every component. Hyperparameters that depend on the data and
+        the categories of codes are also set by the first minibatch. After `fit`, the statistics continue from the
+        fitted ones, scaled to `total_samples`.
 
         The method exists only if the sampler supports minibatches.
 

@@ -19,7 +19,7 @@ from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel
 from ...numerics.block_sums import BlockSums
 from ...utils._threads import Workers
-from .inference import shares_and_log_density
+from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
 from .model import FamilyModel, Position
 from .shards import shard_mixture
@@ -61,7 +61,7 @@ class RowsFit(FitStrategy):
         position = chain.sampler.parameters(chain.model, chain.state)
         draw = {"weights": position.weights}
         if chain.is_whole_draw(self.store.stride(chain.schedule.n_draws)):
-            draw["components"] = chain.model.family.attributes(position.parameters)["components_"]
+            draw["components"] = side_by_side(chain.model.family.attributes(position.parameters)["components_"])
             draw["_position"] = position
         return draw
 

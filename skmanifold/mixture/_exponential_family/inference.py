@@ -14,13 +14,14 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._abilities import HasNewRows, HasParameterCount
+from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import BaseSampler
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
@@ -52,7 +53,8 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
     _family: Any
     _position: Position  # the estimate
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
-    components_: np.ndarray
+    components_: np.ndarray | list[np.ndarray]  # a list for categories, by column
+    n_categories_: np.ndarray  # of columns of codes
     covariances_: np.ndarray  # of Gaussian components
     _posterior: dict[str, np.ndarray]
     _component_draws: np.ndarray  # those whose components were kept
@@ -76,7 +78,8 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         xarray.DataTree
             Group ``posterior`` contains ``weights`` and ``components`` (axes ``chain``, ``draw``, ``component`` and
             ``feature``), ``sample_stats`` the log likelihood. The coordinate ``draw`` has the indices of these draws
-            among all draws after burn-in. `max_draws_bytes` limits their number.
+            among all draws after burn-in. `max_draws_bytes` limits their number. For codes of categories, the axis
+            ``category`` replaces ``feature``; it has the categories of all columns, such as ``colour_0``.
 
         Raises
         ------
@@ -103,21 +106,24 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
             "weights": np.take_along_axis(self.posterior_["weights"][:, whole], orders, axis=2),
             "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
         }
-        coords = {"draw": whole}
-        if hasattr(self, "feature_names_in_"):
-            coords["feature"] = self.feature_names_in_
-        return to_tree(draws, {"weights": ["component"], "components": ["component", "feature"]}, coords)
+        coords, axis, names = {"draw": whole}, "feature", getattr(self, "feature_names_in_", None)
+        if isinstance(self.components_, list):
+            axis, names = "category", _names_of_categories(names, self.n_categories_)
+        if names is not None:
+            coords[axis] = names
+        return to_tree(draws, {"weights": ["component"], "components": ["component", axis]}, coords)
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
         """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
+        components = side_by_side(self.components_)
         # Distances use scales on which the features of a component have similar variances: the standard deviations of
         # Gaussian components, and square roots of counts and probabilities.
-        if hasattr(self, "covariances_"):
-            of_features = np.einsum("kvv->v" if self.covariances_.ndim == 3 else "kv->v", self.covariances_)
+        if offers(self._family, HasFeatureVariances):
+            of_features = self._family.feature_variances(self._position.parameters)
             scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
         else:
-            scale = np.sqrt if min(draws.min(), self.components_.min()) >= 0.0 else np.asarray
-        reference = scale(self.components_)
+            scale = np.sqrt if min(draws.min(), components.min()) >= 0.0 else np.asarray
+        reference = scale(components)
         return np.array(
             [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
         )
@@ -168,8 +174,8 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         With samplers that draw the parameters ("gibbs"), this is the log of the mean density over `n_predictive_draws`
         draws, which does not depend on the order of the components. With other samplers it is the log density at the
         estimate. Multinomial rows are scored as their tokens in a given order, without multinomial coefficients, as in
-        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. Missing cells
-        are left out.
+        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. The
+        density of a row with missing cells is that of its observed cells.
 
         Parameters
         ----------
@@ -260,8 +266,20 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         tags, kind = super().__sklearn_tags__(), self._emission_kind
         tags.input_tags.sparse = kind.allows_sparse
         tags.input_tags.allow_nan = kind.allows_missing
+        tags.input_tags.categorical = kind.has_codes
         tags.input_tags.positive_only = kind.positive_only
         return tags
+
+
+def side_by_side(components: np.ndarray | list[np.ndarray]) -> np.ndarray:
+    """``components_`` as one array with a row for each component: the categories of all columns are concatenated."""
+    return np.concatenate(components, axis=1) if isinstance(components, list) else components
+
+
+def _names_of_categories(names: np.ndarray | None, n_categories: np.ndarray) -> np.ndarray:
+    """Names such as "colour_0" for the categories of all columns; columns without names are "x0", "x1", ..."""
+    columns = [f"x{c}" for c in range(len(n_categories))] if names is None else names
+    return np.array([f"{name}_{code}" for name, n in zip(columns, n_categories, strict=True) for code in range(n)])
 
 
 def shares_and_log_density(

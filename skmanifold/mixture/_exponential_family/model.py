@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...emissions._abilities import (
+    CompletesRows,
     HasDraw,
     HasLogJoint,
     HasShares,
@@ -17,6 +18,7 @@ from ...emissions._abilities import (
     needs_of_family,
 )
 from ...emissions._gaussian_base import GaussianParameters
+from ...emissions._gaussian_tied import TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents
@@ -50,7 +52,7 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
 
 @holds(
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(GaussianParameters, LinearParameters),
+    parameters=Held(GaussianParameters, LinearParameters, TiedParameters),
 )
 class Position(NamedTuple):
     """Parameters of a mixture."""
@@ -67,6 +69,10 @@ class FamilyModel:
     Statistics are sums over fixed blocks of rows, and log likelihoods are exact sums. Therefore models of parts of the
     rows, which are divided at the ends of blocks, draw the same labels as a model of all rows, and their statistics
     merge to the same bytes.
+
+    If cells are missing and the family completes rows (`CompletesRows`), a pass draws the label of each row given its
+    observed cells and then its missing cells given the label, or the statistics are expectations over both. Statistics
+    of labels without parameters, as of initial labels, are those that the family gives to incomplete rows.
 
     Parameters
     ----------
@@ -103,6 +109,7 @@ class FamilyModel:
         self.start = start
         self.workers = workers
         self.n_init = n_init
+        self._completes = getattr(rows, "has_missing", False) and offers(family, CompletesRows)
         self._offered: dict[str, bool] = {}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
@@ -245,13 +252,21 @@ class FamilyModel:
     def _draw_and_count(self, first, stop, position, log_weights, key, labels, log_density) -> BlockSums:
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             draw_labels_of_terms(terms, key, self.first_row + a, scratch, labels[a:b], log_density[a:b])
-        return self._count(first, stop, labels)
+        if not self._completes:
+            return self._count(first, stop, labels)
+        of_rows = self.rows, first, stop, labels[first:stop], position.parameters
+        completed = self.family.draw_missing(*of_rows, subkey(key, Purpose.MISSING_CELLS), self.first_row)
+        return self.family.sum_labels(completed, 0, stop - first, self._block(first), labels[first:stop])
 
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
         sums = BlockSums(())
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])
-            sums = merge(sums, self.family.sum_shares(self.rows, a, b, self._block(a), terms))
+            of_rows = self.rows, a, b, self._block(a), terms
+            if self._completes:
+                sums = merge(sums, self.family.sum_expected(*of_rows, position.parameters))
+            else:
+                sums = merge(sums, self.family.sum_shares(*of_rows))
         return sums
 
     def _terms(self, first: int, stop: int, position: Position, log_weights: np.ndarray):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import gammaln
 
-from skmanifold.mixture._dirichlet_process.category_table import Table
+from skmanifold.emissions._codes import Table
 
 
 def table_of(rows, column_start=None) -> Table:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emissions._user_defined import Exponential, Falling, Scale
 
-from skmanifold import DPCategoricalMixture, ExponentialFamilyAdmixture, ExponentialFamilyMixture, load
+from skmanifold import DPCategoricalMixture, ExponentialFamilyAdmixture, load
 from skmanifold.datasets import make_categorical_mixture
 from skmanifold.emissions import BaseEmission, Bernoulli, Categorical, Gaussian, Multinomial, Poisson
 from skmanifold.models import IncompatibleError
@@ -112,7 +112,14 @@ def test_two_priors_are_one_too_many():
         DPCategoricalMixture(Multinomial(), category_prior=0.3, **SETTINGS).fit(counts())
 
 
-@pytest.mark.parametrize("kind", [ExponentialFamilyMixture, ExponentialFamilyAdmixture])
-def test_codes_are_for_this_mixture_alone(kind):
-    with pytest.raises(IncompatibleError, match=rf"{kind.__name__} needs .* which the emission Categorical does not"):
-        kind(2, emission=Categorical()).fit(codes())
+def test_codes_are_for_mixtures_alone():
+    sentence = (
+        r"^ExponentialFamilyAdmixture needs a family of tokens \(bind_tokens\), which the emission Categorical does "
+        r"not offer \('bernoulli', 'gaussian', 'multinomial', 'poisson' do\)\.$"
+    )
+    with pytest.raises(IncompatibleError, match=sentence):
+        ExponentialFamilyAdmixture(2, emission=Categorical()).fit(codes())
+    with pytest.raises(
+        ValueError, match=r"'emission' parameter of ExponentialFamilyAdmixture must be .* 'categorical'"
+    ):
+        ExponentialFamilyAdmixture(2, emission="categorical").fit(codes())

@@ -288,7 +288,7 @@ def test_parameters_of_emission_and_sampler_are_reached_through_their_names():
     assert mixture.sampler.n_average == 3
     mixture.set_params(emission="poisson", emission__rate_prior=0.1)
     assert isinstance(mixture.emission, Poisson)
-    with pytest.raises(ValueError, match=r"Unknown emission 'cauchy': known names are 'bernoulli', 'gaussian'"):
+    with pytest.raises(ValueError, match=r"Unknown emission 'cauchy': known names are 'bernoulli', 'categorical'"):
         ExponentialFamilyMixture(2, emission="cauchy").set_params(emission__scale=1.0)
 
 
@@ -323,7 +323,7 @@ def test_tags_are_those_of_the_emission():
         for name in ("bernoulli", "gaussian", "multinomial", "poisson")
     }
     assert [tags[name].sparse for name in tags] == [True, False, True, True]
-    assert [tags[name].allow_nan for name in tags] == [True, False, False, True]
+    assert [tags[name].allow_nan for name in tags] == [True, True, False, True]
     assert [tags[name].positive_only for name in tags] == [True, False, True, True]
 
 

@@ -41,10 +41,10 @@ def make_X(name, n, K=3, m=4, seed=0):
 def cut_rows(rows, first, stop):
     if hasattr(rows, "values"):
         return rows._replace(values=rows.values[first:stop])
-    base = None if rows.log_base is None else rows.log_base[first:stop]
     cells = slice(rows.indptr[first], rows.indptr[stop])
     indptr = rows.indptr[first : stop + 1] - rows.indptr[first]
-    return rows._replace(indptr=indptr, indices=rows.indices[cells], counts=rows.counts[cells], log_base=base)
+    part = rows._replace(indptr=indptr, indices=rows.indices[cells], counts=rows.counts[cells])
+    return part if rows.log_base is None else part._replace(log_base=rows.log_base[first:stop])
 
 
 def make_model(name, n=600, K=3, emission=None, workers=None, **options):

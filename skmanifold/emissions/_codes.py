@@ -1,32 +1,19 @@
-"""Tables of categories in one layout for the kernels, made of counts or of category codes."""
+"""Rows of category codes: tables with a token for each observed cell, and their readers."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...emissions._base import BaseEmission
-from ...sparse.counts import as_counts, counts_to_fit, validate_counts
-from ...utils._inputs.tables import is_sparse
-from ...utils._njit import njit
-from ...utils._threads import split_range
-from ...utils._validation import column_name, validate_data
+from ..numerics.row_hash import hash_counts
+from ..utils._njit import njit
+from ..utils._threads import split_range
+from ..utils._validation import column_name, validate_data
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier
-_HIGHEST_CODE = 30  # dense counts with a larger value do not look like codes
-_MAX_DISPERSION = 0.95  # median variance-to-mean ratio of codes; that of counts is at least about 1
-_MIN_SHARE, _MIN_ROWS = 0.05, 3  # of the rows with the highest code, in at least half of the columns
-_HIGHEST_FREQUENT = 12  # a larger maximum that is frequent is probably a saturated value, as of pixels
-_FRACTION_ADVICE = "pass whole counts, or use ExponentialFamilyMixture, which takes fractions as weights"
-_CODES_WARNING = (
-    "Each column of X holds a few small whole numbers, as codes of categories do, but emission='multinomial' takes "
-    "counts: use emission='categorical' for codes, or pass counts as a sparse matrix to silence this."
-)
 _CELLS_PER_BLOCK = 1 << 16  # converted at once: half a megabyte
 
 
@@ -63,48 +50,54 @@ class Table(NamedTuple):
         """The column that each category belongs to, (n_categories,) int32; a new array."""
         return np.repeat(np.arange(self.n_columns, dtype=np.int32), np.diff(self.column_start))
 
+    @property
+    def n_features(self) -> int:
+        """Number of columns, as other rows have it."""
+        return self.n_columns
 
-def count_table(estimator, emission, X, rounding_key: np.uint64 | None, *, reset: bool) -> Table:
-    """Validate counts and return them as a table of one column. Rows may have no tokens.
+    @property
+    def log_base(self) -> None:
+        """The part of each row's log density that does not depend on the parameters: zero."""
+        return None
 
-    With a `rounding_key`, as in `fit`, fractional counts are randomly rounded to whole numbers. Without one they are
-    kept. A custom emission with a method `read_tokens` reads X itself.
-    """
-    if type(emission).read_tokens is not BaseEmission.read_tokens:
-        counts = emission.read_tokens(estimator, X, rounding_key, reset=reset)
-        return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
-    csr = validate_counts(estimator, X, reset=reset)
-    if rounding_key is None:
-        counts = as_counts(csr)
-    else:
-        counts = counts_to_fit(csr, rounding_key, _FRACTION_ADVICE, stacklevel=8)
-        if reset and not is_sparse(X) and _look_like_codes(csr):
-            warnings.warn(_CODES_WARNING, stacklevel=8)
-    return Table(counts.indptr, counts.indices, counts.counts, np.array([0, counts.n_features], np.int64))
+    def part(self, start: int, stop: int) -> Table:
+        """The rows `start` to `stop`, or to the last."""
+        indptr = self.indptr[start : stop + 1]
+        cells = slice(indptr[0], indptr[-1])
+        return Table(indptr - indptr[0], self.indices[cells], self.counts[cells], self.column_start)
+
+    def take(self, rows: np.ndarray) -> Table:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        table : Table
+            These rows alone.
+        """
+        shape = self.n_rows, self.n_categories
+        chosen = sp.csr_array((self.counts, self.indices, self.indptr), shape=shape)[rows]
+        return Table(chosen.indptr.astype(np.int64), chosen.indices.astype(np.int32), chosen.data, self.column_start)
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows, from 0 to 2**64 - 1; the hashes of ranges of rows add up, modulo 2**64."""
+        sizes = np.diff(self.column_start).astype(np.int32)
+        of_columns = np.array([0, len(sizes)]), np.arange(len(sizes), dtype=np.int32), sizes
+        key_of_rows = np.uint64(hash_counts(*of_columns, key, 0))  # the same tokens may be codes of other columns
+        return hash_counts(*self[:3], key_of_rows, first_row)
+
+    def overall(self, n_statistics: int) -> np.ndarray:
+        """The sum of each statistic over all rows, (n_statistics,)."""
+        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
 
 
-def _look_like_codes(csr: sp.csr_array) -> bool:
-    """Whether dense counts are probably category codes, judged by the columns with values above 1.
-
-    Counts of events have a variance of at least about their mean, unless the row sums are fixed, and their highest
-    values are rare. Codes of few categories have a variance smaller than their mean, and their highest value is
-    frequent.
-    """
-    n_rows, n_columns = csr.shape
-    highest = csr.max(axis=0).toarray().ravel()  # with two axes before SciPy 1.15
-    several = highest >= 2
-    if not several.any() or highest.max() > _HIGHEST_CODE or (csr.data % 1).any():
-        return False
-    means = np.asarray(csr.mean(axis=0))
-    variances = np.asarray(csr.multiply(csr).mean(axis=0)) - means**2
-    if csr.sum(axis=1).var() < 0.5 * variances.sum():
-        return False
-    dispersion = np.median(variances[several] / means[several])
-    if dispersion < min(_MAX_DISPERSION, 1.0 - 4.0 * math.sqrt(2.0 / (n_rows * several.sum()))):
-        return True
-    at_highest = np.bincount(csr.indices, weights=csr.data == highest[csr.indices], minlength=n_columns)
-    is_frequent = at_highest[several] >= max(_MIN_ROWS, _MIN_SHARE * n_rows)
-    return bool(is_frequent.mean() >= 0.5 and highest.max() <= _HIGHEST_FREQUENT)
+def empty_table(column_start: np.ndarray) -> Table:
+    """A table without rows."""
+    return Table(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), column_start)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
@@ -162,7 +155,7 @@ def category_table(estimator, codes: np.ndarray, column_start: np.ndarray, *, ha
             raise ValueError(
                 f"{code}, but the fitted number of categories of the column is {n_categories}: set "
                 "handle_unknown='ignore' to treat unknown codes as missing, or allow more categories by "
-                "min_categories."
+                "min_categories, parameters of DPCategoricalMixture and of the emission Categorical."
             )
     n_tokens = int(indptr[-1])
     return Table(indptr, indices[:n_tokens], np.ones(n_tokens, np.int32), column_start)

@@ -1,0 +1,346 @@
+"""Emission of columns of category codes, with a Dirichlet prior for each column."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..random._keys import fold_in, uniform
+from ..random._variates import fill_log_gamma_variates
+from ..utils._conditions import MOST_COUNTED, Pointer, Sizes
+from ..utils._conditions import Real as RealNumber
+from ..utils._declared import holds
+from ..utils._njit import njit
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._typing import ArrayLike, MatrixLike
+from ._base import BaseEmission
+from ._codes import Table, category_table, empty_table, fit_categories, validate_codes
+from ._linear import LinearFamily, LinearParameters, linear_family
+from ._protocols import Arrays
+
+if TYPE_CHECKING:
+    from ._clusters.categories import CodeClusters
+
+
+class Categorical(BaseEmission):
+    r"""Columns of category codes, independent given the component: latent class models with any number of categories.
+
+    .. math:: p(x_i \mid z_i = k) = \prod_{c \text{ observed}} \theta_{k c x_{ic}}, \qquad
+        \theta_{kc} \sim \mathrm{Dir}(a, \dots, a).
+
+    Codes are whole numbers from 0, such as scikit-learn's ``OrdinalEncoder`` returns. Each column has its own number of
+    categories. It is the largest code in `fit` plus 1, or `min_categories` if that is larger. The estimator stores
+    these numbers in ``n_categories_``.
+
+    The statistics of a component are the numbers :math:`s_{kcv}` of its cells with code v in column c. The mode in the
+    natural (softmax) parameters is
+
+    .. math:: \theta_{kcv} = \frac{s_{kcv} + a}{\sum_w (s_{kcw} + a)}.
+
+    Cells with NaN are missing, and assumed missing at random: density and statistics leave them out.
+
+    Parameters
+    ----------
+    prior : float, default=0.5
+        Positive pseudo-count a of each category.
+    min_categories : int, array-like of shape (n_features,) or None, default=None
+        Minimum number of categories of each column, for categories that do not occur in `fit`. None means 1.
+    handle_unknown : {"error", "ignore"}, default="error"
+        How to handle a code that exceeds the fitted categories of its column. "ignore" treats it as missing.
+
+    Notes
+    -----
+    Admixtures do not accept this emission. For `DPCategoricalMixture`, an instance has the prior. Its categories are
+    set by the parameters `min_categories` and `handle_unknown` of `DPCategoricalMixture` itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmanifold import ExponentialFamilyMixture
+    >>> from skmanifold.emissions import Categorical
+    >>> colours, sizes = [0, 0, 2, 2, 1, 0], [1, 1, 0, 0, np.nan, 1]
+    >>> mixture = ExponentialFamilyMixture(2, emission=Categorical(prior=0.1), random_state=0)
+    >>> mixture = mixture.fit(np.column_stack([colours, sizes]))
+    >>> mixture.n_categories_
+    array([3, 2])
+    >>> [probabilities.shape for probabilities in mixture.components_]
+    [(2, 3), (2, 2)]
+    """
+
+    short_name = "categorical"
+    allows_missing = True
+    allows_sparse = False
+    has_codes = True
+    _parameter_constraints: ClassVar[dict] = {
+        "prior": [Interval(Real, 0, None, closed="neither")],
+        "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "handle_unknown": [StrOptions({"error", "ignore"})],
+    }
+
+    def __init__(
+        self,
+        prior: float = 0.5,
+        min_categories: int | ArrayLike | None = None,
+        handle_unknown: Literal["error", "ignore"] = "error",
+    ) -> None:
+        self.prior = prior
+        self.min_categories = min_categories
+        self.handle_unknown = handle_unknown
+
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Table:
+        """Validate X of codes.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Validation stores the number and names of columns in it, as scikit-learn does, and the numbers of categories
+            as ``n_categories_``.
+        X : array-like of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether to store these attributes, or to compare X with those of `fit`.
+
+        Returns
+        -------
+        rows : Table
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If X has values that are not codes, or unknown codes unless `handle_unknown` is "ignore".
+        TypeError
+            If X is sparse.
+        """
+        codes, stored = validate_codes(estimator, X, reset=reset), vars(estimator)
+        if reset:
+            column_start = fit_categories(estimator, codes, self.min_categories)
+            stored["n_categories_"] = np.diff(column_start)
+        else:
+            column_start = np.concatenate(([0], np.cumsum(stored["n_categories_"])))
+        return category_table(estimator, codes, column_start, handle_unknown=self.handle_unknown)
+
+    def bind(self, rows: Table, n_components: int) -> CategoricalFamily:
+        """Make the family of rows.
+
+        Parameters
+        ----------
+        rows : Table
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : CategoricalFamily
+            The family, a `RowFamily`.
+        """
+        return CategoricalFamily(float(self.prior), rows.column_start, n_components)
+
+
+def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
+    if (np.diff(family.column_start) < 1).any():
+        return "has a column without categories"
+    return None if family.n_statistics == family.column_start[-1] else "has another number of statistics"
+
+
+@holds(
+    _columns_agree,
+    **linear_family(prior=RealNumber(above=0, high=MOST_COUNTED), column_start=Pointer("n_dimensions", "n_categories")),
+)
+class CategoricalFamily(LinearFamily):
+    """Family of rows of codes, whose statistics are one token for each observed cell.
+
+    Parameters
+    ----------
+    prior : float
+        Pseudo-count of each category.
+    column_start : ndarray of shape (n_features + 1,), int64
+        Column c has the categories ``column_start[c]:column_start[c + 1]``.
+    n_components : int
+        Number of components K.
+    """
+
+    def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
+        self.prior = prior
+        self.column_start = column_start
+        self.n_components = n_components
+        self.n_features = len(column_start) - 1
+        self.n_statistics = int(column_start[-1])
+
+    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of offsets, natural parameters and probabilities of all categories.
+
+        Returns
+        -------
+        shapes : tuple of tuple of int
+            A shape for each array.
+        """
+        of_categories = self.n_statistics, self.n_components
+        return (self.n_components,), of_categories, of_categories
+
+    def mode(self, statistics: Arrays) -> LinearParameters:
+        """The posterior mode in softmax coordinates.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows, with the shapes that `shapes` returns.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
+        return self.parameters_again(np.log(statistics[1] + self.prior))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
+        """Draw probabilities from their Dirichlet posteriors, one for each column and component.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+            Sums over rows, with the shapes that `shapes` returns.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components.
+        """
+        shapes = statistics[1] + self.prior
+        logs = np.empty(shapes.shape)
+        fill_log_gamma_variates(key, shapes, logs)
+        return self.parameters_again(logs)
+
+    def log_prior(self, parameters: LinearParameters) -> float:
+        """Log prior density in softmax coordinates, up to a constant.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        log_density : float
+            Summed over components, up to a constant.
+        """
+        return self.prior * float(parameters.naturals.sum())
+
+    def highest_log_densities(self, rows: Table) -> np.ndarray:
+        """Log densities with probabilities of 1 for the codes of the row: zero.
+
+        Parameters
+        ----------
+        rows : Table
+            What the emission's `read` returned.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_rows,)
+            In nats.
+        """
+        return np.zeros(rows.n_rows)
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: one less than the number of categories for each column of each component.
+
+        Returns
+        -------
+        n_parameters : int
+            Summed over components.
+        """
+        return self.n_components * (self.n_statistics - self.n_features)
+
+    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw new rows from given components, without missing cells.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+        labels : ndarray of shape (n_rows,), int32
+            Components of the rows.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            Codes.
+        """
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_codes(key, labels, np.ascontiguousarray(parameters.means.T), self.column_start, out)
+        return out
+
+    def clusters(self, rows: Table | None = None) -> CodeClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : Table, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : CodeClusters
+            Statistics, draws and marginal densities of clusters.
+        """
+        from ._clusters.categories import CodeClusters  # its kernels are slow to import
+
+        return CodeClusters(empty_table(self.column_start) if rows is None else rows, self.prior)
+
+    def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
+        """The fitted attributes ``components_``, probabilities by column, and ``n_categories_``.
+
+        Parameters
+        ----------
+        parameters : LinearParameters
+            Parameters of all components.
+
+        Returns
+        -------
+        attributes : dict of str to object
+            Fitted attributes by their names. ``components_`` is a list with an array of shape (K, n_categories) for
+            each column.
+        """
+        columns = np.split(parameters.means, self.column_start[1:-1])
+        probabilities = [np.ascontiguousarray(column.T) for column in columns]
+        return {"components_": probabilities, "n_categories_": np.diff(self.column_start)}
+
+    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+        """The parameters with these natural parameters, to which any number may be added in each column.
+
+        Parameters
+        ----------
+        naturals : ndarray of shape (n_statistics, K)
+            Natural parameters.
+
+        Returns
+        -------
+        parameters : LinearParameters
+            Parameters of all components, with probabilities that sum to 1 in each column.
+        """
+        begin, n_categories = self.column_start[:-1], np.diff(self.column_start)
+        logs = naturals - np.repeat(np.maximum.reduceat(naturals, begin), n_categories, axis=0)
+        logs -= np.repeat(np.log(np.add.reduceat(np.exp(logs), begin)), n_categories, axis=0)
+        return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))
+
+
+@njit(cache=True, nogil=True)
+def fill_codes(key, labels, probabilities, column_start, out):
+    """Draw rows of codes; `probabilities`, (K, n_categories), are those of each component, column after column."""
+    for i in range(len(labels)):
+        of_row, of_component = fold_in(key, i), probabilities[labels[i]]
+        for j in range(out.shape[1]):
+            category, last = column_start[j], column_start[j + 1] - 1
+            place = uniform(of_row, j)
+            while category < last and place >= of_component[category]:
+                place -= of_component[category]
+                category += 1
+            out[i, j] = category - column_start[j]

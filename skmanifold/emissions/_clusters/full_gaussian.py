@@ -1,0 +1,181 @@
+"""Clusters of Gaussian rows, each with its own covariance matrix."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...numerics.rank_one import fill_upper_root
+from ...numerics.row_squares import ENTRIES
+from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._declared import holds
+from ...utils._threads import Workers, split_range
+from .._gaussian_base import LOG_2PI
+from .._gaussian_families import LEAST_SHARE, refuse_singular
+from .._gaussian_kernels import add_full_densities, order_by_label
+from .full_gaussian_kernels import FullComponents, FullData, count_sorted_rows, draw_components
+from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
+from .full_gaussian_split_kernels import FullCache, FullSides
+from .gaussian import GaussianClusters, student_rows
+from .kernels import clear_sides, count_row
+from .statistics import occupied
+
+_COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
+
+
+@holds(
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    sums=Array("float64", ("capacity", "n_dimensions")),
+    products=Array("float64", ("capacity", "n_dimensions", "n_dimensions")),
+    completed=Array("float64", (None, "n_dimensions")),
+)
+class FullSums(NamedTuple):
+    """Sums of rows by label."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    sums: np.ndarray  # (capacity, d), relative to the origin
+    products: np.ndarray  # (capacity, d, d), about the origin; lower triangles
+    completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
+
+    @property
+    def label_axes(self) -> tuple[int, int, int, None]:
+        """Axis of the labels in each array."""
+        return 0, 0, 0, None
+
+
+class FullClusters(GaussianClusters):
+    """Gaussian rows; each component has a mean and a covariance matrix.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, d)
+        Rows.
+    prior : NormalPrior
+        Prior of the means and covariances.
+    origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
+    """
+
+    def _data(self) -> FullData:
+        prior, d = self.prior, self.n_features
+        root = np.zeros((d, d))
+        covariance = np.ascontiguousarray(prior.covariance, np.float64)
+        log_det = float(fill_upper_root(covariance, root))
+        place = np.full(len(self.values), -1, np.int32)
+        of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
+        return FullData(self.values, place, self.origin, *of_prior, root, log_det)
+
+    def no_statistics(self, capacity: int) -> FullSums:
+        """Sums of no rows."""
+        d = self.n_features
+        sums, products = np.zeros((capacity, d)), np.zeros((capacity, d, d))
+        return FullSums(np.zeros(capacity, np.int64), sums, products, np.empty((0, d)))
+
+    def new_cache(self, capacity: int) -> FullCache:
+        """Space for the posterior of each label."""
+        d = self.n_features
+        return FullCache(
+            np.empty((capacity, d)), np.empty((capacity, d, d)), np.empty(capacity), np.empty((d, d)), np.empty(d)
+        )
+
+    def new_sides(self) -> FullSides:
+        """Two sides without rows."""
+        d = self.n_features
+        sums, means, matrices = np.empty((2, d)), np.empty((2, d)), (np.empty((2, d, d)), np.empty((2, d, d)))
+        of_size = np.empty(2), np.empty(2), np.empty((d, d)), np.empty(d)
+        sides = FullSides(np.empty(2, np.int64), sums, matrices[0], means, matrices[1], *of_size)
+        clear_sides(self.data, sides)
+        return sides
+
+    def count(self, labels: np.ndarray, statistics: FullSums, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        complete = np.flatnonzero(self.data.place < 0)
+        ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
+        order_by_label(labels[complete], ends, order)
+        shared = self.data, statistics, complete[order]
+        present = np.flatnonzero(np.diff(ends)).tolist()
+        workers.run(count_sorted_rows, [(*shared, ends[k], ends[k + 1], k) for k in present])
+        for row in np.flatnonzero(self.data.place >= 0):
+            count_row(self.data, statistics, row, labels[row], 1)
+
+    def relabelled(self, labels: np.ndarray, statistics: FullSums, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
+        capacity = max(len(statistics.sizes), int(new_labels.max()) + 1)
+        again = self.no_statistics(capacity)._replace(completed=statistics.completed)
+        self.count(labels, again, workers)
+        return again
+
+    def draw_components(
+        self, statistics: FullSums, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> FullComponents:
+        """Draw the means and covariances of components."""
+        K, d = len(labels), self.n_features
+        n_padded = d + -d % ENTRIES
+        means, factors, log_roots = np.empty((K, d)), np.zeros((K, n_padded, n_padded)), np.empty(K)
+        shared = self.data, statistics, labels, LEAST_SHARE, key, means, factors, log_roots
+        tasks = split_range(K, 1 + _COST_OF_TASK // (2 * d**3 + 1000))
+        workers.run(draw_components, [(start, stop, *shared) for start, stop in tasks])
+        if np.isnan(log_roots).any():
+            refuse_singular("The covariance of a component")
+        return FullComponents(means, factors, log_roots - 0.5 * d * LOG_2PI)
+
+    def log_marginal(self, statistics: FullSums) -> float:
+        """Log density of all rows given their labels."""
+        labels = occupied(statistics)
+        out = np.empty(len(labels))
+        log_marginals(0, len(labels), self.data, statistics, labels, out)
+        return float(out.sum())
+
+    def add_log_predictive(self, statistics: FullSums, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        means, _, factors, constants = self._posteriors(statistics, workers)
+        shared = self.data, statistics.sizes, means, factors, constants, out
+        tasks = self._tasks(len(constants), workers)
+        workers.run(add_given_sums, [(start, stop, *shared) for start, stop in tasks])
+
+    def add_log_densities(self, components: FullComponents, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        d = self.n_features
+        means, factors, offsets = components
+        shared = means, np.ascontiguousarray(factors[:, :d, :d]), offsets
+        tasks = self._tasks(len(offsets), workers)
+        workers.run(add_full_densities, [(self.values, a, b, *shared, out[a:b]) for a, b in tasks])
+
+    def arrays_of(self, components: FullComponents) -> dict[str, np.ndarray]:
+        """Drawn means, (K, d), and covariances, (K, d, d)."""
+        d = self.n_features
+        roots = np.linalg.inv(components.factors[:, :d, :d])
+        return {"components": components.means, "covariances": roots @ roots.mT}
+
+    def expected(self, statistics: FullSums) -> dict[str, np.ndarray]:
+        """Posterior means of the mean and the covariance of each cluster.
+
+        The mean of a covariance is infinite with too few degrees of freedom.
+        """
+        means, roots, _, _ = self._posteriors(statistics, Workers(1))
+        degrees = (self.prior.degrees + statistics.sizes - self.n_features - 1.0)[:, np.newaxis, np.newaxis]
+        scatters = roots @ roots.mT
+        covariances = np.divide(scatters, degrees, out=np.full_like(scatters, np.inf), where=degrees > 0.0)
+        return {"components_": means, "covariances_": covariances}
+
+    def new_rows(self, statistics: FullSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of clusters `labels`, with the parameters integrated out."""
+        means, roots, _, _ = self._posteriors(statistics, Workers(1))
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = self.prior.degrees + statistics.sizes - self.n_features + 1.0
+        return student_rows(key, labels, means, roots, (precisions + 1.0) / precisions, degrees)
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        return 500 + 100 * self.n_features
+
+    def _posteriors(self, statistics: FullSums, workers: Workers) -> tuple[np.ndarray, ...]:
+        """Means of clusters, Cholesky factors of scatters, their inverses, and constants of predictive densities."""
+        K, d = len(statistics.sizes), self.n_features
+        arrays = np.empty((K, d)), np.empty((K, d, d)), np.empty((K, d, d)), np.empty(K)
+        tasks = split_range(K, 1 + _COST_OF_TASK // (d**3 + 1000))
+        workers.run(fill_posteriors, [(start, stop, self.data, statistics, *arrays) for start, stop in tasks])
+        if np.isnan(arrays[-1]).any():
+            refuse_singular("The covariance of a component")
+        return arrays

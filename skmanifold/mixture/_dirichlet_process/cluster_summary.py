@@ -1,0 +1,134 @@
+"""Clusters of a fitted mixture as data frames: sizes with intervals, typical rows, and columns that separate them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.utils.validation import check_is_fitted
+
+from ..._install import install_command
+from ...emissions._clusters.base import Clusters
+from ...topics.top_words import column_names
+from ...utils._threads import Workers, split_range
+from ...utils._typing import ArrayLike
+from .posterior_draws import PartitionDraw
+
+if TYPE_CHECKING:  # pandas is optional
+    import pandas as pd
+
+_INTERVAL = 0.05, 0.95
+_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
+
+
+class ClusterSummary(NamedTuple):
+    """The clusters and the columns of a fitted mixture, as data frames.
+
+    Attributes
+    ----------
+    clusters : DataFrame
+        A row for each cluster.
+    columns : DataFrame
+        A row for each column of X.
+    """
+
+    clusters: pd.DataFrame
+    columns: pd.DataFrame
+
+
+class SummarizesClusters:
+    """The method `cluster_summary` of an estimator with a point partition; not public."""
+
+    if TYPE_CHECKING:
+        labels_: np.ndarray
+        typical_rows_: np.ndarray
+        n_features_in_: int
+        _summary: PartitionDraw
+
+        @property
+        def posterior_(self) -> dict[str, np.ndarray]: ...
+
+        def _clusters_of_no_rows(self) -> Clusters:
+            """The fitted prior."""
+            ...
+
+    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
+        r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
+
+        The clusters are those of the point partition ``labels_``. The mutual information of a column and the cluster,
+
+        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
+
+        where :math:`f_{kj}` is the predictive density of column j in cluster k, is 0 if the column has the same
+        distribution in all clusters, and the entropy of the cluster if the column determines it.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` has a row for each cluster, the largest first: ``size``, ``size_low`` and ``size_high`` (5% and
+            95% quantiles of the size over the draws, in each of which the clusters are matched to those of the point
+            partition by their common rows), ``typical_row`` (the fitted row with the highest density in the cluster),
+            and then for each column, in descending order of its mutual information, the mean in the cluster or, for
+            categories, the most probable code. After `partial_fit` there are no intervals and no typical rows, because
+            rows are not kept. ``columns`` has a row for each column, in the same order:
+            ``mutual_information`` in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the number of names differs from the number of columns.
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
+        check_is_fitted(self)
+        names = column_names(self, self.n_features_in_, feature_names)
+        clusters_of_prior, statistics = self._clusters_of_no_rows(), self._summary.statistics
+        information = clusters_of_prior.column_information(statistics)
+        order = np.argsort(-information, kind="stable")
+        clusters: dict[str, Any] = {"size": statistics.sizes}
+        if hasattr(self, "labels_"):
+            low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
+            clusters |= {"size_low": low, "size_high": high, "typical_row": self.typical_rows_}
+        cells = clusters_of_prior.typical_cells(statistics)
+        of_columns = pd.DataFrame(cells[:, order], columns=[names[j] for j in order])
+        columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)
+        return ClusterSummary(pd.concat((pd.DataFrame(clusters), of_columns), axis=1), columns)
+
+
+def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.ndarray, workers: Workers) -> np.ndarray:
+    """The row of each cluster with the highest predictive density in it, (n_clusters,)."""
+    of_own = np.empty(len(labels))
+    for start, stop in split_range(len(labels), _ROWS_AT_ONCE):
+        terms = summary.log_terms(clusters.part(start, stop), workers)
+        of_own[start:stop] = terms[np.arange(stop - start), labels[start:stop]]
+    order = np.lexsort((-of_own, labels))
+    return order[np.searchsorted(labels[order], np.arange(len(summary.statistics.sizes)))]
+
+
+def _size_intervals(labels: np.ndarray, draws: np.ndarray | None, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles of the size of each cluster over the draws; NaN without draws."""
+    unknown = np.full(n_clusters, np.nan)
+    if draws is None or draws.shape[1] == 0:
+        return unknown, unknown
+    of_draws = draws.reshape(-1, len(labels))
+    sizes = np.zeros((len(of_draws), n_clusters))
+    for i, drawn in enumerate(of_draws):
+        names, drawn_labels = np.unique(drawn, return_inverse=True)
+        common = np.zeros((n_clusters, len(names)))
+        np.add.at(common, (labels, drawn_labels), 1.0)
+        own, matched = linear_sum_assignment(common, maximize=True)
+        sizes[i, own] = common.sum(axis=0)[matched]
+    low, high = np.quantile(sizes, _INTERVAL, axis=0)
+    return low, high

@@ -1,0 +1,60 @@
+"""What the fitted attributes of `DPMixture` must satisfy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...emissions import BaseEmission
+from ...emissions._registry import FAMILY
+from ...inference._draw_conditions import traces, whole_draws_agree
+from ...samplers import BaseSampler
+from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
+from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Real, Sizes, index, key
+from ...utils._declared import Held, Settings, holds
+from .posterior_draws import PartitionDraw
+
+MOST_COMPONENTS = 1 << 24  # in one draw
+_OF_DRAWS = "n_chains", "n_component_draws"
+_TOLERANCE = 1e-6
+
+
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
+    if mixture._family.n_features != sizes["n_features"]:
+        return "has a family of other features"
+    clusters = mixture._family.clusters()
+    for draw in (mixture._summary, *mixture._draws):
+        expected = clusters.no_statistics(len(draw.statistics.sizes))
+        if type(draw.statistics) is not type(expected):
+            return "has statistics that are not those of its family"
+        if [array.shape for array in draw.statistics] != [array.shape for array in expected]:
+            return "has statistics that are not those of its family"
+    if len(mixture._summary.statistics.sizes) != sizes["n_components"]:
+        return "has another number of components"
+    return whole_draws_agree(mixture, has_best=False)
+
+
+fitted_mixture = holds(
+    _agree,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    _family=FAMILY,
+    n_components_=Counted("n_components"),
+    _summary=Held(PartitionDraw),
+    **traces(
+        "log_joint",
+        n_components=Array("int64", ("n_chains", "n_draws"), low=0, below=MOST_COMPONENTS),
+        concentration=Array("float64", ("n_chains", "n_draws"), above=0),
+        weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),
+        components=Array("float64", (*_OF_DRAWS, "n_padded", None), nan=True),
+        covariances=Array("float64", None, nan=True),
+        labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
+    ),
+    _draws=ListOf(Held(PartitionDraw)),
+    concentration_=Real(above=0, high=MOST_CONCENTRATED),
+    labels_=index("n_rows", below="n_components"),
+    typical_rows_=index("n_components", below="n_rows"),
+    n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
+    emission_=Settings(BaseEmission),
+    sampler_=Settings(BaseSampler),
+    _key=key,
+)

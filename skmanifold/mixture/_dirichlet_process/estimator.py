@@ -1,0 +1,290 @@
+"""Dirichlet process mixture of rows, with a choice of emissions."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...emissions import EMISSIONS, BaseEmission
+from ...emissions._abilities import HasClusters
+from ...emissions._clusters.base import Clusters
+from ...emissions._estimator import WithEmission
+from ...emissions._protocols import RowEmission
+from ...emissions._registry import ROW_FAMILIES
+from ...samplers import BaseSampler, Slice
+from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from .conditions import fitted_mixture
+from .fit_strategy import PartitionFit
+from .inference import PartitionInference
+from .starts import spread_start
+
+
+@fitted_mixture
+class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstimator):
+    r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
+
+    Each row belongs to one of infinitely many components, of which finitely many have rows:
+
+    .. math::
+
+        \omega_j = v_j \prod_{l<j} (1 - v_l), \; v_j \sim \mathrm{Beta}(1, \alpha), \quad
+        \eta_j \sim G_0, \quad z_i \sim \omega, \quad x_i \sim p(x \mid \eta_{z_i}).
+
+    The emission sets the distribution within a component, and the conjugate prior :math:`G_0` of its parameters. There
+    is no truncation: the sampler draws partitions of the rows from their exact posterior distribution.
+
+    Parameters
+    ----------
+    emission : {"bernoulli", "categorical", "gaussian", "multinomial", "poisson"} or BaseEmission instance, \
+default="gaussian"
+        How rows are distributed given their component, with the prior's hyperparameters:
+        :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
+        :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
+        :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
+        "multinomial" allow missing cells (NaN).
+    sampler : {"slice"} or BaseSampler instance, default="slice"
+        Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
+        split-merge moves.
+    concentration : float or None, default=None
+        Concentration :math:`\alpha`. Larger values give more components. None learns it.
+    concentration_prior : (float, float), default=(1.0, 1.0)
+        Shape and rate of the gamma prior of the concentration, if it is learned.
+    init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
+        Number of initial clusters, or initial labels. Initial clusters have centres that are spread over the rows, as
+        in k-means++. "auto" is 100, or the number of rows if that is smaller: starting from too many clusters
+        distinguishes more components than starting from too few.
+    max_iter : int, default=200
+        Number of passes over the rows, including burn-in.
+    batch_size : int, "auto" or None, default="auto"
+        Rows of a minibatch, after which components and weights are redrawn. With "auto", drawing components takes about
+        a fifth of the time. None uses all rows. The posterior does not depend on it.
+    burn_in : int, default=None
+        Number of discarded initial passes; None discards half of them.
+    thin : int, default=2
+        After burn-in, every `thin`-th pass is kept in ``posterior_``.
+    n_chains : int, default=1
+        Number of independent chains; the draws of all chains are used.
+    max_draws_bytes : int, default=2**28
+        Approximate memory limit for draws of labels and components. Beyond it, fewer complete draws are kept, evenly
+        spaced, but at least one for each chain.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The result is bitwise the same for every `n_jobs`.
+    n_jobs : int, default=None
+        Number of threads; None is 1, -1 uses all cores. Chains run in parallel first.
+    verbose : int, default=0
+        Print the log density every `verbose` passes.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The point partition: among the partitions with no more components than the median of the draws, the one with
+        the smallest expected variation of information to the draws [3]_ that a greedy search finds. Components are in
+        order of decreasing size.
+    n_components_ : int
+        Number of components of the point partition, at most the median of the draws. ``n_components_posterior_`` shows
+        its uncertainty.
+    weights_ : ndarray of shape (n_components_,)
+        Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
+        weight of components without fitted rows.
+    components_ : ndarray of shape (n_components_, n_features) or list of ndarray
+        Posterior means of the expected row of each component, given the point partition. For "categorical", an array of
+        category probabilities for each column, of shape (n_components_, n_categories).
+    covariances_ : ndarray
+        Gaussian components only: posterior means of the covariances given the point partition, of shape
+        (n_components_, n_features, n_features), (n_features, n_features) if tied, or variances of shape
+        (n_components_, n_features).
+    typical_rows_ : ndarray of shape (n_components_,)
+        Indices of fitted rows: the row of each component with the highest density in it.
+    concentration_ : float
+        Posterior mean of the concentration, or the given value.
+    n_components_posterior_ : ndarray
+        Posterior probabilities of 0, 1, 2, ... components with rows. They overestimate a finite number, see Notes.
+    posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
+        ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
+        for Gaussians, ``"covariances"`` (padded with NaN, the largest component first) and ``"labels"``. Labels of
+        different draws do not correspond to each other.
+    log_density_trace_ : ndarray of shape (n_chains, n_iter_)
+        The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
+    n_categories_ : ndarray of shape (n_features_in_,)
+        "categorical" only: number of categories of each column.
+    emission_ : BaseEmission
+        The emission that was used.
+    sampler_ : BaseSampler
+        The sampler that was used.
+    n_iter_ : int
+        Number of passes; fewer than `max_iter` if a callback stopped the fit.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X has them.
+
+    See Also
+    --------
+    DPCategoricalMixture : The same model for categories and counts, also on streams.
+    ExponentialFamilyMixture : The same emissions with a given number of components.
+    sklearn.mixture.BayesianGaussianMixture : Truncated variational mixture of Gaussians.
+
+    Notes
+    -----
+    If the rows come from a finite mixture, the number of its components is overestimated: with a fixed concentration
+    the posterior does not concentrate at the true number, however many rows there are [4]_. Superfluous components are
+    small. Evaluate a fit by `score` on held-out rows.
+
+    Clusters of rows are not always clusters of the emission: a group whose shape is not Gaussian is described by
+    several Gaussian components.
+
+    References
+    ----------
+    .. [1] M. Kalli, J. E. Griffin and S. G. Walker, "Slice sampling mixture models", Statistics and Computing 21, 2011.
+    .. [2] D. B. Dahl, "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process
+       mixture models", technical report, 2005.
+    .. [3] S. Wade and Z. Ghahramani, "Bayesian cluster analysis: point estimation and credible balls", Bayesian
+       Analysis 13, 2018.
+    .. [4] J. W. Miller and M. T. Harrison, "A simple example of Dirichlet process mixture inconsistency for the number
+       of components", NeurIPS 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skmanifold import DPMixture
+    >>> X = load_iris().data
+    >>> mixture = DPMixture(random_state=0).fit(X)
+    >>> mixture.predict_proba(X[:5]).shape[0]
+    5
+    >>> X[0, 2] = float("nan")  # a missing cell
+    >>> int(mixture.predict(X[:1])[0]) == int(mixture.labels_[0])
+    True
+    """
+
+    _samplers = {Slice.short_name: Slice}  # noqa: RUF012
+    _emissions: ClassVar[dict[str, type[BaseEmission]]] = EMISSIONS
+    _families: ClassVar[dict[str, type]] = ROW_FAMILIES
+    _emission_protocol = RowEmission
+    _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
+    _single_threaded = "all"
+    _of_some_fits = ("n_categories_",)
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
+        "concentration": [None, Interval(Real, 0, None, closed="neither")],
+        "concentration_prior": ["array-like"],
+        "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
+        "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    }
+
+    labels_: np.ndarray
+    concentration_: float
+    emission_: Any
+    _family: Any
+
+    def __init__(
+        self,
+        emission: str | BaseEmission = "gaussian",
+        *,
+        sampler: str | BaseSampler = "slice",
+        concentration: float | None = None,
+        concentration_prior: ArrayLike = (1.0, 1.0),
+        init: Literal["auto"] | int | ArrayLike = "auto",
+        max_iter: int = 200,
+        batch_size: int | Literal["auto"] | None = "auto",
+        burn_in: int | None = None,
+        thin: int = 2,
+        n_chains: int = 1,
+        max_draws_bytes: int = 2**28,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.emission = emission
+        self.sampler = sampler
+        self.concentration = concentration
+        self.concentration_prior = concentration_prior
+        self.init = init
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_chains = n_chains
+        self.max_draws_bytes = max_draws_bytes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
+        """Fit the mixture to rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as the emission requires: real numbers, zeros and ones, counts, or codes of categories. NaN is a
+            missing value, which "multinomial" does not allow.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DPMixture
+
+        Raises
+        ------
+        ValueError
+            If X has values that the emission does not allow, or a parameter is incompatible with X.
+        IncompatibleError
+            If the emission or the sampler lacks something that this model needs.
+        """
+        return self._fit(X)
+
+    @property
+    def components_(self) -> np.ndarray | list[np.ndarray]:
+        """Posterior means of the expected row of each component, given the point partition."""
+        return self._expected("components_")
+
+    @property
+    def covariances_(self) -> np.ndarray:
+        """Posterior means of the covariances of Gaussian components, given the point partition."""
+        return self._expected("covariances_")
+
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        emission: Any = self._resolve_emission()
+        rows = emission.read(self, X, reset=True)
+        family = emission.bind(rows, 1)
+        self._check_family(emission, family, [HasClusters], type(self).__name__)
+        clusters = family.clusters(rows)
+        settled = {"_family": family, "emission_": emission, **clusters.attributes()}
+        return PartitionFit(self, run, clusters, spread_start(self.init, clusters), settled)
+
+    def _expected(self, name: str) -> Any:
+        check_is_fitted(self)
+        attributes = self._clusters_of_no_rows().expected(self._summary.statistics)
+        if name not in attributes:
+            raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
+        return attributes[name]
+
+    def _clusters_of(self, X: MatrixLike) -> Clusters:
+        check_is_fitted(self)
+        return self._family.clusters(self.emission_.read(self, X, reset=False))
+
+    def _clusters_of_no_rows(self) -> Clusters:
+        return self._family.clusters()
+
+    def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> np.ndarray:
+        key = np.uint64(rng.randint(0, 2**63, dtype=np.uint64))
+        return self._family.clusters().new_rows(statistics, labels.astype(np.int32), key)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_summary")
+
+    def __sklearn_tags__(self) -> Any:
+        tags, kind = super().__sklearn_tags__(), self._emission_kind
+        tags.input_tags.sparse = kind.allows_sparse
+        tags.input_tags.allow_nan = kind.allows_missing
+        tags.input_tags.categorical = kind.has_codes
+        tags.input_tags.positive_only = kind.positive_only
+        return tags

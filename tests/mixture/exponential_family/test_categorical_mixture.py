@@ -1,0 +1,348 @@
+"""Mixtures of category codes: EM and posteriors against numpy, missing cells, unknown codes, and bad input."""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy.special import gammaln, logsumexp
+
+from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, load
+from skmanifold.datasets import make_categorical_mixture
+from skmanifold.emissions import Bernoulli, Categorical, Gaussian
+from skmanifold.mixture._exponential_family.kernels import fill_shares
+from skmanifold.mixture._exponential_family.model import FamilyModel
+from skmanifold.random._keys import root_key, subkey
+from skmanifold.samplers import EM, ESCA, Gibbs
+from skmanifold.utils._threads import Workers
+
+from ._mixtures import small_table
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+compiled = pytest.mark.skipif(not hasattr(fill_shares, "py_func"), reason="chains of kernels that are compiled")
+SHORT = {"max_iter": 20, "random_state": 0}
+
+
+def make(n_components=3, **settings):
+    return ExponentialFamilyMixture(n_components, **{"emission": "categorical", **SHORT, **settings})
+
+
+@cache
+def small_fit(sampler="esca"):
+    """Never change it."""
+    return make(sampler=sampler).fit(small_table())
+
+
+# --- what is found ---------------------------------------------------------------------------------------
+
+
+def latent_classes_by_em(X, labels, n_components, n_passes, prior, weight_prior):
+    """Weights, probabilities by column, and log likelihood of each row, by loops over the cells."""
+    n_categories = [int(np.nanmax(column)) + 1 for column in X.T]
+    shares = np.eye(n_components)[labels]
+    for _ in range(n_passes + 1):
+        weights = (shares.sum(axis=0) + weight_prior) / (len(X) + n_components * weight_prior)
+        columns = [np.full((n_components, n), prior) for n in n_categories]
+        for i, j in np.argwhere(~np.isnan(X)):
+            columns[j][:, int(X[i, j])] += shares[i]
+        columns = [column / column.sum(axis=1, keepdims=True) for column in columns]
+        terms = np.tile(np.log(weights), (len(X), 1))
+        for i, j in np.argwhere(~np.isnan(X)):
+            terms[i] += np.log(columns[j][:, int(X[i, j])])
+        log_density = logsumexp(terms, axis=1)
+        shares = np.exp(terms - log_density[:, None])
+    return weights, columns, log_density, shares
+
+
+def test_em_is_that_of_latent_class_analysis():
+    X = small_table()
+    labels = np.arange(len(X)) % 3
+    settings = {"sampler": EM(tol=0.0), "init": labels, "max_iter": 7, "burn_in": 0, "weight_prior": 0.4}
+    mixture = make(emission=Categorical(prior=0.3), **settings).fit(X)
+    weights, columns, log_density, shares = latent_classes_by_em(X, labels, 3, 7, 0.3, 0.4)
+    np.testing.assert_allclose(mixture.weights_, weights, rtol=1e-9)
+    for found, expected in zip(mixture.components_, columns, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(mixture.score_samples(X), log_density, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mixture.predict_proba(X), shares, rtol=1e-9)
+    n_parameters = 2 + 3 * sum(column.shape[1] - 1 for column in columns)
+    assert mixture.bic(X) == pytest.approx(n_parameters * np.log(len(X)) - 2 * log_density.sum())
+
+
+@pytest.mark.parametrize("sampler", [EM(tol=0.0), ESCA()])
+def test_two_categories_are_those_of_bernoulli(sampler):
+    X = np.minimum(small_table(), 1.0)
+    settings = {"sampler": sampler, "init": np.arange(len(X)) % 3}
+    codes = make(emission=Categorical(prior=0.7), **settings).fit(X)
+    events = make(emission=Bernoulli(0.7, 0.7), **settings).fit(X)
+    np.testing.assert_allclose(codes.log_density_trace_, events.log_density_trace_, rtol=1e-6)
+    np.testing.assert_allclose(np.stack([c[:, 1] for c in codes.components_], axis=1), events.components_, rtol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
+def test_planted_components_are_found(sampler):
+    table = make_categorical_mixture(
+        1500, 12, 3, n_categories=4, category_prior=0.3, weights=[0.5, 0.3, 0.2], missing=0.1, random_state=0
+    )
+    mixture = make(sampler=sampler, max_iter=60).fit(table.data)
+    agreement = np.zeros((3, 3))
+    np.add.at(agreement, (mixture.labels_, table.labels), 1.0)
+    order = agreement.argmax(axis=0)
+    assert agreement[order, np.arange(3)].sum() > 0.97 * 1500
+    np.testing.assert_allclose(mixture.weights_[order], [0.5, 0.3, 0.2], atol=0.04)
+    for found, expected in zip(mixture.components_, table.components.transpose(1, 0, 2), strict=True):
+        np.testing.assert_allclose(found[order], expected[:, : found.shape[1]], atol=0.09)
+
+
+# --- posteriors ------------------------------------------------------------------------------------------
+
+
+def counts_of(X, prior):
+    """Dirichlet parameters of the posterior of one component, column after column."""
+    return [np.array([np.sum(column == code) for code in range(int(np.nanmax(column)) + 1)]) + prior for column in X.T]
+
+
+def test_one_component_has_the_conjugate_posterior():
+    X, prior = small_table()[:20], 0.4
+    posterior = counts_of(X, prior)
+    expected = [column / column.sum() for column in posterior]
+    for sampler in ("esca", "em"):
+        found = make(1, emission=Categorical(prior), sampler=sampler).fit(X).components_
+        np.testing.assert_allclose(np.hstack(found)[0], np.concatenate(expected), rtol=1e-12)
+    drawn = make(1, emission=Categorical(prior), sampler="gibbs", max_iter=1500, burn_in=0, thin=1).fit(X)
+    draws = drawn.posterior_["components"][0, :, 0]  # independent
+    assert_agrees(summarize(draws), np.concatenate(expected))
+    second = [column * (column + 1) / column.sum() / (column.sum() + 1) for column in posterior]
+    assert_agrees(summarize(draws**2), np.concatenate(second))
+    of_filled = counts_of(np.nan_to_num(X), prior)
+    assert_disagrees(summarize(draws), np.concatenate([column / column.sum() for column in of_filled]))
+
+
+ROWS = np.array([[0, 2], [0, np.nan], [1, 0], [1, 0.0]])
+PRIOR, WEIGHT_PRIOR = 0.5, 0.7
+LABELS = np.array(list(product(range(2), repeat=4)))
+
+
+def together(labels):
+    """Which of the six pairs of rows share a component; a last axis of labels becomes one of pairs."""
+    pairs = np.triu_indices(4, 1)
+    return (labels[..., pairs[0]] == labels[..., pairs[1]]).astype(float)
+
+
+def log_marginal(X, labels):
+    """Log probability of labels and codes, with weights and probabilities integrated out."""
+    sizes = np.bincount(labels, minlength=2)
+    total = (gammaln(sizes + WEIGHT_PRIOR)).sum()
+    for k, (column, n) in product(range(2), ((X[:, 0], 2), (X[:, 1], 3))):
+        counts = np.array([np.sum(column[labels == k] == code) for code in range(n)])
+        total += (
+            gammaln(n * PRIOR) - gammaln(counts.sum() + n * PRIOR) + (gammaln(counts + PRIOR) - gammaln(PRIOR)).sum()
+        )
+    return total
+
+
+def pairs_of_the_posterior(X):
+    logs = np.array([log_marginal(X, labels) for labels in LABELS])
+    return np.exp(logs - logsumexp(logs)) @ together(LABELS)
+
+
+def pairs_of_stochastic_em(X):
+    """Stationary distribution of labels drawn given the mode that the labels before them have."""
+    steps = np.empty((16, 16))
+    for z, labels in enumerate(LABELS):
+        *_, shares = latent_classes_by_em(X, labels, 2, 0, PRIOR, WEIGHT_PRIOR)
+        steps[z] = [np.prod(shares[np.arange(4), new]) for new in LABELS]
+    stationary = np.linalg.matrix_power(steps, 2**20)[0]
+    return stationary / stationary.sum() @ together(LABELS)
+
+
+def drawn_pairs(sampler, X=ROWS, n_chains=60, n_burn_in=15, n_steps=60):
+    emission = Categorical(PRIOR)
+    rows = emission.read(make(), X, reset=True)
+    family, root, means = emission.bind(rows, 2), root_key(3), []
+    for chain in range(n_chains):
+        start = LABELS[chain % 16].astype(np.int32)
+        model = FamilyModel(rows, 0, WEIGHT_PRIOR, family, start, Workers(1))
+        state, total = sampler.init(model, subkey(root, chain)), 0.0
+        for step in range(n_burn_in + n_steps):
+            state = sampler.step(model, state)
+            total = total + together(state.latents) * (step >= n_burn_in)
+        means.append(total / n_steps)
+    return summarize(means)
+
+
+@compiled
+def test_labels_of_four_rows_have_the_posterior_of_all_sixteen_partitions():
+    drawn = drawn_pairs(Gibbs())
+    assert_agrees(drawn, pairs_of_the_posterior(ROWS))
+    assert_disagrees(drawn, pairs_of_the_posterior(np.nan_to_num(ROWS)))  # a missing cell read as zero
+
+
+@compiled
+def test_labels_of_stochastic_em_have_its_stationary_distribution():
+    drawn = drawn_pairs(ESCA())
+    assert_agrees(drawn, pairs_of_stochastic_em(ROWS))
+    assert_disagrees(drawn, pairs_of_the_posterior(ROWS))
+
+
+# --- missing cells ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
+def test_missing_cells_are_summed_over(sampler):
+    mixture = small_fit(sampler)
+    row = np.array([1.0, np.nan, 2.0, np.nan, 0.0])
+    filled = np.array([[1.0, a, 2.0, b, 0.0] for a, b in product(range(3), repeat=2)])
+    marginal = logsumexp(mixture.score_samples(filled))
+    assert mixture.score_samples(row[None])[0] == pytest.approx(marginal, abs=1e-10)
+
+
+def test_a_row_without_cells_has_the_weights():
+    mixture = small_fit()
+    empty = np.full((1, 5), np.nan)
+    np.testing.assert_allclose(mixture.predict_proba(empty)[0], mixture.weights_)
+    assert mixture.score_samples(empty)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_table_may_have_empty_rows_and_columns():
+    X = small_table().copy()
+    X[:, 1] = np.nan
+    mixture = make(2).fit(X)
+    assert mixture.n_categories_.tolist() == [3, 1, 3, 3, 3]
+    np.testing.assert_array_equal(mixture.components_[1], 1.0)
+    assert np.isfinite(make(2).fit(np.full((4, 2), np.nan)).score(X[:, :2] * np.nan))
+
+
+# --- categories ------------------------------------------------------------------------------------------
+
+
+def test_unknown_codes_are_refused_or_missing():
+    X = small_table()
+    new = np.array([[0.0, 7.0, 1.0, 2.0, 1.0]])
+    with pytest.raises(
+        ValueError,
+        match=r"^Column 1 of X has the code 7\.0, but the fitted number of categories of the column is 3: set handle_un"
+        r".*of DPCategoricalMixture and of the emission Categorical\.$",
+    ):
+        small_fit().predict(new)
+    mixture = make(emission=Categorical(handle_unknown="ignore")).fit(X)
+    missing = np.where(new == 7, np.nan, new)
+    np.testing.assert_array_equal(mixture.score_samples(new), mixture.score_samples(missing))
+    wider = make(emission=Categorical(min_categories=[3, 9, 3, 3, 3])).fit(X)
+    assert wider.n_categories_.tolist() == [3, 9, 3, 3, 3]
+    assert wider.components_[1].shape == (3, 9)
+    assert wider.score_samples(new)[0] < wider.score_samples(missing)[0]
+
+
+def test_a_stream_has_the_categories_of_its_first_minibatch():
+    X = small_table()
+    mixture = make().partial_fit(X[:30]).partial_fit(X[30:])
+    assert mixture.n_categories_.tolist() == [3] * 5
+    assert mixture.sample(200, random_state=0)[0].max(axis=0).tolist() == [2] * 5
+    before = mixture.score(X)
+    with pytest.raises(ValueError, match="Column 2 of X has the code 3"):
+        mixture.partial_fit(X + np.array([0, 0, 1, 0, 0]))
+    assert mixture.score(X) == before
+    after_fit = make().fit(X).partial_fit(X[:20])
+    with pytest.raises(ValueError, match="Column 0 of X has the code 3"):
+        after_fit.partial_fit(X + 1)
+
+
+def test_other_emissions_forget_the_categories():
+    X = np.nan_to_num(small_table())
+    mixture = make().fit(X)
+    with pytest.raises(ValueError, match="n_components=90 components need as many rows"):
+        mixture.set_params(n_components=90).fit(np.where(X == 2, 3, X))
+    assert mixture.n_categories_.tolist() == [3] * 5
+    mixture.set_params(n_components=2, emission=Gaussian("diag")).fit(X)
+    assert not hasattr(mixture, "n_categories_")
+
+
+def test_components_have_the_form_of_the_dirichlet_process_mixture():
+    X = small_table()
+    mixture, other = small_fit("gibbs"), DPCategoricalMixture("categorical", init=5, **SHORT).fit(X)
+    np.testing.assert_array_equal(mixture.n_categories_, other.n_categories_)
+    for one, another in zip(mixture.components_, other.components_, strict=True):
+        assert one.shape[1] == another.shape[1]
+        np.testing.assert_allclose(one.sum(axis=1), 1.0)
+    assert mixture.posterior_["components"].shape[2:] == (3, 15)
+    assert other.posterior_["components"].shape[3] == 15
+    names = pd.DataFrame(X, columns=["colour", "size", "a", "b", "c"])
+    tree = make(sampler="gibbs").fit(names).to_arviz()
+    assert tree.posterior.coords["category"].values[[0, 2, 3]].tolist() == ["colour_0", "colour_2", "size_0"]
+
+
+def test_a_search_over_the_prior_of_a_name():
+    mixture = make().set_params(emission__prior=2.0, emission__min_categories=4)
+    assert mixture.emission.get_params() == Categorical(2.0, 4).get_params()
+    assert mixture.fit(small_table()).n_categories_.tolist() == [4] * 5
+
+
+# --- input -----------------------------------------------------------------------------------------------
+
+
+def test_tables_of_pandas_are_read_as_codes():
+    X = small_table()
+    expected = small_fit().score_samples(X)
+    for kind in ("Int64", "Float64", "category"):
+        frame = pd.DataFrame(X, columns=list("abcde")).astype(kind)
+        assert frame.isna().to_numpy().any()
+        assert make().fit(frame).score_samples(frame).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([[0, -1], [1, 0]], ValueError, r"^Negative values in data passed to ExponentialFamilyMixture: column 1 of X"),
+        ([[0, 0.5], [1, 0]], ValueError, r"^Column 1 of X has 0\.5, but codes of categories are whole numbers from 0"),
+        ([[0, np.inf], [1, 0]], ValueError, r"^Column 1 of X has inf, but codes of categories are whole numbers"),
+        ([["red", 1], ["blue", 0]], ValueError, r"^Column 0 of X has strings, .* encode the columns by OrdinalEncoder"),
+        (pd.DataFrame({"colour": ["red", None]}), ValueError, r"^Column 'colour' of X has strings, .* OrdinalEncoder"),
+        (pd.DataFrame({"a": ["x", "y"]}, dtype="category"), ValueError, r"^Column 'a' of X has strings, .* OrdinalEnc"),
+        (sp.csr_array(np.eye(2)), TypeError, r"^Sparse X was passed for emission='categorical', where zero is a categ"),
+        ([[0, 3_000_000], [1, 0]], ValueError, r"number the categories from 0 first, as OrdinalEncoder does"),
+    ],
+)
+def test_what_is_no_code_is_refused_in_one_sentence(X, error, message):
+    with pytest.raises(error, match=message):
+        make(1).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:EM stopped after")
+@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
+def test_one_row_and_constant_columns(sampler):
+    mixture = make(1, sampler=sampler).fit([[2, np.nan, 0]])
+    assert mixture.n_categories_.tolist() == [3, 1, 1]
+    assert mixture.score_samples([[2, 0, 0]])[0] <= 0.0
+    X = np.zeros((30, 3))
+    constant = make(2, sampler=sampler).fit(X)
+    np.testing.assert_allclose(constant.score_samples(X), 0.0, atol=1e-12)
+    assert constant.sample(4, random_state=0)[0].tolist() == X[:4].tolist()
+
+
+def test_tags_are_those_of_codes():
+    tags = make().__sklearn_tags__().input_tags
+    assert (tags.categorical, tags.allow_nan, tags.sparse, tags.positive_only) == (True, True, False, True)
+    assert not make(emission="bernoulli").__sklearn_tags__().input_tags.categorical
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_categories_", np.array([3, 3, 3, 3, 4]), "n_categories_ that are not those of its estimate"),
+        ("components_", [np.full((3, 3), 1 / 3)] * 5, "components_ that are not those of its estimate"),
+        ("components_", np.full((3, 5), 1 / 3), "components_ that are not those of its estimate"),
+        ("components_", [np.full((3, 3), 1 / 3)] * 4, "components_ of .* has the length 4"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(name, value, message, tmp_path):
+    mixture = make().fit(small_table())
+    mixture.save(tmp_path / "mixture")
+    assert load(tmp_path / "mixture").score(small_table()) == mixture.score(small_table())
+    vars(mixture)[name] = value
+    with pytest.raises(ValueError, match=message):
+        mixture.save(tmp_path / "other")
