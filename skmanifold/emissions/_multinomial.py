@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
+from ..mixture._dirichlet_process.category_table import Table
 from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_log_gamma_variates
 from ..sparse.counts import Counts, sums_of_rows
@@ -17,6 +18,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._clusters.category_families import CategoryFamilyClusters
 from ._linear import (
     PRIOR,
     LinearFamily,
@@ -237,6 +239,33 @@ class MultinomialFamily(LinearFamily):
         """
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
+
+    def clusters(self, rows: LinearRows) -> CategoryFamilyClusters:
+        """Clusters of these rows, with the prior of the family.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned. Fractional counts are weights, but only of rows that are scored.
+
+        Returns
+        -------
+        clusters : CategoryFamilyClusters
+            The rows and the prior, as samplers of partitions need them.
+
+        Raises
+        ------
+        ValueError
+            If the pseudo-counts differ.
+        """
+        prior = float(self.prior[0])
+        if (self.prior != prior).any():
+            raise ValueError(
+                "A Dirichlet process mixture with emission='multinomial' needs the same prior for all features: pass a "
+                "number, Multinomial(prior=0.1)."
+            )
+        table = Table(*rows[:3], np.array([0, self.n_features], np.int64))
+        return CategoryFamilyClusters(self, rows, table, prior)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one less than the number of features for each component.

@@ -109,6 +109,8 @@ _PLACES = {
     "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
+    "LinearComponents": "emissions._clusters.linear:LinearComponents",
+    "LinearCounts": "emissions._clusters.linear:LinearCounts",
     "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",
     "DPState": "mixture._dp_categorical.stochastic_slice:StochasticSliceState",
     "DPStreamState": "mixture._dp_categorical.stochastic_slice:StreamState",
