@@ -296,26 +296,6 @@ class HasParameterCount(Protocol):
 
 
 @runtime_checkable
-class HasClusters(Protocol):
-    """A family whose parameters can be integrated out, as a Dirichlet process mixture needs it."""
-
-    def clusters(self, rows: Any) -> Any:
-        """Clusters of these rows, with the prior of the family.
-
-        Parameters
-        ----------
-        rows : object
-            What the emission's `read` returned.
-
-        Returns
-        -------
-        clusters : Clusters
-            The rows and the prior, as samplers of partitions need them.
-        """
-        ...
-
-
-@runtime_checkable
 class HasParts(Protocol):
     """Rows that can be split and hashed, as shards on a cluster need it."""
 
@@ -400,7 +380,6 @@ _WORDS = {
     "seed_labels": "initial labels from seeds",
     "sample": "new rows",
     "n_parameters": "a number of free parameters",
-    "clusters": "clusters of rows",
     "part": "ranges of rows",
     "hash_rows": "a hash of rows",
     "read": "a reader of rows",

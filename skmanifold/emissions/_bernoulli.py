@@ -342,25 +342,25 @@ class BernoulliFamily(LinearFamily):
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
-    def clusters(self, rows: LinearRows) -> BernoulliClusters:
-        """Clusters of these rows, with the prior of the family.
+    def clusters(self, rows: LinearRows | None = None) -> BernoulliClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
 
         Parameters
         ----------
-        rows : LinearRows
-            What the emission's `read` returned.
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
 
         Returns
         -------
         clusters : BernoulliClusters
-            The rows and the prior, as samplers of partitions need them.
+            Statistics, draws and marginal densities of clusters.
 
         Raises
         ------
         ValueError
             If a cell is a probability.
         """
-        return BernoulliClusters(self, rows)
+        return BernoulliClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one for each feature of each component.

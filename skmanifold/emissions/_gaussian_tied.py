@@ -183,6 +183,28 @@ class TiedFamily(CompletingFamily):
         spread = np.einsum("ab,bc,ac->", factor, _symmetric(products) - gaps, factor)
         return float(sizes @ parameters.offsets - 0.5 * spread)
 
+    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> TiedClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : DenseRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : TiedClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the prior is not proper, or cells are missing.
+        """
+        from ._clusters.tied_gaussian import TiedClusters  # its kernels are slow to import
+
+        return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
+
     def n_parameters(self) -> int:
         """Number of free parameters: means and the covariance.
 

@@ -240,18 +240,19 @@ class MultinomialFamily(LinearFamily):
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
 
-    def clusters(self, rows: LinearRows) -> CategoryFamilyClusters:
-        """Clusters of these rows, with the prior of the family.
+    def clusters(self, rows: LinearRows | None = None) -> CategoryFamilyClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
 
         Parameters
         ----------
-        rows : LinearRows
-            What the emission's `read` returned. Fractional counts are weights, but only of rows that are scored.
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone. Fractional
+            counts are weights, but only of rows that are scored.
 
         Returns
         -------
         clusters : CategoryFamilyClusters
-            The rows and the prior, as samplers of partitions need them.
+            Statistics, draws and marginal densities of clusters.
 
         Raises
         ------
@@ -264,6 +265,7 @@ class MultinomialFamily(LinearFamily):
                 "A Dirichlet process mixture with emission='multinomial' needs the same prior for all features: pass a "
                 "number, Multinomial(prior=0.1)."
             )
+        rows = LinearRows.none(self.n_features) if rows is None else rows
         table = Table(*rows[:3], np.array([0, self.n_features], np.int64))
         return CategoryFamilyClusters(self, rows, table, prior)
 

@@ -254,25 +254,25 @@ class PoissonFamily(LinearFamily):
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
-    def clusters(self, rows: LinearRows) -> PoissonClusters:
-        """Clusters of these rows, with the prior of the family.
+    def clusters(self, rows: LinearRows | None = None) -> PoissonClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
 
         Parameters
         ----------
-        rows : LinearRows
-            What the emission's `read` returned.
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
 
         Returns
         -------
         clusters : PoissonClusters
-            The rows and the prior, as samplers of partitions need them.
+            Statistics, draws and marginal densities of clusters.
 
         Raises
         ------
         ValueError
             If a count is a fraction.
         """
-        return PoissonClusters(self, rows)
+        return PoissonClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one for each feature of each component.

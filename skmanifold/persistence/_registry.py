@@ -110,6 +110,8 @@ _PLACES = {
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
     "LinearComponents": "emissions._clusters.linear:LinearComponents",
+    "FullSums": "emissions._clusters.full_gaussian:FullSums",
+    "TiedSums": "emissions._clusters.tied_gaussian:TiedSums",
     "LinearCounts": "emissions._clusters.linear:LinearCounts",
     "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",
     "DPState": "mixture._dp_categorical.stochastic_slice:StochasticSliceState",

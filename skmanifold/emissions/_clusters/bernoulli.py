@@ -53,6 +53,11 @@ class BernoulliClusters(LinearClusters):
         cells = self.family.ones + statistics.sums[:, : self.family.n_features]
         return {"components_": cells / (self.family.ones + self.family.zeros + self.observed(statistics))}
 
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K)."""
+        ones = self.expected(statistics)["components_"][:, column]
+        return np.where(values[:, None] == 1, np.log(ones), np.log1p(-ones))
+
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""
         out = np.empty((len(labels), self.family.n_features), np.int64)

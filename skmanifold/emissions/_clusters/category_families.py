@@ -45,6 +45,10 @@ class CategoryFamilyClusters(CategoryClusters):
         table = self.table._replace(indptr=self.table.indptr[start : stop + 1])
         return CategoryFamilyClusters(self.family, self.rows.part(start, stop), table, self.prior)
 
+    def subset(self, rows: np.ndarray) -> CategoryFamilyClusters:
+        """The clusters of the rows with these indices."""
+        return CategoryFamilyClusters(self.family, self.rows.take(rows), self.table.take(rows), self.prior)
+
     def expected(self, statistics: CategoryCounts) -> dict[str, Any]:
         """Posterior means of the probabilities of the categories of each cluster, as the family has them."""
         return {"components_": self.family.attributes(self.family.mode(statistics))["components_"]}

@@ -215,6 +215,12 @@ class DiagonalClusters(Clusters):
         part.n_rows = len(part.data.rows)
         return part
 
+    def subset(self, rows: np.ndarray) -> DiagonalClusters:
+        """The clusters of the rows with these indices."""
+        chosen = copy(self)
+        chosen.data, chosen.n_rows = self.data._replace(rows=self.data.rows[rows]), len(rows)
+        return chosen
+
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 48.0 * len(self.origin) * n_components

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.special import gammaln
 
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal, gamma_variate
@@ -116,3 +119,10 @@ def _is_definite(covariance: np.ndarray) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def log_student(values: np.ndarray, locations: np.ndarray, squares: np.ndarray, degrees: Any) -> np.ndarray:
+    """Log densities, (n, K), of Student t distributions whose squared scales are `squares` over the degrees."""
+    gaps = (values[:, np.newaxis] - locations) ** 2 / squares
+    of_degrees = gammaln(0.5 * (degrees + 1.0)) - gammaln(0.5 * degrees) - 0.5 * np.log(np.pi * squares)
+    return of_degrees - 0.5 * (degrees + 1.0) * np.log1p(gaps)

@@ -116,6 +116,10 @@ class LinearClusters(Clusters):
         """The clusters of some of the rows."""
         return type(self)(self.family, self.rows.part(start, stop))  # type: ignore[call-arg]
 
+    def subset(self, rows: np.ndarray) -> LinearClusters:
+        """The clusters of the rows with these indices."""
+        return type(self)(self.family, self.rows.take(rows))  # type: ignore[call-arg]
+
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 16.0 * self.family.n_statistics * n_components

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import nbinom
 
 from ...utils._threads import Workers
 from .._rows import LinearRows
@@ -54,6 +55,12 @@ class PoissonClusters(LinearClusters):
         """Posterior means of the rates, (capacity, n_features)."""
         shapes, rates = self._posterior(statistics)
         return {"components_": shapes / rates}
+
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): negative binomial."""
+        shapes = self.family.shape[column] + statistics.sums[:, column]
+        rates = self.family.rate[column] + self.observed(statistics)[:, column]
+        return nbinom.logpmf(values[:, None], shapes, rates / (rates + 1.0))
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""

@@ -43,7 +43,7 @@ def seed_labels(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.n
         return _seeds.seed_labels(family, rows, subkey(key, _SEEDS))
     chosen = np.empty((1, n_chosen), np.int64)
     sample_rows(np.array([key], np.uint64), _SUBSET, rows.n_rows, chosen)
-    some = _chosen(rows, np.sort(chosen[0]))
+    some = rows.take(np.sort(chosen[0]))
     labels = _seeds.seed_labels(family, some, subkey(key, _SEEDS))
     parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
     out = np.empty(rows.n_rows, np.int32)
@@ -52,11 +52,3 @@ def seed_labels(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.n
         family.add_log_densities(rows, start, stop, parameters, scores)
         out[start:stop] = scores.argmax(axis=1)
     return out
-
-
-def _chosen(rows: Any, chosen: np.ndarray) -> Any:
-    """Some of the rows."""
-    sizes = np.diff(rows.indptr)[chosen]
-    indptr = np.concatenate(([0], np.cumsum(sizes)))
-    entries = np.repeat(rows.indptr[chosen] - indptr[:-1], sizes) + np.arange(indptr[-1])
-    return type(rows)(indptr, rows.indices[entries], rows.counts[entries], *rows[3:])

@@ -17,7 +17,7 @@ from ...utils._threads import Workers
 from .._gaussian_base import LOG_2PI
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_products, add_tied_densities, draw_full_component
-from .gaussian import GaussianClusters, student_rows
+from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides
 from .statistics import occupied
 from .tied_gaussian_kernels import (
@@ -172,6 +172,14 @@ class TiedClusters(GaussianClusters):
         degrees = np.full(len(means), self.prior.degrees + n - self.n_features + 1.0)
         scales = (precisions + 1.0) / precisions
         return student_rows(key, labels, means + self.origin, root[np.newaxis], scales, degrees)
+
+    def log_densities_of_column(self, statistics: TiedSums, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): Student t."""
+        means, root, n = self._posterior(statistics)
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = self.prior.degrees + n - self.n_features + 1.0
+        squares = (root[column] ** 2).sum() * (precisions + 1.0) / precisions
+        return log_student(values, means[:, column] + self.origin[column], squares, degrees)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

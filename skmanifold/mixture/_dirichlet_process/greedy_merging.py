@@ -48,8 +48,8 @@ def _gain(data, statistics, cache, log_concentration, label_0, label_1):
 def _merge_greedily(data, statistics, cache, log_concentration, present, merged_with):
     """Fill `merged_with` with the label that the rows of each label have after the merges."""
     n = len(present)
-    for label in present:
-        refresh_cluster(data, statistics, label, cache)
+    for index in range(n):
+        refresh_cluster(data, statistics, present[index], cache)
     gains = np.full((n, n), -np.inf)
     for a in range(n):
         for b in range(a + 1, n):
