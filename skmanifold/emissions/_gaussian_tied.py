@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,12 @@ from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
 from ..utils._conditions import Array, Sizes
 from ..utils._declared import holds
-from ._gaussian_base import LOG_2PI, GaussianParameters, parameters_agree
+from ._gaussian_base import (
+    LOG_2PI,
+    GaussianParameters,
+    parameters_agree,
+    values_of,
+)
 from ._gaussian_families import LEAST_SHARE, OF_GAUSSIANS, family_agrees, refuse_singular
 from ._gaussian_kernels import (
     add_counted_products,
@@ -24,12 +29,17 @@ from ._gaussian_kernels import (
 )
 from ._gaussian_missing import CompletingFamily
 from ._protocols import Arrays, TokenCounts
+from ._rows import DenseRows, IncompleteRows
 
 
 def _agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
     means, covariances, factors, offsets = parameters
     matrices = covariances[np.newaxis], factors[np.newaxis]
     return parameters_agree(GaussianParameters(means, *matrices, offsets), sizes)
+
+
+if TYPE_CHECKING:
+    from ._clusters.tied_gaussian import TiedClusters
 
 
 @holds(

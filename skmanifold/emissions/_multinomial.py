@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
-from ..mixture._dirichlet_process.category_table import Table
 from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_log_gamma_variates
 from ..sparse.counts import Counts, sums_of_rows
@@ -19,6 +18,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
 from ._clusters.category_families import CategoryFamilyClusters
+from ._codes import Table
 from ._linear import (
     PRIOR,
     LinearFamily,
