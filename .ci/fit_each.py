@@ -32,6 +32,8 @@ CASES = {
     "OrthogonalSphericalAdmixture": ({"n_components": 3}, DIRECTIONS),
     "ExponentialFamilyAdmixture": ({"n_components": 3}, COUNTS),
     "DPCategoricalMixture": ({"emission": "categorical"}, CODES),
+    # EMISSIONS OF DPMixture: POINTS with the default, "gaussian", once Gaussian components have clusters.
+    "DPMixture": ({"emission": "categorical"}, CODES),
     "ExponentialFamilyMixture": ({"n_components": 3}, POINTS),
     "ExponentialFamilyMixture of codes": ({"n_components": 3, "emission": "categorical"}, CODES),
     "VonMisesFisherMixture": ({"n_components": 3}, DIRECTIONS),

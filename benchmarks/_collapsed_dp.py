@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from skmanifold.mixture._dirichlet_process.posterior_draws import CountedDraw
+from skmanifold.emissions._clusters.categories import CategoryCounts
+from skmanifold.mixture._dirichlet_process.posterior_draws import PartitionDraw
 
 
 class CollapsedDP:
@@ -61,7 +62,7 @@ class CollapsedDP:
 
     def draw(self):
         occupied = np.flatnonzero(self.sizes)
-        return CountedDraw(self.sizes[occupied], self.counts[:, occupied], self.concentration)
+        return PartitionDraw(CategoryCounts(self.sizes[occupied], self.counts[:, occupied]), self.concentration)
 
 
 @njit(cache=True)

@@ -27,10 +27,12 @@ from _corpora import data_folder
 from _results import add_write, begin_table, finish, row
 from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.posterior_draws import counted, log_predictive
-from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.posterior_draws import log_predictive, partition_draw
+from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import SCIR, SGRLD, Slice
 from skmanifold.utils._threads import Workers
@@ -64,7 +66,7 @@ class Sampled:
     def __init__(self, make, table, n_clusters, batch_size, prior, seed):
         self.mover = make()
         settings = {"init": n_clusters, "batch_size": batch_size, "workers": Workers(1)}
-        self.model = DPModel(table, prior, None, (1.0, 1.0), **settings)
+        self.model = DPModel(CategoryClusters(table, prior), None, (1.0, 1.0), **settings)
         self.state = self.mover.init(self.model, root_key(seed))
         self.n_steps = -(-table.n_rows // (batch_size or table.n_rows))
 
@@ -73,11 +75,11 @@ class Sampled:
 
     def draw(self):
         if isinstance(self.mover, Slice):
-            return counted(self.state.statistics, self.state.position)
+            return partition_draw(self.state.statistics, self.state.position)
         return self.mover.parameters(self.model, self.state)
 
     def size(self):
-        return len(self.state.statistics.occupied), self.state.log_density
+        return len(occupied(self.state.statistics)), self.state.log_density
 
 
 class Collapsed:
@@ -109,6 +111,7 @@ def load(name):
 def run(name, train, test, seed, seconds):
     """(seconds, iterations, score, components, log joint) at each of the times."""
     chain, prior = begin(name, train, seed)
+    new_rows = CategoryClusters(test, prior)
     draws, spent, passes = [], 0.0, 0
     times = [at for at in TIMES if at <= seconds]
     with Workers(1) as workers:
@@ -123,7 +126,7 @@ def run(name, train, test, seed, seconds):
                 times = [at for at in times if at > spent]
                 half = draws[len(draws) // 2 :]
                 kept = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, 20).astype(int))]
-                score = log_predictive(test, kept, prior, workers).mean()
+                score = log_predictive(new_rows, kept, workers).mean()
                 yield spent, passes * chain.n_steps, score, *chain.size()
                 draws = [*([None] * (len(draws) // 2)), *half]  # free draws that are not needed again
 

@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -118,6 +119,11 @@ def estimators() -> Iterator[Case]:
         ("poisson", COUNTS),
         (Gaussian("diag"), ROWS),
     )
+    for emission, X in families:
+        if emission == "categorical":  # EMISSIONS OF DPMixture: the others, once they have clusters
+            for n_jobs in (1, 2):
+                mixture = DPMixture(emission, init=4, n_chains=2, n_jobs=n_jobs, **SHORT)
+                yield f"DPMixture, {emission}, n_jobs={n_jobs}", mixture, X, ("fit",)
     for sampler in ("esca", "gibbs", EM(tol=0.0)):
         for emission, X in families:
             for n_polish in (0, 2):

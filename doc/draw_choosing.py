@@ -37,6 +37,7 @@ CHART = [
         ["Real numbers"],
         [
             (["clusters with a mean", "and a covariance"], "ExponentialFamilyMixture", 'emission="gaussian"'),
+            (["the same, number unknown"], "DPMixture", "clusters and their number"),
             (["clusters near lines, planes,", "other subspaces"], "SubspaceMixture", "subspaces and their dimensions"),
             (["classes, given as y"], "SubspaceClassifier", "one or more subspaces per class"),
         ],

@@ -22,6 +22,7 @@ NAMES = (
     "OrthogonalSphericalAdmixture",
     "VonMisesFisherMixture",
     "DPCategoricalMixture",
+    "DPMixture",
     "SubspaceMixture",
     "SubspaceClassifier",
     "ExponentialFamilyMixture",
@@ -36,7 +37,7 @@ def new(name, **settings):
     estimator = getattr(skmanifold, name)(**settings)
     known = estimator.get_params(deep=False).keys() - settings.keys()
     short = {key: value for key, value in SHORT.items() if key in known}
-    if name in {"DPCategoricalMixture", "SubspaceMixture"}:
+    if name in {"DPCategoricalMixture", "DPMixture", "SubspaceMixture"}:
         short["init"] = np.arange(len(X)) % 2
     return estimator.set_params(**short)
 

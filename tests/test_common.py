@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import check_param_validation
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -24,6 +25,7 @@ ESTIMATORS = [
     SphericalAdmixture,
     OrthogonalSphericalAdmixture,
     DPCategoricalMixture,
+    DPMixture,
     SubspaceMixture,
     ExponentialFamilyMixture,
     ExponentialFamilyAdmixture,
@@ -34,6 +36,8 @@ SMALL = {
     SphericalAdmixture: {"n_components": 3, **SHORT},
     OrthogonalSphericalAdmixture: {"n_components": 2, **SHORT},
     DPCategoricalMixture: {"init": 3, **SHORT},
+    # EMISSIONS OF DPMixture: the default, "gaussian", once Gaussian components have clusters.
+    DPMixture: {"emission": "categorical", "init": 3, **SHORT},
     SubspaceMixture: {"n_components": 2, "n_init": 1, **SHORT},
     ExponentialFamilyMixture: {"n_components": 2, **SHORT},
     ExponentialFamilyAdmixture: {"n_components": 3, **SHORT},
@@ -59,7 +63,7 @@ allow_warning_of_fractions = pytest.mark.filterwarnings(
 
 def asks_what_only_classifiers_have(estimator):
     """Checks of sparse X that look up, for any estimator with `predict_proba`, the tags of a classifier."""
-    mixture = isinstance(estimator, (DPCategoricalMixture, ExponentialFamilyMixture))
+    mixture = isinstance(estimator, (DPCategoricalMixture, DPMixture, ExponentialFamilyMixture))
     if not mixture or not estimator.__sklearn_tags__().input_tags.sparse:
         return {}
     reason = "asks tags.classifier_tags, which is None, how many columns predict_proba has"
@@ -94,6 +98,7 @@ def test_sklearn_check_passes(estimator, check):
             DPCategoricalMixture("categorical", sampler=name, **SMALL[DPCategoricalMixture])
             for name in DPCategoricalMixture._samplers
         ),
+        DPMixture("categorical", init=3, **SHORT),
         *(
             ExponentialFamilyMixture(emission="categorical", sampler=name, **SMALL[ExponentialFamilyMixture])
             for name in ExponentialFamilyMixture._samplers

@@ -7,6 +7,7 @@ import pytest
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -25,6 +26,7 @@ from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.emissions._bernoulli import BernoulliFamily
+from skmanifold.emissions._clusters.categories import CategoryClusters
 from skmanifold.emissions._codes import Table
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
@@ -101,7 +103,8 @@ def make_dp_model():
     """The same rows as those of a mixture."""
     counts = corpus()
     table = Table(counts.indptr, counts.indices, counts.counts, np.array([0, 3]))
-    return DPModel(table, 0.5, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
+    clusters = CategoryClusters(table, 0.5)
+    return DPModel(clusters, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
 
 
 def make_family_model():
@@ -220,6 +223,7 @@ def test_table_has_every_registered_sampler():
         ExponentialFamilyMixture: {ESCA, EM, Gibbs},
         ExponentialFamilyAdmixture: {ESCA, Gibbs},
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
+        DPMixture: {Slice},
         SubspaceMixture: set(OF_SUBSPACES),
         SphericalAdmixture: set(ON_SPHERES),
         OrthogonalSphericalAdmixture: set(ON_FRAMES),

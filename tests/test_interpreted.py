@@ -13,6 +13,7 @@ import pytest
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -69,6 +70,10 @@ def print_figures():
         print("mixture", sampler, *mixture.labels_, *mixture.score_samples(table[:5]).round(9))
     mixture.partial_fit(table[:10])
     print("mixture on a stream", *mixture.score_samples(table[:5]).round(6))
+    for emission, rows in (("categorical", table),):  # EMISSIONS OF DPMixture: the others, once they have clusters
+        mixture = DPMixture(emission, batch_size=15, max_iter=6, random_state=0).fit(rows)
+        print("mixture of any number of", emission, *mixture.labels_, *mixture.score_samples(rows[:5]).round(9))
+        print("new rows of", emission, *mixture.sample(4, random_state=0)[0].ravel())
     directions = X.toarray()[:12, :6] - 0.5
     for sampler in SphericalAdmixture._samplers:
         settings = {"max_iter": 3, "n_doc_samples": 2, "batch_size": 5, "n_importance_draws": 20, "random_state": 0}

@@ -6,6 +6,7 @@ from sklearn.base import clone
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -29,6 +30,7 @@ ESTIMATORS = [
     ExponentialFamilyAdmixture(5, emission="poisson", **SHORT),
     ExponentialFamilyMixture(5, **SHORT),
     DPCategoricalMixture(init=5, **SHORT),
+    DPMixture("categorical", init=5, batch_size=50, **SHORT),
     SubspaceMixture(2, n_init=1, **SHORT),
     SubspaceClassifier(SubspaceMixture(1, **SHORT), random_state=0),
     VonMisesFisherMixture(5, max_iter=5, tol=0.0, random_state=0),

@@ -8,6 +8,7 @@ import pytest
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -40,6 +41,7 @@ READ = [
     OrthogonalSphericalAdmixture(2, sampler="sggmc", batch_size=7, **SHORT),
     ExponentialFamilyAdmixture(2, sampler="gibbs", n_predictive_draws=7, **SHORT),
     DPCategoricalMixture(init=2, batch_size=7, **SHORT),
+    DPMixture("categorical", init=2, batch_size=7, **SHORT),
 ]
 
 
@@ -67,7 +69,7 @@ def test_fit_is_silent_about_parameters_that_are_read(estimator):
 
 
 def test_parameters_that_some_samplers_read_exist():
-    kinds = [StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, DPCategoricalMixture]
+    kinds = [StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, DPCategoricalMixture, DPMixture]
     for kind in [*kinds, SubspaceMixture, ExponentialFamilyMixture, ExponentialFamilyAdmixture]:
         assert set(kind._read_by) <= set(kind().get_params())
         for reads in kind._read_by.values():

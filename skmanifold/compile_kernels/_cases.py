@@ -20,6 +20,7 @@ _DATA: dict[str, Callable[[], Any]] = {
     "OrthogonalSphericalAdmixture": _data.directions,
     "ExponentialFamilyAdmixture": _data.counts,
     "DPCategoricalMixture": _data.counts,
+    "DPMixture": _data.points,
     "ExponentialFamilyMixture": _data.points,
     "VonMisesFisherMixture": _data.directions,
     "SubspaceMixture": _data.points,

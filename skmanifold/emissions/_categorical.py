@@ -53,8 +53,8 @@ class Categorical(BaseEmission):
 
     Notes
     -----
-    Admixtures do not accept this emission. For `DPCategoricalMixture`, an instance has the prior. Its categories are
-    set by the parameters `min_categories` and `handle_unknown` of `DPCategoricalMixture` itself.
+    Admixtures do not accept this emission. `DPCategoricalMixture` also has the parameters `min_categories` and
+    `handle_unknown`. Set them there or in the emission, not in both.
 
     Examples
     --------

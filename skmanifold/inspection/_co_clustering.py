@@ -79,7 +79,7 @@ class CoClusteringDisplay:
         Parameters
         ----------
         estimator : estimator instance
-            Fitted estimator with a method `co_clustering`, such as DPCategoricalMixture. Other estimators raise an
+            Fitted estimator with a method `co_clustering`, such as DPMixture. Other estimators raise an
             error, because products of `predict_proba` are not this probability.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows. None uses the rows of `fit` and the draws of their labels.
@@ -105,7 +105,7 @@ class CoClusteringDisplay:
         pyplot(f"{cls.__name__}.from_estimator")
         if not hasattr(estimator, "co_clustering"):
             raise ValueError(
-                "CoClusteringDisplay needs an estimator with a method co_clustering, such as DPCategoricalMixture; "
+                "CoClusteringDisplay needs an estimator with a method co_clustering, such as DPMixture; "
                 f"{type(estimator).__name__} has none."
             )
         check_is_fitted(estimator)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import OrthogonalSphericalAdmixture
-from ..mixture import DPCategoricalMixture, SubspaceClassifier, SubspaceMixture
+from ..mixture import DPCategoricalMixture, DPMixture, SubspaceClassifier, SubspaceMixture
 from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
@@ -61,7 +61,11 @@ class DimensionPosteriorDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: OrthogonalSphericalAdmixture | DPCategoricalMixture | SubspaceMixture | SubspaceClassifier,
+        estimator: OrthogonalSphericalAdmixture
+        | DPCategoricalMixture
+        | DPMixture
+        | SubspaceMixture
+        | SubspaceClassifier,
         *,
         ax: Axes | None = None,
     ) -> Self:
@@ -71,7 +75,7 @@ class DimensionPosteriorDisplay:
         ----------
         estimator : estimator instance
             Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (dimensions of each class),
-            OrthogonalSphericalAdmixture or DPCategoricalMixture (number of components).
+            OrthogonalSphericalAdmixture, DPMixture or DPCategoricalMixture (number of components).
         ax : matplotlib axes, default=None
             Axes to draw on. None creates a new figure.
 
@@ -88,7 +92,7 @@ class DimensionPosteriorDisplay:
             If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
-        counted = OrthogonalSphericalAdmixture, DPCategoricalMixture
+        counted = OrthogonalSphericalAdmixture, DPCategoricalMixture, DPMixture
         if not isinstance(estimator, (*counted, SubspaceMixture, SubspaceClassifier)):
             raise ValueError(
                 "DimensionPosteriorDisplay shows posteriors of dimensions or of numbers of components, which "

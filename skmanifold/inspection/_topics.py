@@ -13,7 +13,7 @@ from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture
 from ..admixture._posterior.topic_draws import STABLE_SIMILARITY
 from ..admixture._posterior.topic_frame import largest_first, topic_shares, topic_stability
 from ..inference._intervals import check_level
-from ..mixture import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture
+from ..mixture import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
 from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, pyplot, several_panels, strip
@@ -124,8 +124,8 @@ class TopicDisplay:
         ----------
         estimator : estimator instance
             Fitted StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, ExponentialFamilyAdmixture,
-            VonMisesFisherMixture, DPCategoricalMixture of counts, or ExponentialFamilyMixture. Exponential families may
-            have any emission except "gaussian".
+            VonMisesFisherMixture, DPCategoricalMixture of counts, DPMixture or ExponentialFamilyMixture. Estimators
+            with a choice of emissions may have any except "categorical" and "gaussian".
         feature_names : array-like of shape (n_features,), default=None
             Names of the columns, such as ``vectorizer.get_feature_names_out()``; None uses ``feature_names_in_``, or
             the column indices.
@@ -275,7 +275,7 @@ class _Topics(NamedTuple):
 def _topics_of(estimator: Any) -> _Topics:
     """The topics to show; a ValueError if the estimator has none."""
     kind = type(estimator).__name__
-    of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture
+    of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture, DPMixture
     known = StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
     if not isinstance(estimator, (*known, DPCategoricalMixture, VonMisesFisherMixture)):
         raise ValueError(f"TopicDisplay shows topics of words, which {kind} does not have.")
@@ -293,7 +293,7 @@ def _topics_of(estimator: Any) -> _Topics:
             raise ValueError("TopicDisplay shows topics of words, but this DPCategoricalMixture has tables.")
         return _Topics(estimator.components_, False, "probability", "component")
     emission = estimator.emission_.short_name
-    is_mixture = isinstance(estimator, ExponentialFamilyMixture)
+    is_mixture = isinstance(estimator, (ExponentialFamilyMixture, DPMixture))
     names = {
         "multinomial": "probability",
         "bernoulli": "probability of a one",

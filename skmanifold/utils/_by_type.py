@@ -27,8 +27,13 @@ def by_type(declaration: Callable[..., Any]) -> Any:
     """
     kernels: dict[type, Callable[..., Any]] = {}
 
+    def kernel_of(cls: type) -> Callable[..., Any]:
+        if cls not in kernels:
+            raise TypeError(f"{declaration.__name__} has no kernel for {cls.__name__}.")
+        return kernels[cls]
+
     def function(*arguments: Any) -> Any:
-        return kernels[type(arguments[0])](*arguments)
+        return kernel_of(type(arguments[0]))(*arguments)
 
     def of(cls: type) -> Callable[[Callable], Callable]:
         def register(kernel: Callable) -> Callable:
@@ -41,7 +46,7 @@ def by_type(declaration: Callable[..., Any]) -> Any:
     if not config.DISABLE_JIT:
 
         def choose(*arguments):
-            kernel = kernels[arguments[0].instance_class]
+            kernel = kernel_of(arguments[0].instance_class)
 
             def implementation(*arguments):
                 return kernel(*arguments)

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     HeldOutMonitor,
@@ -31,6 +32,7 @@ rng = np.random.default_rng(0)
 POINTS = rng.normal(size=(60, 3)) + 4 * np.eye(3)[rng.integers(3, size=60)]
 CLASSES = (POINTS[:, 0] > 2).astype(int)
 COUNTS = make_lda_corpus(n_samples=60, n_features=30, n_components=3, mean_length=40, random_state=0).data
+CODES = rng.integers(0, 3, (60, 4)).astype(float)
 SHORT = {"max_iter": 6, "burn_in": 2, "thin": 1, "random_state": 0}
 CASES = {
     "lda": (StochasticLDA(3, **SHORT), COUNTS),
@@ -41,6 +43,8 @@ CASES = {
     "orthogonal": (OrthogonalSphericalAdmixture(2, **SHORT), POINTS),
     "vmf": (VonMisesFisherMixture(3, max_iter=6, random_state=0), POINTS),
     "dp": (DPCategoricalMixture("multinomial", init=5, **SHORT), COUNTS),
+    # EMISSIONS OF DPMixture: POINTS with the default, "gaussian", once Gaussian components have clusters.
+    "dp-codes": (DPMixture("categorical", init=5, **SHORT), CODES),
     "subspaces": (SubspaceMixture(2, n_init=1, **SHORT), POINTS),
     "family-mixture": (ExponentialFamilyMixture(2, emission="gaussian", sampler="gibbs", **SHORT), POINTS),
 }

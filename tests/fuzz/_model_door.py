@@ -42,6 +42,7 @@ QUICK = (
     "ExponentialFamilyAdmixture-gibbs",
     "word-vectors",
     "rates",
+    "dp-rows-categorical",
     "rows-bernoulli",
     "rows-categorical",
     "rows-gaussian-stream",
@@ -79,7 +80,18 @@ _VALUES = (
     {"type": "int", "hex": "0x" + "f" * 40},
     {"type": "float", "repr": "nan"},
 )
-_LEARNED = ("DPCategoricalMixture", "Poisson", "SGLD", "State", "DrawStore", "TopicWord", "SCIR", "EM", "nothing")
+_LEARNED = (
+    "DPCategoricalMixture",
+    "DPMixture",
+    "Poisson",
+    "SGLD",
+    "State",
+    "DrawStore",
+    "TopicWord",
+    "SCIR",
+    "EM",
+    "nothing",
+)
 
 
 def prepare(folder):

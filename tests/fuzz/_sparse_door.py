@@ -17,6 +17,7 @@ from fuzz._cases import one_sentence
 from fuzz._sparse_matrices import BrokenError, alter_form, alter_structure, alter_values, make, read
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     HeldOutMonitor,
@@ -42,6 +43,8 @@ ESTIMATORS = [
     ExponentialFamilyAdmixture(2, emission="gaussian", word_vectors=np.eye(_SHAPE[1])[:, :2] + 0.1, **_SHORT),
     *(ExponentialFamilyMixture(2, emission=k, **_SHORT) for k in EMISSIONS),
     *(DPCategoricalMixture(emission, init=2, **_SHORT) for emission in ("multinomial", "categorical")),
+    # EMISSIONS OF DPMixture: all of EMISSIONS, once they have clusters
+    DPMixture("categorical", init=2, **_SHORT),
     SphericalAdmixture(2, **_SHORT),
     OrthogonalSphericalAdmixture(2, **_SHORT),
     VonMisesFisherMixture(2, max_iter=5, tol=0, n_init=1, random_state=0),

@@ -5,6 +5,7 @@ from sklearn.base import clone, is_classifier
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -26,6 +27,8 @@ ESTIMATORS = {
     "bernoulli admixture": ExponentialFamilyAdmixture(2, emission="bernoulli", **SHORT),
     "dp": DPCategoricalMixture(init=2, **SHORT),
     "dp codes": DPCategoricalMixture("categorical", init=2, **SHORT),
+    "dp rows of codes": DPMixture("categorical", init=2, **SHORT),
+    # EMISSIONS OF DPMixture: the others, once they have clusters
     "gaussian": ExponentialFamilyMixture(2, **SHORT),
     "multinomial": ExponentialFamilyMixture(2, emission="multinomial", **SHORT),
     "poisson": ExponentialFamilyMixture(2, emission="poisson", **SHORT),
@@ -35,8 +38,8 @@ ESTIMATORS = {
     "subspaces": SubspaceMixture(2, init=LABELS, **SHORT),
     "classifier": SubspaceClassifier(SubspaceMixture(1, n_init=1, **SHORT), random_state=0),
 }
-DENSE_ONLY = {"dp codes", "mixture codes", "gaussian", "subspaces", "classifier"}
-ALLOW_MISSING = {"bernoulli admixture", "dp codes", "mixture codes", "poisson", "bernoulli"}
+DENSE_ONLY = {"dp codes", "dp rows of codes", "mixture codes", "gaussian", "subspaces", "classifier"}
+ALLOW_MISSING = {"bernoulli admixture", "dp codes", "dp rows of codes", "mixture codes", "poisson", "bernoulli"}
 
 
 def data(name):

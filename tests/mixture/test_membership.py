@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, VonMisesFisherMixture, load
+from skmanifold import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture, load
 
 from .exponential_family._mixtures import small_counts, small_table
 
@@ -25,6 +25,7 @@ CASES = {
     "dp-codes": (DPCategoricalMixture("categorical", init=5, max_iter=12, random_state=0), small_table),
     "dp-counts": (DPCategoricalMixture(init=5, max_iter=12, random_state=0), small_counts),
     "dp-scir": (DPCategoricalMixture(init=5, sampler="scir", max_iter=12, random_state=0), small_counts),
+    "dp-rows": (DPMixture("categorical", init=5, max_iter=12, random_state=0), small_table),
     "gaussian": (ExponentialFamilyMixture(3, max_iter=12, random_state=0), dense_counts),
     "multinomial": (ExponentialFamilyMixture(3, emission="multinomial", max_iter=12, random_state=0), small_counts),
     "bernoulli": (

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -83,6 +84,9 @@ def _cases():
         mixture = ExponentialFamilyMixture(2, emission=emission, n_polish=2, **SHORT)
         cases[f"rows-{emission}"] = (mixture, X, ("fit",))
         cases[f"rows-{emission}-stream"] = (mixture, X, ("partial_fit",))
+    for emission in ("categorical",):  # EMISSIONS OF DPMixture: the others, once they have clusters
+        mixture = DPMixture(emission, init=3, n_chains=2, **SHORT)
+        cases[f"dp-rows-{emission}"] = (mixture, of_emission[emission], ("fit",))
     for covariance_type in ("diag", "spherical"):
         mixture = ExponentialFamilyMixture(2, emission=Gaussian(covariance_type), **SHORT)
         cases[f"rows-{covariance_type}"] = (mixture, ROWS, ("fit",))

@@ -100,7 +100,9 @@ class SummarizesClusters:
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
-            clusters |= {"size_low": low, "size_high": high, "typical_row": self.typical_rows_}
+            clusters |= {"size_low": low, "size_high": high}
+        if hasattr(self, "typical_rows_"):  # not in files of earlier versions
+            clusters["typical_row"] = self.typical_rows_
         cells = clusters_of_prior.typical_cells(statistics)
         of_columns = pd.DataFrame(cells[:, order], columns=[names[j] for j in order])
         columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)

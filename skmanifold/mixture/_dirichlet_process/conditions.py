@@ -52,7 +52,7 @@ fitted_mixture = holds(
     _draws=ListOf(Held(PartitionDraw)),
     concentration_=Real(above=0, high=MOST_CONCENTRATED),
     labels_=index("n_rows", below="n_components"),
-    typical_rows_=index("n_components", below="n_rows"),
+    typical_rows_=Lacking(index("n_components", below="n_rows")),  # not known before the end of a fit
     n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
     emission_=Settings(BaseEmission),
     sampler_=Settings(BaseSampler),

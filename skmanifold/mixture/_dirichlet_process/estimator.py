@@ -41,9 +41,9 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
 
     Parameters
     ----------
-    emission : {"bernoulli", "categorical", "gaussian", "multinomial", "poisson"} or BaseEmission instance, \
-default="gaussian"
-        How rows are distributed given their component, with the prior's hyperparameters:
+    emission : str or BaseEmission instance, default="gaussian"
+        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
+        "poisson". An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
         :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but

@@ -28,6 +28,8 @@ class WithCategories(WithEmission):
     _emission_protocol = TokenEmission
     _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     category_prior: float
+    min_categories: Any
+    handle_unknown: str
 
     @property
     def _emission_name(self) -> str:
@@ -54,6 +56,19 @@ class WithCategories(WithEmission):
     def _check_emission(self, emission: BaseEmission) -> None:
         if not emission.has_codes:
             super()._check_emission(emission)
+
+    def _min_categories_of(self, emission: Any) -> Any:
+        """Minimum numbers of categories, which the estimator or the emission may have."""
+        own, given = self.min_categories, getattr(emission, "min_categories", None)
+        if own is not None and given is not None:
+            raise ValueError(
+                f"Both {type(self).__name__} and its emission {emission!r} have min_categories: set only one of them."
+            )
+        return given if own is None else own
+
+    def _handle_unknown_of(self, emission: Any) -> str:
+        """How to handle unknown codes; they are ignored if the estimator or the emission requires it."""
+        return "ignore" if "ignore" in (self.handle_unknown, getattr(emission, "handle_unknown", "error")) else "error"
 
     def _prior_of_categories(self, table: Table) -> float:
         """The Dirichlet parameter of each category, the same for all."""

@@ -157,8 +157,9 @@ def read_table(mixture: Any, X: Any, rounding_key: np.uint64, *, is_first: bool)
     if not emission.has_codes:
         return count_table(mixture, emission, X, rounding_key, reset=is_first)
     codes = validate_codes(mixture, X, reset=is_first)
-    start = fit_categories(mixture, codes, mixture.min_categories) if is_first else mixture._column_start
-    return category_table(mixture, codes, start, handle_unknown=mixture.handle_unknown)
+    least = mixture._min_categories_of(emission)
+    start = fit_categories(mixture, codes, least) if is_first else mixture._column_start
+    return category_table(mixture, codes, start, handle_unknown=mixture._handle_unknown_of(emission))
 
 
 def data_attributes(mixture: Any, table: Table, X: Any) -> dict[str, Any]:

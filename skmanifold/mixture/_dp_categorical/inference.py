@@ -29,7 +29,6 @@ class CategoryInference(WithCategories, PartitionInference):
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    handle_unknown: str
     _emission: str
     _stream: MixtureStream | None = None
     _category_prior: float
@@ -66,7 +65,8 @@ class CategoryInference(WithCategories, PartitionInference):
             table = count_table(self, self._fitted_emission, X, None, reset=False)
         else:
             codes = validate_codes(self, X, reset=False)
-            table = category_table(self, codes, self._column_start, handle_unknown=self.handle_unknown)
+            handle_unknown = self._handle_unknown_of(self._fitted_emission)
+            table = category_table(self, codes, self._column_start, handle_unknown=handle_unknown)
         return CategoryClusters(table, self._category_prior)
 
     def _clusters_of_no_rows(self) -> CategoryClusters:

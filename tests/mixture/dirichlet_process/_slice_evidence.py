@@ -13,6 +13,8 @@ import numpy as np
 from samplers._evidence import Estimate, summarize
 from scipy.special import gammaln
 
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
@@ -28,7 +30,7 @@ def model_of(table, concentration, batch_size=None, kind=DPModel, prior=tiny.PRI
     """`concentration` is alpha, or shape and rate of its gamma prior."""
     learned = isinstance(concentration, tuple)
     given = (None, concentration) if learned else (concentration, NO_PRIOR)
-    return kind(table, prior, *given, init=3, batch_size=batch_size, workers=Workers(1))
+    return kind(CategoryClusters(table, prior), *given, init=3, batch_size=batch_size, workers=Workers(1))
 
 
 def draw_places(sizes, alpha, rng):
@@ -189,9 +191,9 @@ class Cells:
 
     def draw(self, counts, labels, rng):
         """Categories given labels, and components that are drawn given the table as it is."""
-        occupied = counts.occupied
-        logs = np.log(rng.standard_gamma(tiny.PRIOR + counts.categories[:, occupied]))
-        of_row = np.searchsorted(occupied, labels)
+        used = occupied(counts)
+        logs = np.log(rng.standard_gamma(tiny.PRIOR + counts.categories[:, used]))
+        of_row = np.searchsorted(used, labels)
         scores = logs[:, of_row[self.row]] + rng.gumbel(size=(len(logs), len(self.row)))
         elsewhere = np.repeat(np.arange(len(self.widths)), self.widths)[:, None] != self.column
         return np.where(elsewhere, -np.inf, scores).argmax(axis=0) - self._start[self.column]

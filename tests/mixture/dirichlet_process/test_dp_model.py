@@ -6,6 +6,9 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
+from skmanifold.emissions._clusters import categories
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import fold_in_each, root_key, subkey
@@ -41,7 +44,8 @@ def random_tokens(n_rows, n_categories, largest=5, seed=0):
 
 
 def new_model(table, prior=0.5, workers=None, batch_size=None, init=3):
-    return DPModel(table, prior, None, (1.0, 1.0), init=init, batch_size=batch_size, workers=workers or Workers(1))
+    settings = {"init": init, "batch_size": batch_size, "workers": workers or Workers(1)}
+    return DPModel(CategoryClusters(table, prior), None, (1.0, 1.0), **settings)
 
 
 def random_log_table(n_components, start, seed=1):
@@ -144,7 +148,9 @@ def test_any_number_of_workers_gives_the_same_bytes(monkeypatch):
     tasks = []
     run = Workers.run
     monkeypatch.setattr(Workers, "run", lambda self, f, t: tasks.append(len(t)) or run(self, f, t))
-    monkeypatch.setattr(model_module, "_CELLS_OF_TASK", 500)
+    monkeypatch.setattr(model_module, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(categories, "_CELLS_DRAWN", 500)
+    monkeypatch.setattr(categories, "_ROWS_MOVED", 500)
     results = []
     for n_workers in (1, 2, 3):
         with Workers(n_workers) as workers:
@@ -167,7 +173,7 @@ def test_components_do_not_depend_on_how_columns_are_dealt_to_tasks(monkeypatch)
     arguments = model.count(model.init_labels(KEY)), np.array([2, 0, 40, 1]), KEY
     whole = model.draw_components(*arguments)
     for size in (1, 7, 100, 10**9):
-        monkeypatch.setattr(model_module, "_CELLS_OF_TASK", size)
+        monkeypatch.setattr(categories, "_CELLS_DRAWN", size)
         np.testing.assert_array_equal(model.draw_components(*arguments), whole)
 
 
@@ -184,19 +190,20 @@ def recount(dense, labels, capacity):
 @pytest.mark.parametrize("kind", ["cells", "tokens"])
 def test_counts_stay_those_of_the_labels_over_many_steps(kind):
     dense, table = random_cells(60, N_CATEGORIES) if kind == "cells" else random_tokens(60, 4)
-    model = DPModel(table, 0.5, 12.0, (1.0, 1.0), init=4, batch_size=25, workers=Workers(1))
+    settings = {"init": 4, "batch_size": 25, "workers": Workers(1)}
+    model = DPModel(CategoryClusters(table, 0.5), 12.0, (1.0, 1.0), **settings)
     capacities, gaps = set(), False
     for sampler in (Slice(0, 0, False), Slice(3, 1)):
         state = sampler.init(model, KEY)
         for _ in range(60):
             state = sampler.step(model, state)
             counts = state.statistics
-            for mine, exact in zip(counts, recount(dense, state.latents, counts.capacity), strict=True):
+            for mine, exact in zip(counts, recount(dense, state.latents, len(counts.sizes)), strict=True):
                 np.testing.assert_array_equal(mine, exact)
             np.testing.assert_allclose(state.log_density, slow_log_joint(dense, table, state, 12.0))
             assert state.latents.dtype == np.int32
-            capacities.add(counts.capacity)
-            gaps |= bool(np.any(counts.sizes[: counts.n_used] == 0))
+            capacities.add(len(counts.sizes))
+            gaps |= bool(np.any(counts.sizes[: n_used(counts)] == 0))
     assert len(capacities) > 1
     assert gaps
 
@@ -227,10 +234,10 @@ def test_counts_are_kept_when_components_get_other_labels():
     dense, table = random_cells(30, N_CATEGORIES)
     model = new_model(table)
     labels = np.random.default_rng(0).choice([1, 4, 5], 30).astype(np.int32)
-    places = np.full(model.count(labels).capacity, -1, np.int32)
+    places = np.full(len(model.count(labels).sizes), -1, np.int32)
     places[[1, 4, 5]] = 70, 0, 4
-    after = model.count(labels).with_labels(places)
-    for mine, exact in zip(after, recount(dense, places[labels], after.capacity), strict=True):
+    after = with_labels(model.count(labels), places)
+    for mine, exact in zip(after, recount(dense, places[labels], len(after.sizes)), strict=True):
         np.testing.assert_array_equal(mine, exact)
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
+from skmanifold.emissions._clusters import categories
+from skmanifold.emissions._clusters.categories import CategoryClusters, CategoryCounts
 from skmanifold.mixture._dirichlet_process import posterior_draws
 from skmanifold.mixture._dirichlet_process.posterior_draws import (
-    CountedDraw,
     ParameterDraw,
-    counted,
+    PartitionDraw,
     log_predictive,
-    no_counts,
+    partition_draw,
 )
 from skmanifold.utils._threads import Workers
 
@@ -35,7 +36,7 @@ TOKENS = np.array(
 )
 SIZES = np.array([7, 2, 1])
 COUNTS = np.array([[30, 0, 5, 2, 0, 8], [0, 1, 0, 0, 1, 0], [2_000_000, 5, 0, 3, 0, 1]])
-COUNTED = CountedDraw(SIZES, COUNTS.T, 1.7)
+COUNTED = PartitionDraw(CategoryCounts(SIZES, COUNTS.T), 1.7)
 PARAMETERS = ParameterDraw(
     np.log(softmax(RNG.normal(size=4))),
     np.concatenate([np.log(RNG.dirichlet(np.ones(n), 3).T) for n in np.diff(COLUMN_START)]),
@@ -46,13 +47,16 @@ each_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
 each_prior = pytest.mark.parametrize("prior", [1e-3, 0.5, 3.0])
 
 
+def clusters_of(rows, start=None, prior=0.5):
+    return CategoryClusters(table_of(rows, start), prior)
+
+
 def slow_terms(draw, tokens, start, prior):
-    if isinstance(draw, CountedDraw):
-        return slow_log_terms(tokens, start, draw.sizes, draw.categories.T, draw.concentration, prior)
+    if isinstance(draw, PartitionDraw):
+        counts = draw.statistics
+        return slow_log_terms(tokens, start, counts.sizes, counts.categories.T, draw.concentration, prior)
     empty = slow_log_terms(tokens, start, [], np.empty((0, start[-1])), 1.0, prior)  # weight 1
-    terms = [
-        [w + row @ logs for w, logs in zip(draw.log_weights, draw.log_components.T, strict=False)] for row in tokens
-    ]
+    terms = [[w + row @ logs for w, logs in zip(draw.log_weights, draw.components.T, strict=False)] for row in tokens]
     return np.concatenate((terms, empty + draw.log_weights[-1]), axis=1)
 
 
@@ -60,7 +64,7 @@ def slow_terms(draw, tokens, start, prior):
 @each_prior
 @pytest.mark.parametrize("start", [COLUMN_START, np.array([0, 6])], ids=["columns", "one"])
 def test_terms_are_weights_times_densities(draw, prior, start):
-    got = draw.log_terms(table_of(TOKENS, start), prior, Workers(1))
+    got = draw.log_terms(clusters_of(TOKENS, start, prior), Workers(1))
     assert got.shape == (len(TOKENS), 4)
     # Beyond sixteen factors it is a difference of log gammas, of about 1e8 at most.
     np.testing.assert_allclose(got, slow_terms(draw, TOKENS, start, prior), rtol=1e-12, atol=4e-8)
@@ -70,7 +74,7 @@ def test_terms_are_weights_times_densities(draw, prior, start):
 
 @each_draw
 def test_a_row_without_tokens_has_the_weights(draw):
-    weights = np.exp(draw.log_terms(table_of(TOKENS, COLUMN_START), 0.5, Workers(1))[0])
+    weights = np.exp(draw.log_terms(clusters_of(TOKENS, COLUMN_START), Workers(1))[0])
     expected = np.exp(draw.log_weights) if isinstance(draw, ParameterDraw) else np.array([7, 2, 1, 1.7]) / 11.7
     np.testing.assert_allclose(weights, expected, rtol=1e-14)
 
@@ -79,10 +83,10 @@ def test_a_row_without_tokens_has_the_weights(draw):
 @each_prior
 def test_the_predictive_of_a_table_is_a_probability(draw, prior):
     rows = np.array([np.concatenate(cells) for cells in product(*map(np.eye, np.diff(COLUMN_START)))], np.int64)
-    logs = log_predictive(table_of(rows, COLUMN_START), [draw], prior, Workers(1))
+    logs = log_predictive(clusters_of(rows, COLUMN_START, prior), [draw], Workers(1))
     assert np.exp(logs).sum() == pytest.approx(1, rel=1e-12)
     # Without what is left for components that no row has, it is none.
-    of_known = logsumexp(draw.log_terms(table_of(rows, COLUMN_START), prior, Workers(1))[:, :-1], axis=1)
+    of_known = logsumexp(draw.log_terms(clusters_of(rows, COLUMN_START, prior), Workers(1))[:, :-1], axis=1)
     assert np.exp(of_known).sum() < 0.95
 
 
@@ -94,64 +98,66 @@ def test_the_predictive_of_a_table_is_a_probability(draw, prior):
 def test_the_predictive_of_counts_is_a_probability_of_sequences(draw, prior, n_tokens):
     rows = np.array([row for row in product(range(n_tokens + 1), repeat=6) if sum(row) == n_tokens])
     orders = [factorial(n_tokens) / np.prod([factorial(n) for n in row]) for row in rows.tolist()]
-    logs = log_predictive(table_of(rows), [draw], prior, Workers(1))
+    logs = log_predictive(clusters_of(rows, prior=prior), [draw], Workers(1))
     assert np.dot(orders, np.exp(logs)) == pytest.approx(1, rel=1e-12)
 
 
 @each_prior
 def test_a_missing_cell_is_the_sum_over_its_categories(prior):
     rows = np.array([[0, 1, 0, 0, 0, 1], [0, 1, 1, 0, 0, 1], [0, 1, 0, 1, 0, 1], [0, 1, 0, 0, 1, 1]])
-    densities = np.exp(log_predictive(table_of(rows, COLUMN_START), [*DRAWS.values()], prior, Workers(1)))
+    densities = np.exp(log_predictive(clusters_of(rows, COLUMN_START, prior), [*DRAWS.values()], Workers(1)))
     assert densities[0] == pytest.approx(densities[1:].sum(), rel=1e-12)
 
 
 def test_the_predictive_is_the_mean_of_the_draws_densities_not_of_their_logarithms():
-    table = table_of(TOKENS, COLUMN_START)
+    clusters = clusters_of(TOKENS, COLUMN_START)
     of_draws = [logsumexp(slow_terms(draw, TOKENS, COLUMN_START, 0.5), axis=1) for draw in DRAWS.values()]
-    got = log_predictive(table, [*DRAWS.values()], 0.5, Workers(1))
+    got = log_predictive(clusters, [*DRAWS.values()], Workers(1))
     np.testing.assert_allclose(got, logsumexp(of_draws, axis=0) - np.log(2), rtol=1e-9, atol=1e-12)
     assert np.max(np.abs(got - np.mean(of_draws, axis=0))) > 0.1
 
 
 def test_hopeless_rows_keep_a_finite_density():
-    table = table_of([[0, 60_000, 0, 0, 0, 0]])
-    draw = CountedDraw(np.array([5]), np.array([[2**40], [0], [0], [0], [0], [0]]), 1e-12)
-    log_density = log_predictive(table, [draw], 1e-6, Workers(1))
+    rows = [[0, 60_000, 0, 0, 0, 0]]
+    draw = PartitionDraw(CategoryCounts(np.array([5]), np.array([[2**40], [0], [0], [0], [0], [0]])), 1e-12)
+    log_density = log_predictive(clusters_of(rows, prior=1e-6), [draw], Workers(1))
     assert np.isfinite(log_density)
     sharp = ParameterDraw(np.array([0.0, -1e5]), np.array([[0.0, *[-1e9] * 5]]).T, 1.0)
-    assert np.isfinite(log_predictive(table, [sharp], 0.5, Workers(1)))
+    assert np.isfinite(log_predictive(clusters_of(rows), [sharp], Workers(1)))
 
 
 @each_draw
 def test_cut_batch_and_order_change_no_byte(draw, monkeypatch):
     rows = np.tile(TOKENS, (50, 1))
-    whole = draw.log_terms(table_of(rows, COLUMN_START), 0.5, Workers(1))
-    logs = log_predictive(table_of(rows, COLUMN_START), [draw, draw], 0.5, Workers(1))
+    clusters = clusters_of(rows, COLUMN_START)
+    whole = draw.log_terms(clusters, Workers(1))
+    logs = log_predictive(clusters, [draw, draw], Workers(1))
     order = np.random.default_rng(0).permutation(len(rows))
-    shuffled = table_of(rows[order], COLUMN_START)
-    np.testing.assert_array_equal(draw.log_terms(shuffled, 0.5, Workers(1)), whole[order])
+    shuffled = clusters_of(rows[order], COLUMN_START)
+    np.testing.assert_array_equal(draw.log_terms(shuffled, Workers(1)), whole[order])
     monkeypatch.setattr(posterior_draws, "_CELLS_OF_TASK", 12)
-    assert len(posterior_draws._tasks(whole)) == 100
+    monkeypatch.setattr(categories, "_CELLS_OF_TASK", 12)
+    assert len(categories._tasks(whole)) == 100
     with Workers(3) as workers:
-        np.testing.assert_array_equal(draw.log_terms(table_of(rows, COLUMN_START), 0.5, workers), whole)
-        np.testing.assert_array_equal(log_predictive(table_of(rows, COLUMN_START), [draw, draw], 0.5, workers), logs)
-    alone = [draw.log_terms(table_of(row[None], COLUMN_START), 0.5, Workers(1)) for row in TOKENS]
+        np.testing.assert_array_equal(draw.log_terms(clusters, workers), whole)
+        np.testing.assert_array_equal(log_predictive(clusters, [draw, draw], workers), logs)
+    alone = [draw.log_terms(clusters_of(row[None], COLUMN_START), Workers(1)) for row in TOKENS]
     np.testing.assert_array_equal(np.concatenate(alone), whole[: len(TOKENS)])
 
 
 def test_a_partition_is_told_from_the_largest_component_down():
-    counts = no_counts(3, 6)
+    counts = CategoryCounts(np.zeros(6, np.int64), np.zeros((3, 6), np.int64))
     counts.sizes[[1, 3, 4]] = 2, 5, 2
     counts.categories[:, [1, 3, 4]] = [[1, 4, 7], [2, 5, 8], [3, 6, 9]]
-    draw = counted(counts, 0.3)
-    assert draw.sizes.tolist() == [5, 2, 2]
-    assert draw.categories.tolist() == [[4, 1, 7], [5, 2, 8], [6, 3, 9]]
+    draw = partition_draw(counts, 0.3)
+    assert draw.statistics.sizes.tolist() == [5, 2, 2]
+    assert draw.statistics.categories.tolist() == [[4, 1, 7], [5, 2, 8], [6, 3, 9]]
     assert draw.concentration == 0.3
 
 
 @each_draw
 def test_rows_are_told_alike_however_many_are_looked_at_at_once(monkeypatch, draw):
-    table = table_of(TOKENS, COLUMN_START)
-    whole = log_predictive(table, [draw, COUNTED], 0.5, Workers(1))
+    clusters = clusters_of(TOKENS, COLUMN_START)
+    whole = log_predictive(clusters, [draw, COUNTED], Workers(1))
     monkeypatch.setattr(posterior_draws, "_ROWS_AT_ONCE", 4)
-    np.testing.assert_array_equal(log_predictive(table, [draw, COUNTED], 0.5, Workers(1)), whole)
+    np.testing.assert_array_equal(log_predictive(clusters, [draw, COUNTED], Workers(1)), whole)

@@ -11,6 +11,8 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summar
 from scipy import stats
 from scipy.special import gammaln
 
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.statistics import n_used, occupied
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.samplers import Slice
@@ -130,15 +132,15 @@ def order_kept(sizes, concentration, key):
 
 def order_of_sizes(sizes, concentration, key):
     places = np.full(len(sizes), -1, np.int32)
-    occupied = np.flatnonzero(sizes)
-    places[occupied[np.argsort(-sizes[occupied])]] = np.arange(len(occupied))
+    used = np.flatnonzero(sizes)
+    places[used[np.argsort(-sizes[used])]] = np.arange(len(used))
     return places
 
 
 def order_without_empty_sticks(sizes, concentration, key):
     places = np.full(len(sizes), -1, np.int32)
-    occupied = np.flatnonzero(sizes)
-    places[occupied] = draw_places(sizes[occupied], 1e-9, some_number(key))
+    used = np.flatnonzero(sizes)
+    places[used] = draw_places(sizes[used], 1e-9, some_number(key))
     return places
 
 
@@ -147,7 +149,7 @@ class EscobarWest(Slice):
 
     def _scan(self, model, rows, labels, counts, concentration, key):
         rng, (shape, rate) = some_number(key), model.concentration_prior
-        n_clusters, n_rows = len(counts.occupied), model.n_rows
+        n_clusters, n_rows = len(occupied(counts)), model.n_rows
         rate -= np.log(rng.beta(concentration + 1, n_rows))
         odds = (shape + n_clusters - 1) / (n_rows * rate)
         shape += n_clusters - (rng.random() * (1 + odds) > odds)
@@ -162,7 +164,7 @@ class CountsClusters(Slice):
     def _scan(self, model, rows, labels, counts, concentration, key):
         model = copy.copy(model)
         shape, rate = model.concentration_prior
-        model.concentration_prior = shape + len(counts.occupied) - counts.n_used, rate
+        model.concentration_prior = shape + len(occupied(counts)) - n_used(counts), rate
         return super()._scan(model, rows, labels, counts, concentration, key)
 
 
@@ -172,11 +174,11 @@ class CountsOfTheMinibatch(Slice):
     def _scan(self, model, rows, labels, counts, concentration, key):
         seen = np.isin(np.arange(model.n_rows), rows)
         scale = model.n_rows // len(rows)
-        only = model.count(np.where(seen, labels, counts.capacity - 1).astype(np.int32))
+        only = model.count(np.where(seen, labels, len(counts.sizes) - 1).astype(np.int32))
         sizes = scale * only.sizes
         sizes[-1] = 0
         slices = subkey(key, Purpose.SLICE)
-        sticks = draw_sticks(sizes[: counts.n_used], concentration, key)
+        sticks = draw_sticks(sizes[: n_used(counts)], concentration, key)
         least = model.least_slice(rows, labels, sticks.weights()[0], slices)
         weights, _ = lengthen_sticks(sticks, concentration, least, key).weights()
         above = stick_breaking.order_above(weights, least)
@@ -383,7 +385,7 @@ class SplitsByAnotherPrior(DPModel):
 
     def split_merge(self, *arguments):
         other = copy.copy(self)
-        other.category_prior = 2.0
+        other.clusters = CategoryClusters(self.clusters.table, 2.0)
         return DPModel.split_merge(other, *arguments)
 
 
@@ -426,7 +428,7 @@ def p_values_of_ranks(sampler, n_tables=150, n_burn_in=30, gap=4, gamma=GAMMA, b
             if n >= n_burn_in and (n - n_burn_in) % gap == gap - 1:
                 key = subkey(state.key, n)
                 sticks = stick_breaking.draw_sticks(
-                    state.statistics.sizes[: state.statistics.n_used], state.position, key
+                    state.statistics.sizes[: n_used(state.statistics)], state.position, key
                 )
                 weights, _ = lengthen_sticks(sticks, state.position, 1e-9, key).weights()
                 drawn.append([state.position, *-np.sort(-np.append(weights, 0.0))[:2]])

@@ -6,11 +6,11 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.mixture._dirichlet_process.gibbs_kernels import count_rows
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.category_predictive_kernels import log_marginal_of_counts
+from skmanifold.emissions._clusters.kernels import clear_sides, log_bayes_factor_of_sides
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.posterior_draws import no_counts
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
-from skmanifold.mixture._dirichlet_process.split_merge_kernels import log_bayes_factor_of_sides, log_marginal_of_counts
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
@@ -21,22 +21,25 @@ TABLES = {"multinomial": tiny.TABLE, "categorical": tiny.CATEGORICAL}
 CONCENTRATION = {"multinomial": 1.0, "categorical": 0.7}
 FAULTS = ("anchors", "proposal", "sizes", "partner")
 SCANS = (0, 1, 3)
+ALONE = Workers(1)
 
 
 def split_merge_rows(table, labels, concentration, prior, n_moves, n_scans, key):
     """Moves of labels alone."""
-    counts = no_counts(table.n_categories, max(int(labels.max()) + 1, len(set(labels.tolist())) + n_moves))
-    count_rows(*table[:3], labels, *counts)
-    accepted = split_merge(table, labels, counts, concentration, prior, n_moves, n_scans, key)
-    recounted = no_counts(table.n_categories, counts.capacity)
-    count_rows(*table[:3], labels, *recounted)
+    clusters = CategoryClusters(table, prior)
+    counts = clusters.no_statistics(max(int(labels.max()) + 1, len(set(labels.tolist())) + n_moves))
+    clusters.count(labels, counts, ALONE)
+    accepted = split_merge(clusters, labels, counts, concentration, n_moves, n_scans, key)
+    recounted = clusters.no_statistics(len(counts.sizes))
+    clusters.count(labels, recounted, ALONE)
     for kept, found in zip(counts, recounted, strict=True):
         np.testing.assert_array_equal(kept, found)
     return accepted
 
 
 def log_joint(table, labels, concentration, prior):
-    model = DPModel(table, prior, concentration, (1.0, 1.0), init=1, batch_size=None, workers=Workers(1))
+    clusters = CategoryClusters(table, prior)
+    model = DPModel(clusters, concentration, (1.0, 1.0), init=1, batch_size=None, workers=ALONE)
     return model.log_joint(model.count(np.asarray(labels, np.int32)), concentration)
 
 
@@ -267,14 +270,13 @@ def random_table(rng, n_rows, sizes, largest, missing=0.2):
 
 def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.inf, key=0):
     """Sides, log of the probability, and log Bayes factor."""
+    clusters = CategoryClusters(table, prior)
+    data, statistics, sides = clusters.data, clusters.no_statistics(1), clusters.new_sides()
     side = np.zeros(len(members), np.int8)
-    sub_counts, sub_totals = np.zeros((table.n_categories, 2)), np.zeros((table.n_columns, 2))
-    present = np.empty(table.n_categories, np.int64)
     sides_given = given_sides is not None
-    log_q, n_present = propose_sides_kernel(
-        *table,
-        table.column_of(),
-        prior,
+    log_q = propose_sides_kernel(
+        data,
+        statistics,
         members,
         len(members),
         n_scans,
@@ -283,15 +285,13 @@ def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.in
         np.asarray(given_sides if sides_given else side, np.int8),
         np.uint64(key),
         side,
-        sub_counts,
-        sub_totals,
-        present,
+        sides,
     )
-    log_bayes_factor = log_bayes_factor_of_sides(
-        table.column_start, table.column_of(), prior, present, n_present, sub_counts, sub_totals
-    )
-    assert not sub_counts.any()
-    assert not sub_totals.any()
+    log_bayes_factor = log_bayes_factor_of_sides(data, statistics, clusters.new_cache(1), 0, sides)
+    clear_sides(data, sides)
+    assert not sides.counts.any()
+    assert not sides.totals.any()
+    assert sides.n_present[0] == 0
     return side, log_q, log_bayes_factor
 
 

@@ -36,8 +36,10 @@ each_emission = pytest.mark.parametrize("emission", EMISSIONS)
 @each_sampler
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):
-    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._ROWS_OF_TASK", 100)
-    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._CELLS_OF_TASK", 100)
+    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 20)
+    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._MOST_ROWS", 100)
+    monkeypatch.setattr("skmanifold.emissions._clusters.categories._ROWS_MOVED", 100)
+    monkeypatch.setattr("skmanifold.emissions._clusters.categories._CELLS_DRAWN", 100)
     X = make_categorical_mixture(700, 12, 4, missing=0.1, random_state=0).data
     fits = [
         make("categorical", sampler, max_iter=4, burn_in=1, thin=1, n_chains=n_chains, n_jobs=n_jobs, init=9).fit(X)
@@ -200,7 +202,7 @@ def test_fractional_counts_are_rounded_by_place_in_fit_and_weights_elsewhere():
     X = np.tile([0.5, 0.5, 2.0, 0.5], (400, 1))
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(X)
     assert mixture.n_components_ == 1
-    totals = mixture._summary.categories[:, 0]
+    totals = mixture._summary.statistics.categories[:, 0]
     assert totals[2] == 800
     # Binomial(400, 1/2): mean 200, standard deviation 10.
     assert np.all(np.abs(totals[[0, 1, 3]] - 200) < 4 * 10)
@@ -220,5 +222,5 @@ def test_fractional_counts_are_rounded_by_place_in_fit_and_weights_elsewhere():
 @ROUNDS
 def test_rounding_is_right_on_average():
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(np.full((300, 20), 3.3))
-    means = mixture._summary.categories[:, 0] / 300
+    means = mixture._summary.statistics.categories[:, 0] / 300
     assert abs(means.mean() - 3.3) < 4 * np.sqrt(0.3 * 0.7 / 6000)

@@ -7,10 +7,12 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, logsumexp
 
-from skmanifold.mixture._dirichlet_process import stochastic_slice
-from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
+from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.statistics import n_used
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
+from skmanifold.mixture._dp_categorical import stochastic_slice
+from skmanifold.mixture._dp_categorical.gamma_target import log_rows
+from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows
@@ -18,8 +20,8 @@ from skmanifold.samplers import SCIR, SGHMC, SGRHMC, SGRLD
 from skmanifold.samplers._density.gradient_base import GradientMemory
 from skmanifold.utils._threads import Workers
 
-from . import _tiny_partitions as tiny
-from ._slice_evidence import ExactPosterior, model_of, statistics
+from ..dirichlet_process import _tiny_partitions as tiny
+from ..dirichlet_process._slice_evidence import ExactPosterior, model_of, statistics
 
 LEARNED = (1.0, 1.0)
 KEY = np.uint64(7)
@@ -84,7 +86,7 @@ def test_stored_sums_are_redrawn_given_the_labels_and_the_concentration_as_they_
     state = sampler.init(model, KEY)
     for _ in range(5):
         state = sampler.step(model, state)
-        n, sticks = state.statistics.n_used, log_rows(sampler.sampler, state.position.sticks)
+        n, sticks = n_used(state.statistics), log_rows(sampler.sampler, state.position.sticks)
         sizes = state.statistics.sizes[:n]
         beyond = np.array([sizes[j + 1 :].sum() for j in range(n)])
         of_sticks = np.column_stack((1.0 + sizes, state.position.concentration + beyond))
@@ -116,10 +118,11 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
     state = sampler.init(model, KEY)
     n_born = 0
     for _ in range(60):
-        before = state.statistics.n_used
+        before = n_used(state.statistics)
         state = sampler.step(model, state)
-        n_born += max(state.statistics.n_used - before, 0)
-        n, used = state.statistics.n_used, model.components < state.statistics.n_used
+        n_born += max(n_used(state.statistics) - before, 0)
+        n = n_used(state.statistics)
+        used = model.components < n
         log_weights, log_components, _ = sampler.parameters(model, state)
         place = np.argsort(np.argsort(-model.weight_of[:n]))  # of labels in the draw, the heaviest first
         np.testing.assert_allclose(np.exp(log_weights[:-1])[place], model.weight_of[:n], rtol=1e-9)
@@ -141,7 +144,7 @@ def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_a
 
     def residual(state):
         """Of the logarithms of the sticks with rows, whose law given the labels is a beta."""
-        sizes = state.statistics.sizes[: state.statistics.n_used]
+        sizes = state.statistics.sizes[: n_used(state.statistics)]
         at_or_beyond = np.cumsum(sizes[::-1])[::-1]
         log_shares = sampler._sticks_of(state.position.sticks).log_shares
         return (log_shares - (digamma(1.0 + sizes) - digamma(2.0 + at_or_beyond)))[sizes > 0].sum()
@@ -208,7 +211,7 @@ def test_any_sampler_of_gammas_runs_and_stays_positive(sampler, weights_sampler)
         blocks = state.position
         assert np.isfinite(log_rows(slices._movers[0], blocks.sticks)).all()
         assert np.isfinite(log_rows(slices._movers[1], blocks.components)).all()
-        assert blocks.sticks.position.shape[1] == blocks.components.position.shape[1] == state.statistics.n_used
+        assert blocks.sticks.position.shape[1] == blocks.components.position.shape[1] == n_used(state.statistics)
         assert blocks.concentration > 0
     for mine, recounted in zip(state.statistics, model.count(state.latents), strict=True):
         n = min(mine.shape[-1], recounted.shape[-1])
@@ -224,7 +227,7 @@ def test_parameters_are_normalised_with_a_tiny_prior():
         state = sampler.step(model, state)
     log_weights, log_components, concentration = sampler.parameters(model, state)
     assert concentration == 1.0
-    assert len(log_weights) == state.statistics.n_used + 1
+    assert len(log_weights) == n_used(state.statistics) + 1
     assert logsumexp(log_weights) == pytest.approx(0, abs=1e-12)
     np.testing.assert_allclose(logsumexp(log_components, axis=0), 0, atol=1e-12)
     assert np.isfinite(log_components).all()
@@ -248,7 +251,8 @@ def test_the_result_is_the_same_for_any_number_of_workers():
     ends = []
     for n_jobs in (1, 2):
         with Workers(n_jobs) as workers:
-            model = DPModel(table, 0.5, 1.0, (1.0, 1.0), init=6, batch_size=8500, workers=workers)
+            settings = {"init": 6, "batch_size": 8500, "workers": workers}
+            model = DPModel(CategoryClusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
             sampler = stored(0.5)
             state = sampler.init(model, KEY)
             for _ in range(2):
@@ -303,6 +307,7 @@ def sizes_by_rank(state):
 def test_first_labels_follow_the_urn():
     table = tiny.CATEGORICAL._replace(indptr=tiny.CATEGORICAL.indptr[:5])  # four rows
     prior, concentration, log_others, n_draws = 0.5, 0.7, np.log(0.3), 20_000
+    data = CategoryClusters(table, prior).data
     rng = np.random.default_rng(0)
     log_table = np.log(np.concatenate([rng.dirichlet(np.ones(size), 2).T for size in (2, 3, 2)]))
     log_weights = np.log([0.5, 0.2])
@@ -330,8 +335,8 @@ def test_first_labels_follow_the_urn():
     exact = law(0, ())
     drawn = np.empty((n_draws, table.n_rows), np.int32)
     for i, labels in enumerate(drawn):
-        arguments = table.column_of(), prior, log_table, log_weights, log_others, concentration, np.uint64(i), labels
-        assert stochastic_slice._draw_labels_in_sequence(*table, *arguments) == max(labels.max() - 1, 0)
+        arguments = log_table, log_weights, log_others, concentration, np.uint64(i), labels
+        assert stochastic_slice._draw_labels_in_sequence(data, *arguments) == max(labels.max() - 1, 0)
     labels, p = np.array(list(exact)), np.array(list(exact.values()))
     assert p.sum() == pytest.approx(1)
     for found in (drawn, labels):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from skmanifold.emissions import Multinomial
 from skmanifold.emissions import _codes as category_tables
 from skmanifold.emissions._codes import Table, category_table, fit_categories, validate_codes
-from skmanifold.mixture._dirichlet_process.category_table import count_table
+from skmanifold.mixture._dp_categorical.count_table import count_table
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
 EMISSION = Multinomial()

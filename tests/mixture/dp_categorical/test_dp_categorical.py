@@ -17,6 +17,7 @@ from skmanifold.metrics import expected_variation_of_information, point_partitio
 from skmanifold.samplers import SCIR, Slice
 from skmanifold.utils._threads import Workers
 
+from ..dirichlet_process import _tiny_partitions as tiny
 from ..exponential_family._mixtures import (
     EMISSIONS,
     SAMPLERS,
@@ -30,7 +31,6 @@ from ..exponential_family._mixtures import (
     tokens_of,
     with_n_jobs,
 )
-from . import _tiny_partitions as tiny
 
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
@@ -78,7 +78,7 @@ def test_all_that_is_fitted_follows_the_number_of_components(emission, sampler):
     assert mixture.labels_.shape == (X.shape[0],)
     assert sorted(set(mixture.labels_.tolist())) == list(range(n))
     assert mixture.weights_.shape == (n,)
-    assert len(mixture._summary.sizes) == n
+    assert len(mixture._summary.statistics.sizes) == n
     means = [mixture.components_] if emission == "multinomial" else mixture.components_
     assert [mean.shape for mean in means] == [(n, 6)] if emission == "multinomial" else [(n, 3)] * 5
     for mean in means:
@@ -347,10 +347,10 @@ def test_co_clustering_of_the_fitted_rows_counts_draws_of_their_labels(emission)
 def test_co_clustering_of_new_rows_is_that_of_independent_labels_given_each_draw(emission, sampler):
     mixture, X = small_fit(emission, sampler), data_of(emission)[:9]
     together = mixture.co_clustering(X)
-    table = mixture._table_of(X)
+    clusters = mixture._clusters_of(X)
     expected = 0.0
     for draw in mixture._predictive:
-        terms = draw.log_terms(table, 0.5, Workers(1))
+        terms = draw.log_terms(clusters, Workers(1))
         shares = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))[:, :-1]
         expected = expected + shares @ shares.T / len(mixture._predictive)
     np.fill_diagonal(expected, 1.0)

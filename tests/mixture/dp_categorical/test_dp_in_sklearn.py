@@ -256,7 +256,7 @@ def test_the_interrupt_while_the_point_partition_is_sought_leaves_no_trace(monke
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.fit_strategies.point_estimate", interrupt)
+    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.fit_strategy.point_estimate", interrupt)
     mixture = DPCategoricalMixture("categorical", max_iter=4, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         mixture.fit(small_table())

@@ -112,6 +112,36 @@ def test_two_priors_are_one_too_many():
         DPCategoricalMixture(Multinomial(), category_prior=0.3, **SETTINGS).fit(counts())
 
 
+@pytest.mark.parametrize("sampler", ["slice", "scir"])
+@pytest.mark.parametrize("least", [6, [6, 7, 8, 9]])
+def test_categories_are_set_by_the_estimator_or_by_its_emission(least, sampler, tmp_path):
+    X, unknown = codes(), np.full((1, 4), 9.0)
+    settings = {"min_categories": least, "handle_unknown": "ignore"}
+    by_name = DPCategoricalMixture("categorical", sampler=sampler, **settings, **SETTINGS)
+    mixture = DPCategoricalMixture(Categorical(**settings), sampler=sampler, **SETTINGS)
+    by_path = DPCategoricalMixture("categorical", sampler=sampler, **SETTINGS)
+    by_path.set_params(**{f"emission__{name}": value for name, value in settings.items()})
+    with pytest.raises(ValueError, match="but the fitted number of categories of the column is"):
+        DPCategoricalMixture(Categorical(min_categories=least), **SETTINGS).fit(X).score(unknown)
+    for method in ("fit", "partial_fit") if sampler == "scir" else ("fit",):
+        expected = getattr(by_name, method)(X).score_samples(np.concatenate((X, unknown)))
+        for other in (mixture, by_path):
+            found = getattr(other, method)(X).score_samples(np.concatenate((X, unknown)))
+            assert other.n_categories_.tolist() == np.broadcast_to(least, 4).tolist()
+            assert found.tobytes() == expected.tobytes()
+    mixture.save(tmp_path / "mixture")
+    assert load(tmp_path / "mixture").score(unknown) == mixture.score(unknown)
+
+
+def test_categories_that_are_set_twice_are_refused():
+    mixture = DPCategoricalMixture(Categorical(min_categories=4), min_categories=4, **SETTINGS)
+    sentence = (
+        r"Both DPCategoricalMixture and its emission Categorical\(min_categories=4\) have min_categories: set only"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        mixture.fit(codes())
+
+
 def test_codes_are_for_mixtures_alone():
     sentence = (
         r"^ExponentialFamilyAdmixture needs a family of tokens \(bind_tokens\), which the emission Categorical does "

@@ -1,0 +1,96 @@
+"""Functions of kernels with an implementation for each type: compiled, interpreted, and from the cache."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SHAPES = """
+from typing import NamedTuple
+import numpy as np
+from skmanifold.utils._by_type import by_type
+from skmanifold.utils._njit import njit
+
+class Disc(NamedTuple):
+    radius: float
+
+class Box(NamedTuple):
+    sides: np.ndarray
+
+class Point(NamedTuple):
+    radius: float
+
+@by_type
+def area(shape, scale):
+    "Area of a shape."
+
+@area.of(Disc)
+@njit(cache=True, nogil=True)
+def _area_of_disc(shape, scale):
+    return 3.0 * scale * shape.radius**2
+
+@area.of(Box)
+@njit(cache=True, nogil=True)
+def _area_of_box(shape, scale):
+    return scale * shape.sides[0] * shape.sides[1]
+
+@njit(cache=True, nogil=True)
+def total(shape, n):
+    result = 0.0
+    for scale in range(n):
+        result += area(shape, scale)
+    return result
+"""
+
+USE = """
+import numpy as np
+from numba.core import event
+from shapes import Box, Disc, area, total
+box = Box(np.array([2.0, 5.0]))
+with event.install_recorder("numba:compile") as recorder:
+    found = total(Disc(2.0), 4), total(box, 4), area(Disc(2.0), 1), area(box, 2)
+print(*found, area.__name__, area.__doc__, any(record.is_start for _, record in recorder.buffer))
+"""
+
+UNREGISTERED = """
+from shapes import Point, area, total
+for call in (total, area):
+    try:
+        call(Point(1.0), 4)
+    except TypeError as error:
+        print(error)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run code that may import `shapes`, whose cache is the folder "cache"."""
+    (tmp_path / "shapes.py").write_text(SHAPES)
+
+    def run(code, **environment):
+        paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        command = [sys.executable, "-B", "-W", "error", "-c", textwrap.dedent(code)]
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": "0", **paths, **environment}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    return run
+
+
+def test_the_kernel_of_the_type_is_called_compiled_and_from_the_cache_of_another_process(run):
+    figures = "72.0 60.0 12.0 20.0 area Area of a shape."
+    assert run(USE) == f"{figures} True"
+    assert run(USE) == f"{figures} False"
+
+
+def test_interpreted_code_calls_the_same_kernels(run):
+    assert run(USE, NUMBA_DISABLE_JIT="1") == "72.0 60.0 12.0 20.0 area Area of a shape. False"
+
+
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_a_type_without_a_kernel_is_refused(run, disabled):
+    assert run(UNREGISTERED, NUMBA_DISABLE_JIT=disabled).splitlines() == ["area has no kernel for Point."] * 2
