@@ -147,7 +147,7 @@ class CategoricalRows(_Cells):
 
     @property
     def emission(self):
-        return Categorical(self.hyper["prior"])
+        return Categorical(self.hyper["prior"], min_categories=self.hyper["widths"])
 
     def log_marginal_of_feature(self, j, cells):
         return _log_polya(np.bincount(cells.astype(int), minlength=self.hyper["widths"][j]), self.hyper["prior"])
