@@ -79,7 +79,7 @@ def test_zeros_for_missing_cells_are_found_out(name):
 @pytest.mark.parametrize("sampler", ["split-merge", "minibatches"])
 @pytest.mark.parametrize("name", CASES)
 def test_slice_leaves_the_joint_distribution_alone(name, sampler):
-    difference = joint_difference(SAMPLERS[sampler][0], CASES[name], SAMPLERS[sampler][1], n_chains=60, n_steps=200)
+    difference = joint_difference(SAMPLERS[sampler][0], CASES[name], SAMPLERS[sampler][1], n_chains=120, n_steps=100)
     assert_agrees(difference, 0.0)
 
 
@@ -89,5 +89,5 @@ def test_the_joint_distribution_finds_another_prior_out(name):
     def wrong(rows):
         return rows.changed(degrees=rows.hyper["degrees"] - 1)
 
-    difference = joint_difference(Slice(2), CASES[name], wrong=wrong, n_chains=60, n_steps=200)
+    difference = joint_difference(Slice(2), CASES[name], wrong=wrong, n_chains=120, n_steps=100)
     assert_disagrees(difference, 0.0)
