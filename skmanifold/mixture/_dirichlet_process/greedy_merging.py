@@ -56,18 +56,18 @@ def _merge_greedily(data, statistics, cache, log_concentration, present, merged_
             gains[a, b] = _gain(data, statistics, cache, log_concentration, present[a], present[b])
     for _ in range(n - 1):
         best = np.argmax(gains)
-        a, b = best // n, best % n
-        if not gains[a, b] > 0.0:
+        first, second = best // n, best % n
+        if not gains[first, second] > 0.0:
             return
-        kept, gone = present[a], present[b]
+        kept, gone = present[first], present[second]
         merge_labels(data, statistics, kept, gone)
         refresh_cluster(data, statistics, kept, cache)
         for label in range(len(merged_with)):
             if merged_with[label] == gone:
                 merged_with[label] = kept
         for c in range(n):
-            gains[b, c] = gains[c, b] = -np.inf
+            gains[second, c] = gains[c, second] = -np.inf
         for c in range(n):
-            low, high = min(a, c), max(a, c)
-            if c != a and statistics.sizes[present[c]] > 0:
+            low, high = min(first, c), max(first, c)
+            if c != first and statistics.sizes[present[c]] > 0:
                 gains[low, high] = _gain(data, statistics, cache, log_concentration, present[low], present[high])
