@@ -111,17 +111,19 @@ def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
             yield Case(name, settings | {"word_vectors": _data.word_vectors()}, _data.counts)
         elif settings:
             yield Case(name, settings, _DATA[name] if emission is None else _data.OF_EMISSIONS[emission])
-    yield from (Case(name, settings, _DATA[name]) for settings in _others(name))
+    yield from _others(name)
 
 
-def _others(name: str) -> list[dict[str, Any]]:
-    """Settings with separate kernels, other than samplers and emissions with names."""
+def _others(name: str) -> Iterator[Case]:
+    """Fits with separate kernels, other than those of samplers and emissions with names."""
     if name == "ExponentialFamilyMixture":
         from ..emissions import Gaussian
 
-        return [{"emission": Gaussian("diag"), "sampler": sampler} for sampler in ("esca", "em", "gibbs")]
+        emissions = Gaussian("full"), Gaussian("tied"), Gaussian("diag")
+        for kind, sampler in product(emissions, ("esca", "em", "gibbs")):
+            yield Case(name, {"emission": kind, "sampler": sampler}, _data.points_with_missing_cells)
     if name == "SubspaceMixture":
-        return [{"noise": "per_cluster"}]
+        yield Case(name, {"noise": "per_cluster"}, _DATA[name])
     if name == "VonMisesFisherMixture":
-        return [{"assignment": "hard"}, {"concentration": "shared"}]
-    return []
+        yield Case(name, {"assignment": "hard"}, _DATA[name])
+        yield Case(name, {"concentration": "shared"}, _DATA[name])

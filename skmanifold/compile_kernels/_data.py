@@ -1,7 +1,7 @@
 """Small data sets of each type.
 
-Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, read-only
-X and missing cells need the same kernels.
+Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, and
+read-only X need the same kernels. Missing cells among real numbers need other kernels.
 """
 
 from __future__ import annotations
@@ -48,6 +48,14 @@ def events() -> np.ndarray:
 def points() -> np.ndarray:
     """Points near a plane."""
     return np.random.default_rng(0).normal(size=(_N_ROWS, 5)) * [5, 5, 1, 1, 1]
+
+
+def points_with_missing_cells() -> np.ndarray:
+    """Points near a plane; some rows have missing cells."""
+    rows = points()
+    rows[::3, 0] = np.nan
+    rows[::4, 2] = np.nan
+    return rows
 
 
 OF_EMISSIONS: dict[str, Callable[[], Any]] = {

@@ -18,6 +18,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._clusters.bernoulli import BernoulliClusters
 from ._linear import (
     PRIOR,
     LinearFamily,
@@ -340,6 +341,26 @@ class BernoulliFamily(LinearFamily):
         """
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
+
+    def clusters(self, rows: LinearRows | None = None) -> BernoulliClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : BernoulliClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If a cell is a probability.
+        """
+        return BernoulliClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one for each feature of each component.

@@ -11,6 +11,7 @@ from ..numerics.row_hash import hash_counts
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
+from ._rows import take_rows
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier
@@ -79,9 +80,8 @@ class Table(NamedTuple):
         table : Table
             These rows alone.
         """
-        shape = self.n_rows, self.n_categories
-        chosen = sp.csr_array((self.counts, self.indices, self.indptr), shape=shape)[rows]
-        return Table(chosen.indptr.astype(np.int64), chosen.indices.astype(np.int32), chosen.data, self.column_start)
+        indptr, indices, counts = take_rows(self.indptr, self.indices, self.counts, rows)
+        return Table(indptr, indices, counts, self.column_start)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows, from 0 to 2**64 - 1; the hashes of ranges of rows add up, modulo 2**64."""

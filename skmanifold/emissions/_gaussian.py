@@ -92,9 +92,10 @@ class Gaussian(BaseEmission):
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 
     Maximum likelihood is ``Gaussian(mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=d + 2)``
-    (``d + K + 1`` for "tied", 3 for "diag"), for samplers that use the mode. Then the covariance of a component with too few rows becomes singular,
-    and the fit ends with an error. Draws of the parameters need a proper prior: :math:`\kappa_0 > 0`, a positive
-    definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`\nu_0 > 0` for "diag" and "spherical").
+    (``d + K + 1`` for "tied", 3 for "diag"), for samplers that use the mode. Then the covariance of a component with
+    too few rows becomes singular, and the fit ends with an error. Draws of the parameters need a proper prior:
+    :math:`\kappa_0 > 0`, a positive definite :math:`\Psi_0`, and :math:`\nu_0 > d - 1` (:math:`\nu_0 > 0` for "diag"
+    and "spherical").
 
     References
     ----------

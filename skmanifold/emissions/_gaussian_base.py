@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -227,7 +227,7 @@ class GaussianFamily(Family):
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def feature_variances(self, parameters: GaussianParameters) -> np.ndarray:
+    def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components.
 
         Parameters
@@ -365,7 +365,7 @@ class GaussianFamily(Family):
 
     if TYPE_CHECKING:  # each subclass defines these
 
-        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> GaussianParameters: ...
+        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
 
@@ -400,3 +400,33 @@ class GaussianFamily(Family):
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {least_degrees:g} and a positive definite covariance_prior."
             )
+
+
+def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.ndarray:
+    """Values of complete rows, for clusters with covariance matrices; an empty array for None.
+
+    Parameters
+    ----------
+    rows : DenseRows, IncompleteRows or None
+        What the emission's `read` returned.
+    n_features : int
+        Number of features.
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows, n_features)
+        Rows.
+
+    Raises
+    ------
+    ValueError
+        If cells are missing.
+    """
+    if rows is None:
+        return np.empty((0, n_features))
+    if isinstance(rows, IncompleteRows):
+        raise ValueError(
+            "DPMixture takes missing cells of Gaussian rows with Gaussian('diag') and Gaussian('spherical') only: "
+            "choose one of them, or put an imputer before the mixture in a pipeline."
+        )
+    return rows.values

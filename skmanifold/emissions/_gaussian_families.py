@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import numpy as np
@@ -12,7 +13,14 @@ from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ..utils._declared import Held, holds
 from ._base import NoModeError
-from ._gaussian_base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior
+from ._clusters.diagonal_gaussian import DiagonalClusters
+from ._gaussian_base import (
+    LOG_2PI,
+    GaussianFamily,
+    GaussianParameters,
+    NormalPrior,
+    values_of,
+)
 from ._gaussian_kernels import (
     add_diagonal_densities,
     add_full_densities,
@@ -28,8 +36,12 @@ from ._gaussian_missing_kernels import (
     count_shared_missing,
 )
 from ._protocols import Arrays
+from ._rows import DenseRows, IncompleteRows
 
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
+
+if TYPE_CHECKING:
+    from ._clusters.full_gaussian import FullClusters
 
 _PROPER: WeakSet[GaussianFamily] = WeakSet()  # families whose prior was found to be proper
 
@@ -166,6 +178,28 @@ class FullFamily(CompletingFamily):
         gaps = (sums - sizes[:, None] * means)[:, :, None] * means[:, None, :] + means[:, :, None] * sums[:, None, :]
         spread = np.einsum("kab,kbc,kac->", parameters.factors, lower - gaps, parameters.factors)
         return float(sizes @ parameters.offsets - 0.5 * spread)
+
+    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> FullClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : DenseRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : FullClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the prior is not proper, or cells are missing.
+        """
+        from ._clusters.full_gaussian import FullClusters  # its kernels are slow to import
+
+        return FullClusters(values_of(rows, self.n_features), self.prior, self.origin)
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and covariances.
@@ -354,6 +388,28 @@ class DiagonalFamily(GaussianFamily):
         squares = products[:, :, 0] - means * (2.0 * sums - (sizes[:, None] - missing) * means)
         of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
         return float(of_cells - 0.5 * (parameters.factors * squares).sum())
+
+    def clusters(self, rows: DenseRows | None = None) -> DiagonalClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : DenseRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : DiagonalClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the prior is not proper.
+        """
+        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
+        values = np.empty((0, self.n_features)) if rows is None else rows.values
+        return DiagonalClusters(values, self.prior, self.origin)
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances.

@@ -346,7 +346,7 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
 
 @njit(cache=True, nogil=True)
 def draw_full_component(key, degrees, precision, scatter, least_share, mean, root, factor):
-    """Draw one component as `draw_full_components` does, with F^-1 in `root`; returns log |F|, NaN if it is singular."""
+    """Draw one component as `draw_full_components` does, with F^-1 in `root`; returns log |F|, NaN if singular."""
     d = len(mean)
     of_scatter, normals = np.empty((d, d)), np.empty(d)
     if not fill_cholesky(scatter, least_share, of_scatter):

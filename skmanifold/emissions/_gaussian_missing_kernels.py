@@ -169,7 +169,7 @@ def draw_missing_cells(X, chosen, places, patterns, labels, first_row, key, mean
     out : (n_out, d)
         Only the missing cells are written.
     """
-    (K, d), n_factors = means.shape, len(factors)
+    d, n_factors = X.shape[1], len(factors)
     columns, precisions, root = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((d, d))
     fill_columns_and_precisions(factors, columns, precisions)
     seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,12 @@ from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
 from ..utils._conditions import Array, Sizes
 from ..utils._declared import holds
-from ._gaussian_base import LOG_2PI, GaussianParameters, parameters_agree
+from ._gaussian_base import (
+    LOG_2PI,
+    GaussianParameters,
+    parameters_agree,
+    values_of,
+)
 from ._gaussian_families import LEAST_SHARE, OF_GAUSSIANS, family_agrees, refuse_singular
 from ._gaussian_kernels import (
     add_counted_products,
@@ -24,12 +29,17 @@ from ._gaussian_kernels import (
 )
 from ._gaussian_missing import CompletingFamily
 from ._protocols import Arrays, TokenCounts
+from ._rows import DenseRows, IncompleteRows
 
 
 def _agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
     means, covariances, factors, offsets = parameters
     matrices = covariances[np.newaxis], factors[np.newaxis]
     return parameters_agree(GaussianParameters(means, *matrices, offsets), sizes)
+
+
+if TYPE_CHECKING:
+    from ._clusters.tied_gaussian import TiedClusters
 
 
 @holds(
@@ -183,6 +193,28 @@ class TiedFamily(CompletingFamily):
         spread = np.einsum("ab,bc,ac->", factor, _symmetric(products) - gaps, factor)
         return float(sizes @ parameters.offsets - 0.5 * spread)
 
+    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> TiedClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : DenseRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : TiedClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the prior is not proper, or cells are missing.
+        """
+        from ._clusters.tied_gaussian import TiedClusters  # its kernels are slow to import
+
+        return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
+
     def n_parameters(self) -> int:
         """Number of free parameters: means and the covariance.
 
@@ -245,16 +277,14 @@ class TiedFamily(CompletingFamily):
         """
         sizes, sums, products = map(np.zeros, self.shapes())
         table = counts.tocsr().astype(np.float64)
-        squares = np.zeros((*sums.shape, 1))
+        n_tokens, n_features = table.shape[0], len(products)
         of_components = np.asarray(table.indptr, dtype=np.int64), np.asarray(table.indices, dtype=np.int32), table.data
-        add_counted_products(self.word_vectors, *of_components, self.origin, sums, squares)
-        each = np.arange(len(table.indptr), dtype=np.int64), np.zeros(len(table.indptr) - 1, np.int32)
+        add_counted_products(self.word_vectors, *of_components, self.origin, sums, np.zeros((*sums.shape, 1)))
+        each = np.arange(n_tokens + 1, dtype=np.int64), np.zeros(n_tokens, np.int32)
         of_tokens = np.asarray(table.sum(axis=1), dtype=np.float64).ravel()
-        add_counted_products(
-            self.word_vectors, *each, of_tokens, self.origin, np.zeros((1, len(products))), products[None]
-        )
-        sizes += counts.totals
-        return sizes, sums, products
+        into = np.zeros((1, n_features)), products[np.newaxis]
+        add_counted_products(self.word_vectors, *each, of_tokens, self.origin, *into)
+        return sizes + counts.totals, sums, products
 
     def _add_densities(self, X, first, stop, parameters, out):
         of_means = parameters.means - self.origin, parameters.factors, parameters.offsets

@@ -17,6 +17,8 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._clusters.category_families import CategoryFamilyClusters
+from ._codes import Table
 from ._linear import (
     PRIOR,
     LinearFamily,
@@ -237,6 +239,35 @@ class MultinomialFamily(LinearFamily):
         """
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
+
+    def clusters(self, rows: LinearRows | None = None) -> CategoryFamilyClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone. Fractional
+            counts are weights, but only of rows that are scored.
+
+        Returns
+        -------
+        clusters : CategoryFamilyClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If the pseudo-counts differ.
+        """
+        prior = float(self.prior[0])
+        if (self.prior != prior).any():
+            raise ValueError(
+                "A Dirichlet process mixture with emission='multinomial' needs the same prior for all features: pass a "
+                "number, Multinomial(prior=0.1)."
+            )
+        rows = LinearRows.none(self.n_features) if rows is None else rows
+        table = Table(*rows[:3], np.array([0, self.n_features], np.int64))
+        return CategoryFamilyClusters(self, rows, table, prior)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one less than the number of features for each component.

@@ -50,7 +50,7 @@ def find_missing(X, row, seen, missing):
 @njit(cache=True, nogil=True)
 def have_same_missing(X, row, other):
     """Whether the same cells of two rows are missing; rows with the same pattern could differ, as it may be a hash."""
-    for a in range(X.shape[1]):
+    for a in range(X.shape[1]):  # noqa: SIM110
         if np.isnan(X[row, a]) != np.isnan(X[other, a]):
             return False
     return True

@@ -15,6 +15,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior
+from ._clusters.poisson import PoissonClusters
 from ._linear import (
     PRIOR,
     LinearFamily,
@@ -252,6 +253,26 @@ class PoissonFamily(LinearFamily):
         """
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
+
+    def clusters(self, rows: LinearRows | None = None) -> PoissonClusters:
+        """The rows together with the prior, as Dirichlet process mixtures use them.
+
+        Parameters
+        ----------
+        rows : LinearRows, default=None
+            What the emission's `read` returned. None: no rows, for the prior alone.
+
+        Returns
+        -------
+        clusters : PoissonClusters
+            Statistics, draws and marginal densities of clusters.
+
+        Raises
+        ------
+        ValueError
+            If a count is a fraction.
+        """
+        return PoissonClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
         """Number of free parameters: one for each feature of each component.

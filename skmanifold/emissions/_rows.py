@@ -68,6 +68,38 @@ class LinearRows(NamedTuple):
         log_base = None if self.log_base is None else self.log_base[start:stop]
         return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
 
+    @classmethod
+    def none(cls, n_features: int) -> LinearRows:
+        """No rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        rows : LinearRows
+            Without entries.
+        """
+        return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), n_features, None)
+
+    def take(self, rows: np.ndarray) -> LinearRows:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        taken : LinearRows
+            These rows alone.
+        """
+        log_base = None if self.log_base is None else self.log_base[rows]
+        return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
 
@@ -99,6 +131,29 @@ class LinearRows(NamedTuple):
             Sums over rows.
         """
         return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
+
+
+def take_rows(
+    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some rows of a sparse array in CSR order.
+
+    Parameters
+    ----------
+    indptr, indices, counts : ndarray
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    rows : ndarray of shape (n,), int64
+        Indices of rows.
+
+    Returns
+    -------
+    indptr, indices, counts : ndarray
+        The same of these rows alone.
+    """
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
+    return taken, indices[entries], counts[entries]
 
 
 class DenseRows(NamedTuple):
@@ -363,7 +418,7 @@ def _refuse_empty_columns(estimator: BaseEstimator, values: np.ndarray) -> None:
     if len(empty) == values.shape[1]:
         raise ValueError("All cells of X are missing (NaN): a fit needs observed cells in every column.")
     if len(empty):
-        name = column_name(estimator, empty[0])
+        name = column_name(estimator, int(empty[0]))
         raise ValueError(f"Column {name} of X has no observed cell, only NaN: remove such columns before the fit.")
 
 

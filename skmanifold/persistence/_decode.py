@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..utils._declared import check_estimator, check_names
 from ._bit_generators import make_bit_generator
-from ._earlier_states import upgraded
+from ._earlier_states import completed, upgraded
 from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
@@ -116,7 +116,7 @@ class Decoder:
         check_names(cls, node["state"])
         # parameters that are newer than the file have their defaults
         made = cls(**self._attributes(node["parameters"])) if is_estimator else cls.__new__(cls)
-        made.__dict__.update(self._attributes(node["state"]))
+        made.__dict__.update(completed(node["class"], self._attributes(node["state"])))
         if is_estimator:
             check_estimator(made)
         return made

@@ -1,4 +1,4 @@
-"""Conversion of samplers' states in files of earlier versions, which had one class for all samplers.
+"""Conversion of the contents of files of earlier versions, such as samplers' states, which had one class for all.
 
 A *node* is a named tuple in a file: a dict with the name of the class and its fields.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 _SHARED = ("position", "key", "n_steps", "log_density")
 _GRADIENT_STATES = {
@@ -75,6 +77,22 @@ def _upgrade_parameter_draw(node: dict[str, Any]) -> dict[str, Any]:
     return {**node, "fields": {renamed.get(name, name): field for name, field in node["fields"].items()}}
 
 
+def completed(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The fitted attributes of a class, with parts that earlier versions did not have; most are returned unchanged."""
+    complete = _COMPLETIONS.get(name)
+    return attributes if complete is None else complete(attributes)
+
+
+def _count_no_missing_cells(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Statistics of Gaussian components with variances also count missing cells; earlier versions refused these."""
+    if type(attributes.get("_family")).__name__ != "DiagonalFamily":
+        return attributes
+    arrays = attributes["_sums"].total()
+    if len(arrays) != 3:
+        return attributes
+    return {**attributes, "_sums": type(attributes["_sums"]).whole((*arrays, np.zeros_like(arrays[1])))}
+
+
 def _class_of(node: Any) -> str | None:
     return node.get("class") if isinstance(node, dict) else None
 
@@ -85,4 +103,7 @@ _UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "ParameterDraw": _upgrade_parameter_draw,
     "State": _upgrade_state,
     "StreamChain": _upgrade_stream_chain,
+}
+_COMPLETIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "ExponentialFamilyMixture": _count_no_missing_cells,
 }

@@ -300,7 +300,7 @@ def test_poisson_draws_have_the_moments_of_their_gamma_laws():
 @pytest.mark.parametrize("kind", ["gaussian", "diag", "spherical"])
 def test_gaussian_draws_have_the_moments_of_their_posterior(kind):
     family, total = counted(kind)
-    prior, (sizes, sums, products) = family.prior, total
+    prior, (sizes, sums, products, *_) = family.prior, total
     drawn = draws(family, total)
     means, covariances = np.array([draw.means for draw in drawn]), np.array([draw.covariances for draw in drawn])
     precision, degrees, start = 0.01 + sizes, prior.degrees + sizes * (3 if kind == "spherical" else 1), family.origin

@@ -127,14 +127,12 @@ def test_digits_are_numbers():
         (
             Multinomial(),
             [[np.nan, 1.0]],
-            "^The emission Multinomial does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
+            "^The emission Multinomial does not take NaN, .* 'bernoulli', 'categorical', 'gaussian' and 'poisson' do",
         ),
-        (
-            Gaussian(),
-            [[np.nan, 1.0]],
-            "^The emission Gaussian does not take NaN, .* 'bernoulli' and 'categorical' and 'poisson' do",
-        ),
-        (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli' and 'multinomial' and 'poisson'"),
+        (Gaussian(), [[np.inf, np.nan]], "infinity"),
+        (Gaussian(), [[np.nan, np.nan], [np.nan, np.nan]], "^All cells of X are missing"),
+        (Gaussian(), [[1.0, np.nan], [2.0, np.nan]], "^Column 1 of X has no observed cell"),
+        (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli', 'multinomial' and 'poisson' do"),
     ],
 )
 def test_values_that_an_emission_does_not_take_are_refused(emission, X, message):
@@ -145,7 +143,7 @@ def test_values_that_an_emission_does_not_take_are_refused(emission, X, message)
 def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
     X = np.column_stack([np.arange(5.0), np.ones(5)])
     for same in (X[:1], np.full((5, 3), 0.1)):
-        for kind in ("full", "diag", "spherical"):
+        for kind in ("full", "tied", "diag", "spherical"):
             with pytest.raises(ValueError, match=rf"rows of X .n_samples={len(same)}. are the same.*give a covariance"):
                 Gaussian(kind).bind(read(Gaussian(), same), 1)
     with pytest.raises(ValueError, match="too large"):
@@ -155,7 +153,7 @@ def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
         Gaussian().bind_tokens(tokens, 1, word_vectors=[[1.0, 2.0], [1.0, 2.0], [5.0, 6.0]])
 
 
-@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_a_constant_column_has_the_mean_variance_of_the_others(kind):
     X = np.random.default_rng(0).standard_normal((1000, 3)) * [1.0, 2.0, 0.0] + [0.0, 0.0, 0.1]
     prior = Gaussian(kind).bind(read(Gaussian(), X), 1).prior.covariance
@@ -163,7 +161,7 @@ def test_a_constant_column_has_the_mean_variance_of_the_others(kind):
     if kind == "spherical":
         np.testing.assert_allclose(prior, [variances.sum() / 3], rtol=1e-12)
         return
-    if kind == "full":
+    if kind in ("full", "tied"):
         np.testing.assert_array_equal(prior[2, :2], 0.0)
         np.testing.assert_allclose(np.diag(prior)[:2], 1.01 * variances)
         prior = np.diag(prior)

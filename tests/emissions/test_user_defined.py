@@ -171,7 +171,9 @@ def test_a_model_of_tokens_offers_what_its_family_does():
 def test_cells_that_an_emission_of_a_user_does_not_take_are_named():
     X, _ = make_rows(50)
     mixture = ExponentialFamilyMixture(2, emission=Exponential(), max_iter=4)
-    with pytest.raises(ValueError, match=r"^The emission Exponential does not take NaN, .* as 'bernoulli' and 'cat"):
+    with pytest.raises(
+        ValueError, match=r"^The emission Exponential does not take NaN, .* as 'bernoulli', 'categorical'"
+    ):
         mixture.fit(np.where(X > 9.0, np.nan, X))
     with pytest.raises(TypeError, match=r"^The emission Exponential does not take sparse X .*: pass X.toarray\(\)\.$"):
         mixture.fit(sp.csr_array(X))

@@ -108,8 +108,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         Probabilities of a one for each component ("bernoulli"); probabilities of words ("multinomial", "poisson":
         float32, rows sum to 1, AttributeError if the array would need more than 4 GiB); or mean vectors ("gaussian",
         shape (n_components, n_dims)). The array is computed at each access.
-    covariances_ : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
-        "gaussian" only: covariances, or variances if the emission has diagonal covariances.
+    covariances_ : ndarray of shape (n_components, n_dims, n_dims), (n_dims, n_dims) or (n_components, n_dims)
+        "gaussian" only: covariances, the covariance of all components, or variances.
     token_counts_ : csr_array of shape (n_components, n_tokens), float64
         Expected number of each token in each component (for `partial_fit`, in `total_samples` rows). For "bernoulli"
         the tokens are a zero and a one of each feature in turn; for other emissions they are the features.

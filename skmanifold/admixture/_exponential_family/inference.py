@@ -93,7 +93,7 @@ class FamilyAdmixtureInference(
 
         Returns
         -------
-        covariances : ndarray of shape (n_components, n_dims, n_dims) or (n_components, n_dims)
+        covariances : ndarray of shape (n_components, n_dims, n_dims), (n_dims, n_dims) or (n_components, n_dims)
 
         Raises
         ------

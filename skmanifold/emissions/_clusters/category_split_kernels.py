@@ -7,17 +7,14 @@ components integrated out, rows with counts n_f and column totals N_b have the m
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...numerics.special import log_rising
 from ...utils._njit import njit
 from . import kernels
 from .category_kernels import CategoryData
+from .odds import log_bayes_factor_of_counts, multiply_rising
 
-_MANY_TOKENS = 8  # at most so many factors are multiplied before the size of the product is checked
-_LARGE, _SMALL = 1e100, 1e-100
 _SIDE_1 = np.array([1])
 
 
@@ -66,23 +63,15 @@ def add_predictive(data, row, clusters, n_clusters, categories, totals, out):
 def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
     log_bayes_factor = 0.0
     for category in range(len(statistics.categories)):
-        log_bayes_factor += _log_bayes_factor_of_counts(
+        log_bayes_factor += log_bayes_factor_of_counts(
             data.prior, statistics.categories[category, label_0], statistics.categories[category, label_1]
         )
     for column in range(len(data.column_start) - 1):
         column_prior = data.prior * (data.column_start[column + 1] - data.column_start[column])
-        log_bayes_factor -= _log_bayes_factor_of_counts(
+        log_bayes_factor -= log_bayes_factor_of_counts(
             column_prior, cache.totals[column, label_0], cache.totals[column, label_1]
         )
     return log_bayes_factor
-
-
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_counts(prior, of_0, of_1):
-    """Contribution of the counts of one category in two clusters (of a column total: minus this); 0 if one is zero."""
-    if of_0 == 0 or of_1 == 0:
-        return 0.0
-    return log_rising(prior, np.int64(of_0)) - log_rising(prior + of_1, np.int64(of_0))
 
 
 # Sides
@@ -130,38 +119,15 @@ def _odds_of_sides(data, statistics, row, sides):
         row_tokens = np.int64(0)
         while e < stop and indices[e] < column_stop:
             category, tokens = indices[e], np.int64(counts[e])
-            factor_1, factor_0, log_odds = _multiply_rising(
+            factor_1, factor_0, log_odds = multiply_rising(
                 sub_counts[category, 1] + prior, sub_counts[category, 0] + prior, tokens, factor_1, factor_0, log_odds
             )
             row_tokens += tokens
             e += 1
         column_prior = prior * (column_stop - column_start[column])
         of_0, of_1 = sub_totals[column, 0] + column_prior, sub_totals[column, 1] + column_prior
-        factor_1, factor_0, log_odds = _multiply_rising(of_0, of_1, row_tokens, factor_1, factor_0, log_odds)
+        factor_1, factor_0, log_odds = multiply_rising(of_0, of_1, row_tokens, factor_1, factor_0, log_odds)
     return factor_1, factor_0, log_odds
-
-
-@njit(cache=True, nogil=True)
-def _multiply_rising(x, y, n, factor_x, factor_y, log_odds):
-    """Multiply the odds by the rising factorials (x)_n / (y)_n; long factorials are added as logarithms.
-
-    The odds are factor_x / factor_y * exp(log_odds). Both factors are kept between 1e-100 and 1e100, so that a
-    logarithm is needed only if their quotient leaves that range.
-    """
-    if n > _MANY_TOKENS:
-        log_odds += log_rising(x, n) - log_rising(y, n)
-        return factor_x, factor_y, log_odds
-    for t in range(n):
-        factor_x *= x + t
-        factor_y *= y + t
-    if not (_SMALL < factor_x < _LARGE and _SMALL < factor_y < _LARGE):
-        larger = max(factor_x, factor_y)
-        factor_x /= larger
-        factor_y /= larger
-        if min(factor_x, factor_y) < _SMALL:
-            log_odds += math.log(factor_x) - math.log(factor_y)
-            factor_x = factor_y = 1.0
-    return factor_x, factor_y, log_odds
 
 
 @kernels.log_predictive_of_side.of(CategoryData)
@@ -179,13 +145,11 @@ def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
     log_bayes_factor = 0.0
     for place in range(sides.n_present[0]):
         category = sides.present[place]
-        log_bayes_factor += _log_bayes_factor_of_counts(
-            data.prior, sides.counts[category, 0], sides.counts[category, 1]
-        )
+        log_bayes_factor += log_bayes_factor_of_counts(data.prior, sides.counts[category, 0], sides.counts[category, 1])
         sides.counts[category, 0] = sides.counts[category, 1] = 0.0
         column = data.column_of[category]
         column_prior = data.prior * (data.column_start[column + 1] - data.column_start[column])
-        log_bayes_factor -= _log_bayes_factor_of_counts(column_prior, sides.totals[column, 0], sides.totals[column, 1])
+        log_bayes_factor -= log_bayes_factor_of_counts(column_prior, sides.totals[column, 0], sides.totals[column, 1])
         sides.totals[column, 0] = sides.totals[column, 1] = 0.0
     return log_bayes_factor
 

@@ -17,7 +17,7 @@ from .._gaussian_kernels import add_full_densities, order_by_label
 from .full_gaussian_kernels import FullComponents, FullData, count_sorted_rows, draw_components
 from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
 from .full_gaussian_split_kernels import FullCache, FullSides
-from .gaussian import GaussianClusters, student_rows
+from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides, count_row
 from .statistics import occupied
 
@@ -165,6 +165,14 @@ class FullClusters(GaussianClusters):
         precisions = self.prior.mean_precision + statistics.sizes
         degrees = self.prior.degrees + statistics.sizes - self.n_features + 1.0
         return student_rows(key, labels, means, roots, (precisions + 1.0) / precisions, degrees)
+
+    def log_densities_of_column(self, statistics: FullSums, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): Student t."""
+        means, roots, _, _ = self._posteriors(statistics, Workers(1))
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = self.prior.degrees + statistics.sizes - self.n_features + 1.0
+        squares = (roots[:, column] ** 2).sum(axis=1) * (precisions + 1.0) / precisions
+        return log_student(values, means[:, column], squares, degrees)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from ...random._keys import fold_in, fold_in_each
+import numpy as np
+from scipy.special import gammaln
+
+from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal, gamma_variate
 from ...utils._threads import Workers, split_range
 from .._gaussian_base import NormalPrior
@@ -101,7 +104,7 @@ def student_rows(
     out, keys = np.empty((len(labels), means.shape[1])), fold_in_each(key, np.arange(len(labels)))
     fill_normal(keys, 0, out)
     halves = np.array(
-        [gamma_variate(fold_in(of_row, 1), 0.5 * degrees[k]) for of_row, k in zip(keys, labels, strict=True)]
+        [gamma_variate(subkey(of_row, 1), 0.5 * degrees[k]) for of_row, k in zip(keys, labels, strict=True)]
     )
     out *= np.sqrt(scales[labels] / (2.0 * halves))[:, np.newaxis]
     for k in np.unique(labels):
@@ -116,3 +119,10 @@ def _is_definite(covariance: np.ndarray) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def log_student(values: np.ndarray, locations: np.ndarray, squares: np.ndarray, degrees: Any) -> np.ndarray:
+    """Log densities, (n, K), of Student t distributions whose squared scales are `squares` over the degrees."""
+    gaps = (values[:, np.newaxis] - locations) ** 2 / squares
+    of_degrees = gammaln(0.5 * (degrees + 1.0)) - gammaln(0.5 * degrees) - 0.5 * np.log(np.pi * squares)
+    return of_degrees - 0.5 * (degrees + 1.0) * np.log1p(gaps)

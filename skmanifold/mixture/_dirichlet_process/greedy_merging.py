@@ -48,26 +48,26 @@ def _gain(data, statistics, cache, log_concentration, label_0, label_1):
 def _merge_greedily(data, statistics, cache, log_concentration, present, merged_with):
     """Fill `merged_with` with the label that the rows of each label have after the merges."""
     n = len(present)
-    for label in present:
-        refresh_cluster(data, statistics, label, cache)
+    for index in range(n):
+        refresh_cluster(data, statistics, present[index], cache)
     gains = np.full((n, n), -np.inf)
     for a in range(n):
         for b in range(a + 1, n):
             gains[a, b] = _gain(data, statistics, cache, log_concentration, present[a], present[b])
     for _ in range(n - 1):
-        best = np.argmax(gains)
-        a, b = best // n, best % n
-        if not gains[a, b] > 0.0:
+        best = int(np.argmax(gains))
+        first, second = best // n, best % n
+        if not gains[first, second] > 0.0:
             return
-        kept, gone = present[a], present[b]
+        kept, gone = present[first], present[second]
         merge_labels(data, statistics, kept, gone)
         refresh_cluster(data, statistics, kept, cache)
         for label in range(len(merged_with)):
             if merged_with[label] == gone:
                 merged_with[label] = kept
         for c in range(n):
-            gains[b, c] = gains[c, b] = -np.inf
+            gains[second, c] = gains[c, second] = -np.inf
         for c in range(n):
-            low, high = min(a, c), max(a, c)
-            if c != a and statistics.sizes[present[c]] > 0:
+            low, high = min(first, c), max(first, c)
+            if c != first and statistics.sizes[present[c]] > 0:
                 gains[low, high] = _gain(data, statistics, cache, log_concentration, present[low], present[high])

@@ -9,8 +9,11 @@ import numpy as np
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories import CategoryCounts
+from ...emissions._clusters.diagonal_gaussian import DiagonalSums
 from ...emissions._clusters.full_gaussian import FullSums
+from ...emissions._clusters.linear import LinearCounts
 from ...emissions._clusters.statistics import by_size, selected
+from ...emissions._clusters.tied_gaussian import TiedSums
 from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import Array, Real, Sizes
@@ -30,7 +33,7 @@ def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
 
 @holds(
     _sizes_agree,
-    statistics=Held(CategoryCounts, FullSums),
+    statistics=Held(CategoryCounts, DiagonalSums, FullSums, LinearCounts, TiedSums),
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):

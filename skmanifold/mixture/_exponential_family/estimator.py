@@ -103,8 +103,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     components_ : ndarray of shape (n_components, n_features) or list of ndarray
         Expected row of each component: probabilities of ones, probabilities of words, means or rates. For codes of
         categories, their probabilities: an array of shape (n_components, n_categories) for each column.
-    covariances_ : ndarray of shape (n_components, n_features, n_features) or (n_components, n_features)
-        Gaussian components only: covariances, or variances.
+    covariances_ : ndarray of shape (n_components, n_features, n_features)
+        Gaussian components only: covariances; of shape (n_features, n_features) if tied, the covariance of all
+        components; or variances of shape (n_components, n_features).
     n_categories_ : ndarray of shape (n_features,)
         Codes of categories only: number of categories of each column.
     labels_ : ndarray of shape (n_samples,)
@@ -145,6 +146,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     their order within the chain, which holds if they are well separated. `score_samples` does not need this.
 
     A component without rows has the mode of its prior as its parameters.
+
+    Missing cells (NaN) are assumed missing at random. Labels, scores and membership probabilities use the distribution
+    of the observed cells; a row without observed cells has the weights as its membership probabilities.
+    :class:`~skmanifold.emissions.Gaussian` describes the update of its parameters. "multinomial" refuses NaN.
 
     References
     ----------
@@ -249,8 +254,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as the emission requires: real numbers, zeros and ones, codes of categories, or counts. Sparse input
-            stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical" and "poisson", NaN is a
-            missing value.
+            stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical", "gaussian" and
+            "poisson", NaN is a missing cell.
         y : None
             Ignored.
 

@@ -174,8 +174,8 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         With samplers that draw the parameters ("gibbs"), this is the log of the mean density over `n_predictive_draws`
         draws, which does not depend on the order of the components. With other samplers it is the log density at the
         estimate. Multinomial rows are scored as their tokens in a given order, without multinomial coefficients, as in
-        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. Missing cells
-        are left out.
+        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. The
+        density of a row with missing cells is that of its observed cells.
 
         Parameters
         ----------

@@ -70,20 +70,19 @@ def statistics(labels, alphas, learned):
     return np.stack(columns, axis=-1).astype(float)
 
 
-class ExactPosterior:
-    """Of labels of sticks and the concentration, given a few rows."""
+class PartitionPosterior:
+    """Of labels of sticks and the concentration, given the probabilities of all partitions of a few rows."""
 
-    def __init__(self, table, concentration):
-        self.table, self.concentration = table, concentration
+    def __init__(self, law, n_rows, concentration):
+        self.law, self.n_rows, self.concentration = law, n_rows, concentration
         self.learned = isinstance(concentration, tuple)
-        self.partitions = np.array(tiny.partitions(table.n_rows))
-        self.law = tiny.exact_law(concentration=concentration, table=table)
+        self.partitions = np.array(tiny.partitions(n_rows))
 
     def _moments(self, n_clusters):
         """E(alpha | K), E(alpha^2 | K)."""
         if not self.learned:
             return self.concentration, self.concentration**2
-        of_power = [tiny._prior_factor(n_clusters, self.table.n_rows, self.concentration, power) for power in (0, 1, 2)]
+        of_power = [tiny._prior_factor(n_clusters, self.n_rows, self.concentration, power) for power in (0, 1, 2)]
         return of_power[1] / of_power[0], of_power[2] / of_power[0]
 
     @cached_property
@@ -100,7 +99,7 @@ class ExactPosterior:
                 of_labels = [partition[0] == partition[1], alpha * per_alpha, until_first + alpha * per_alpha_first]
                 if self.learned:
                     of_labels += [alpha, square * per_alpha, alpha * until_first + square * per_alpha_first]
-                row = np.concatenate([np.arange(1, self.table.n_rows + 1) == n_clusters, of_labels])
+                row = np.concatenate([np.arange(1, self.n_rows + 1) == n_clusters, of_labels])
                 total = total + p_partition * p * row
         return total
 
@@ -111,16 +110,16 @@ class ExactPosterior:
         log_alpha = np.linspace(-12, 4, 4001)
         alpha = np.exp(log_alpha)
         tables = []
-        for n_clusters in range(1, self.table.n_rows + 1):
+        for n_clusters in range(1, self.n_rows + 1):
             logs = (n_clusters + shape) * log_alpha - rate * alpha
-            logs += gammaln(alpha) - gammaln(alpha + self.table.n_rows)
+            logs += gammaln(alpha) - gammaln(alpha + self.n_rows)
             below = np.cumsum(np.exp(logs - logs.max()))
             tables.append((log_alpha, below / below[-1]))
         return tables
 
     def draws(self, n, rng):
         """(n,) concentrations and (n, n_rows) labels."""
-        alphas, labels = np.empty(n), np.empty((n, self.table.n_rows), np.int32)
+        alphas, labels = np.empty(n), np.empty((n, self.n_rows), np.int32)
         for i, chosen in enumerate(rng.choice(len(self.law), n, p=self.law)):
             partition = self.partitions[chosen]
             if not self.learned:
@@ -130,6 +129,14 @@ class ExactPosterior:
                 alphas[i] = np.exp(np.interp(rng.random(), below, log_alpha))
             labels[i] = draw_places(np.bincount(partition), alphas[i], rng)[partition]
         return alphas, labels
+
+
+class ExactPosterior(PartitionPosterior):
+    """Given the rows of a table."""
+
+    def __init__(self, table, concentration):
+        self.table = table
+        super().__init__(tiny.exact_law(concentration=concentration, table=table), table.n_rows, concentration)
 
 
 def state_of(model, alpha, labels, key):
@@ -155,6 +162,16 @@ def slice_estimate(sampler, model, posterior, *, n_chains=60, n_steps=45, seed=0
 # --- data drawn anew -------------------------------------------------------------------------------------
 
 
+def draw_from_the_prior(n, n_rows, rng, gamma, n_sticks=150):
+    """Concentrations (n,), weights of sticks (n, n_sticks) and labels (n, n_rows)."""
+    shape, rate = gamma
+    alphas = rng.gamma(shape, 1 / rate, n)
+    shares = rng.beta(1, alphas[:, None], (n, n_sticks))
+    left = np.cumprod(1 - shares, axis=1)
+    weights = shares * np.concatenate([np.ones((n, 1)), left[:, :-1]], axis=1)
+    return alphas, weights, np.stack([(u[:, None] < left).sum(axis=1) for u in rng.random((n_rows, n))], axis=-1)
+
+
 class Cells:
     """A categorical table with a token wherever `present` (n_rows, n_columns) says; its categories come and go."""
 
@@ -172,14 +189,9 @@ class Cells:
         """Write over the categories of the cells, which begin at 0 in each column."""
         self.table.indices[:] = self._start[self.column] + categories
 
-    def forward(self, n, rng, gamma, n_sticks=150):
+    def forward(self, n, rng, gamma):
         """From the prior: concentrations (n,), weights of sticks, labels (n, n_rows) and categories (n, n_cells)."""
-        shape, rate = gamma
-        alphas = rng.gamma(shape, 1 / rate, n)
-        shares = rng.beta(1, alphas[:, None], (n, n_sticks))
-        left = np.cumprod(1 - shares, axis=1)
-        weights = shares * np.concatenate([np.ones((n, 1)), left[:, :-1]], axis=1)
-        labels = np.stack([(u[:, None] < left).sum(axis=1) for u in rng.random((self.n_rows, n))], axis=-1)
+        alphas, weights, labels = draw_from_the_prior(n, self.n_rows, rng, gamma)
         leader = (labels[:, :, None] == labels[:, None, :]).argmax(axis=2)
         categories = np.empty((n, len(self.row)), int)
         for column, width in enumerate(self.widths):

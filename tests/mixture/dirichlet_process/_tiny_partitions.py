@@ -103,18 +103,28 @@ def _prior_factor(n_components: int, n_rows: int, concentration: float | tuple[f
     return quad(lambda alpha: factor(alpha) * alpha ** (shape - 1) * np.exp(-rate * alpha), 0, np.inf)[0]
 
 
+def law_of(log_likelihood, n_rows: int, concentration: float | tuple[float, float] = 1.0) -> np.ndarray:
+    """Posterior probabilities of all partitions, given the log likelihood of a partition's clusters; `concentration` is
+    alpha, or shape and rate of its gamma prior.
+    """
+    factors = [_prior_factor(n_components, n_rows, concentration) for n_components in range(1, n_rows + 1)]
+    logs = []
+    for clusters in map(clusters_of, partitions(n_rows)):
+        of_sizes = sum(gammaln(len(rows)) for rows in clusters)
+        logs.append(np.log(factors[len(clusters) - 1]) + of_sizes + log_likelihood(clusters))
+    law = np.exp(np.array(logs) - max(logs))
+    return law / law.sum()
+
+
 def exact_law(
     *, concentration: float | tuple[float, float] = 1.0, prior: float = PRIOR, table: Table = TABLE
 ) -> np.ndarray:
-    """Posterior probabilities of all partitions; `concentration` is alpha, or shape and rate of its gamma prior."""
-    n_rows = table.n_rows
-    factors = [_prior_factor(n_components, n_rows, concentration) for n_components in range(1, n_rows + 1)]
-    law = []
-    for labels in partitions(n_rows):
-        clusters = clusters_of(labels)
-        log_weight = sum(gammaln(len(rows)) + log_marginal(rows, table, prior) for rows in clusters)
-        law.append(factors[len(clusters) - 1] * np.exp(log_weight))
-    return np.array(law) / np.sum(law)
+    """Posterior probabilities of all partitions of the rows of a table."""
+
+    def log_likelihood(clusters):
+        return sum(log_marginal(rows, table, prior) for rows in clusters)
+
+    return law_of(log_likelihood, table.n_rows, concentration)
 
 
 def n_components_law(law: np.ndarray, n_rows: int = TABLE.n_rows) -> np.ndarray:
@@ -127,12 +137,44 @@ def together(law: np.ndarray, i: int = 0, j: int = 1, n_rows: int = TABLE.n_rows
     return float(sum(p for p, labels in zip(law, partitions(n_rows), strict=True) if labels[i] == labels[j]))
 
 
-def mean_concentration(*, concentration: tuple[float, float], prior: float = PRIOR, table: Table = TABLE) -> float:
-    """E(alpha | rows) where alpha has a gamma prior of this shape and rate."""
-    law = n_components_law(exact_law(concentration=concentration, prior=prior, table=table), table.n_rows)
-    n_rows = table.n_rows
+def mean_concentration_of(law: np.ndarray, concentration: tuple[float, float], n_rows: int = TABLE.n_rows) -> float:
+    """E(alpha | rows) under a law over partitions, where alpha has a gamma prior of this shape and rate."""
     means = [
         _prior_factor(k, n_rows, concentration, 1) / _prior_factor(k, n_rows, concentration)
         for k in range(1, n_rows + 1)
     ]
-    return float(law @ means)
+    return float(n_components_law(law, n_rows) @ means)
+
+
+def mean_concentration(*, concentration: tuple[float, float], prior: float = PRIOR, table: Table = TABLE) -> float:
+    """E(alpha | rows of a table)."""
+    law = exact_law(concentration=concentration, prior=prior, table=table)
+    return mean_concentration_of(law, concentration, table.n_rows)
+
+
+def stationary_law(log_predictive, concentration: float = 1.0, includes_the_row: bool = False) -> np.ndarray:
+    """Stationary probabilities of the partitions of five rows, where a row, chosen at random, is assigned again given
+    the clusters of the others (Neal, 2000, algorithm 3).
+
+    `log_predictive(row, clusters)` is the log density of the row in the first cluster, which may be empty. The wrong
+    variant leaves the row in its cluster when its density there is computed.
+    """
+    n_rows, moves = len(PARTITIONS[0]), np.zeros((len(PARTITIONS), len(PARTITIONS)))
+    for start, labels in enumerate(PARTITIONS):
+        for row in range(n_rows):
+            others = [other for other in range(n_rows) if other != row]
+            of_others = {labels[other] for other in others}
+            logs, ends = [], []
+            for label in (*of_others, n_rows):
+                members = [other for other in others if labels[other] == label]
+                rest = [[other for other in others if labels[other] == k] for k in of_others - {label}]
+                size = len(members) or concentration
+                if includes_the_row and members and label == labels[row]:
+                    members = [*members, row]
+                logs.append(np.log(size) + log_predictive(row, [members, *rest]))
+                ends.append(index_of([label if other == row else labels[other] for other in range(n_rows)]))
+            p = np.exp(np.array(logs) - max(logs))
+            np.add.at(moves[start], ends, p / p.sum() / n_rows)
+    values, vectors = np.linalg.eig(moves.T)
+    law = np.real(vectors[:, np.argmax(np.real(values))])
+    return law / law.sum()

@@ -15,9 +15,11 @@ from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import category_table
 from skmanifold.emissions._gaussian import DenseRows
 from skmanifold.emissions._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
+from skmanifold.emissions._gaussian_tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
+from skmanifold.emissions._rows import IncompleteRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
 from skmanifold.random._keys import root_key, subkey
@@ -188,15 +190,48 @@ class SphericalCase(DiagonalCase):
     family = DiagonalFamily(SPHERICAL, K, ORIGIN, True)
 
 
-CASES = [
-    BernoulliCase(),
-    CategoricalCase(),
-    PoissonCase(),
-    MultinomialCase(),
-    FullCase(),
-    DiagonalCase(),
-    SphericalCase(),
-]
+class TiedCase(FullCase):
+    family = TiedFamily(FULL, K, ORIGIN)
+
+    def parameters(self, rng):
+        covariance = st.invwishart.rvs(FULL.degrees, FULL.covariance, random_state=rng)
+        noise = rng.standard_normal((K, M)) @ np.linalg.cholesky(covariance).T
+        return self.family._parameters(FULL.mean + noise / np.sqrt(FULL.mean_precision) - ORIGIN, covariance)
+
+    def rows(self, parameters, labels, rng):
+        return super().rows(self.of_each(parameters), labels, rng)
+
+    def statistics(self, parameters):
+        return super().statistics(self.of_each(parameters))
+
+    def of_each(self, parameters):
+        return parameters._replace(covariances=np.repeat(parameters.covariances[None], K, axis=0))
+
+
+class WithHoles:
+    """Each cell is missing with probability 0.4."""
+
+    def rows(self, parameters, labels, rng):
+        values = super().rows(parameters, labels, rng).values
+        return IncompleteRows.of_values(np.where(rng.random(values.shape) < 0.4, np.nan, values))
+
+
+class IncompleteFullCase(WithHoles, FullCase): ...
+
+
+class IncompleteTiedCase(WithHoles, TiedCase): ...
+
+
+class IncompleteDiagonalCase(WithHoles, DiagonalCase): ...
+
+
+class IncompleteSphericalCase(WithHoles, SphericalCase): ...
+
+
+INCOMPLETE = [IncompleteFullCase(), IncompleteTiedCase(), IncompleteDiagonalCase(), IncompleteSphericalCase()]
+CASES = [BernoulliCase(), CategoricalCase(), PoissonCase(), MultinomialCase()]
+CASES += [FullCase(), DiagonalCase(), SphericalCase(), TiedCase()]
+CASES += INCOMPLETE
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case).__name__)
 
 
@@ -276,6 +311,31 @@ class TakesTheMode(FamilyModel):
 @EACH
 def test_wrong_counts_are_told(case):
     assert_disagrees(joint_estimate(case, CountsARowTooMany), expectations(case))
+
+
+class ReadsZeros(FamilyModel):
+    """Missing cells are zeros for the parameters; labels use the observed cells."""
+
+    def sample_rows(self, position, latents, key):
+        labels, _, log_likelihood = super().sample_rows(position, latents, key)
+        rows, self.rows, self._completes = self.rows, DenseRows(np.nan_to_num(self.rows.values)), False
+        statistics = self.count(labels)
+        self.rows, self._completes = rows, True
+        return labels, statistics, log_likelihood
+
+
+class LeavesCellsAtTheOrigin(FamilyModel):
+    """Missing cells are not drawn."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._completes = False
+
+
+@pytest.mark.parametrize("case", INCOMPLETE[:2], ids=lambda case: type(case).__name__)
+@pytest.mark.parametrize("wrong", [ReadsZeros, LeavesCellsAtTheOrigin])
+def test_missing_cells_that_are_not_drawn_are_told(case, wrong):
+    assert_disagrees(joint_estimate(case, wrong), expectations(case))
 
 
 @pytest.mark.parametrize("wrong", [ForgetsTheWeights, TakesTheMode])

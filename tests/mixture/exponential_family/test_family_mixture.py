@@ -323,7 +323,7 @@ def test_tags_are_those_of_the_emission():
         for name in ("bernoulli", "gaussian", "multinomial", "poisson")
     }
     assert [tags[name].sparse for name in tags] == [True, False, True, True]
-    assert [tags[name].allow_nan for name in tags] == [True, False, False, True]
+    assert [tags[name].allow_nan for name in tags] == [True, True, False, True]
     assert [tags[name].positive_only for name in tags] == [True, False, True, True]
 
 

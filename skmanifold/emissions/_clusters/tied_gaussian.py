@@ -1,0 +1,216 @@
+"""Clusters of Gaussian rows with one covariance matrix for all clusters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, multigammaln
+
+from ...numerics.triangular import divide_by_lower, fill_cholesky
+from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_normal
+from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._declared import holds
+from ...utils._threads import Workers
+from .._gaussian_base import LOG_2PI
+from .._gaussian_families import LEAST_SHARE, refuse_singular
+from .._gaussian_kernels import add_products, add_tied_densities, draw_full_component
+from .gaussian import GaussianClusters, log_student, student_rows
+from .kernels import clear_sides
+from .statistics import occupied
+from .tied_gaussian_kernels import (
+    TiedComponents,
+    TiedData,
+    add_student_densities,
+    fill_means_and_images,
+    fill_posterior_mean,
+    fill_within,
+)
+from .tied_gaussian_split_kernels import TiedCache, TiedSides
+
+
+@holds(
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    sums=Array("float64", ("capacity", "n_dimensions")),
+    products=Array("float64", ("n_dimensions", "n_dimensions")),
+    completed=Array("float64", (None, "n_dimensions")),
+)
+class TiedSums(NamedTuple):
+    """Sums of rows by label, and sums of products of all rows."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    sums: np.ndarray  # (capacity, d), relative to the origin
+    products: np.ndarray  # (d, d), about the origin, of all rows together; the lower triangle
+    completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
+
+    @property
+    def label_axes(self) -> tuple[int, int, None, None]:
+        """Axis of the labels in each array."""
+        return 0, 0, None, None
+
+
+class TiedClusters(GaussianClusters):
+    """Gaussian rows; each component has a mean, and all have the same covariance matrix.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, d)
+        Rows.
+    prior : NormalPrior
+        Prior of the means and of the covariance.
+    origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
+    """
+
+    def _data(self) -> TiedData:
+        prior = self.prior
+        covariance = np.ascontiguousarray(prior.covariance, np.float64)
+        place = np.full(len(self.values), -1, np.int32)
+        of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
+        log_det = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(covariance))).sum())
+        return TiedData(self.values, place, self.origin, *of_prior, log_det)
+
+    def no_statistics(self, capacity: int) -> TiedSums:
+        """Sums of no rows."""
+        d = self.n_features
+        return TiedSums(np.zeros(capacity, np.int64), np.zeros((capacity, d)), np.zeros((d, d)), np.empty((0, d)))
+
+    def split_merge_space(self, statistics: TiedSums, key: np.uint64) -> tuple[TiedCache, TiedSides]:
+        """Cache and sides, with a covariance drawn given the partition."""
+        d, capacity = self.n_features, len(statistics.sizes)
+        _, factor, log_root = self._draw_covariance(statistics, key)
+        cache = TiedCache(np.empty((capacity, d)), factor, log_root, np.empty(d), np.empty(d))
+        of_row = np.empty(d), np.empty(d), np.empty(1, np.int64)
+        sides = TiedSides(np.empty(2, np.int64), np.empty((2, d)), factor, log_root, *of_row)
+        clear_sides(self.data, sides)
+        return cache, sides
+
+    def count(self, labels: np.ndarray, statistics: TiedSums, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        super().count(labels, statistics, workers)
+        complete = np.flatnonzero(self.data.place < 0)
+        four, unused = np.empty((4, self.n_features)), np.zeros(self.n_features)
+        add_products(self.values, 0, complete, 0, len(complete), self.origin, four, unused, statistics.products)
+
+    def relabelled(self, labels: np.ndarray, statistics: TiedSums, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
+        capacity = max(len(statistics.sizes), int(new_labels.max()) + 1)
+        of_all = {"products": statistics.products, "completed": statistics.completed}
+        again = self.no_statistics(capacity)._replace(**of_all)
+        super().count(labels, again, workers)
+        return again
+
+    def draw_components(
+        self, statistics: TiedSums, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> TiedComponents:
+        """Draw the covariance given the partition, and then the means of components."""
+        K, d = len(labels), self.n_features
+        root, factor, log_root = self._draw_covariance(statistics, subkey(key, 0))
+        means, images, normals = np.empty((K, d)), np.empty((K, d)), np.empty((K, d))
+        fill_normal(fold_in_each(subkey(key, 1), np.arange(K)), 0, normals)
+        fill_means_and_images(self.data, statistics, labels, root, factor, normals, means, images)
+        return TiedComponents(means, factor, images, np.full(K, log_root - 0.5 * d * LOG_2PI))
+
+    def log_marginal(self, statistics: TiedSums) -> float:
+        """Log density of all rows given their labels."""
+        d, prior = self.n_features, self.prior
+        _, root, n = self._posterior(statistics)
+        sizes = statistics.sizes[occupied(statistics)]
+        degrees = prior.degrees + n
+        of_scatter = prior.degrees * self.data.log_det - 2.0 * degrees * np.log(np.diagonal(root)).sum()
+        of_means = -d * np.log1p(sizes / prior.mean_precision).sum()
+        of_degrees = multigammaln(0.5 * degrees, d) - multigammaln(0.5 * prior.degrees, d)
+        return float(of_degrees + 0.5 * (of_scatter + of_means - n * d * math.log(math.pi)))
+
+    def add_log_predictive(self, statistics: TiedSums, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        d = self.n_features
+        means, root, n = self._posterior(statistics)
+        factor = np.eye(d)
+        divide_by_lower(factor, root)
+        precisions, power = self.prior.mean_precision + statistics.sizes, 0.5 * (self.prior.degrees + n + 1.0)
+        constant = gammaln(power) - gammaln(power - 0.5 * d) - np.log(np.diagonal(root)).sum()
+        constants = constant - 0.5 * d * (math.log(math.pi) + np.log1p(1.0 / precisions))
+        shared = self.data, means, factor, precisions / (precisions + 1.0), constants, power, out
+        tasks = self._tasks(len(constants), workers)
+        workers.run(add_student_densities, [(start, stop, *shared) for start, stop in tasks])
+
+    def add_log_densities(self, components: TiedComponents, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        self._add_normal(components.means, components.factor, components.offsets, out, workers)
+
+    def add_log_density_of_new(self, components: TiedComponents, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given a new component, whose mean is integrated out."""
+        scale = math.sqrt(1.0 + 1.0 / self.prior.mean_precision)
+        offsets = components.offsets[:1] - self.n_features * math.log(scale)
+        self._add_normal(self.prior.mean[np.newaxis], components.factor / scale, offsets, out, workers)
+
+    def arrays_of(self, components: TiedComponents) -> dict[str, np.ndarray]:
+        """Drawn means, (K, d), and the covariance, (d, d)."""
+        root = np.linalg.inv(components.factor)
+        return {"components": components.means, "covariances": root @ root.T}
+
+    def expected(self, statistics: TiedSums) -> dict[str, np.ndarray]:
+        """Posterior means of the mean of each cluster, and of the covariance.
+
+        The mean of the covariance is infinite with too few degrees of freedom.
+        """
+        means, root, n = self._posterior(statistics)
+        degrees = self.prior.degrees + n - self.n_features - 1.0
+        scatter = root @ root.T
+        return {
+            "components_": means + self.origin,
+            "covariances_": scatter / degrees if degrees > 0.0 else np.full_like(scatter, np.inf),
+        }
+
+    def new_rows(self, statistics: TiedSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of clusters `labels`, with the parameters integrated out."""
+        means, root, n = self._posterior(statistics)
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = np.full(len(means), self.prior.degrees + n - self.n_features + 1.0)
+        scales = (precisions + 1.0) / precisions
+        return student_rows(key, labels, means + self.origin, root[np.newaxis], scales, degrees)
+
+    def log_densities_of_column(self, statistics: TiedSums, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): Student t."""
+        means, root, n = self._posterior(statistics)
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = self.prior.degrees + n - self.n_features + 1.0
+        squares = (root[column] ** 2).sum() * (precisions + 1.0) / precisions
+        return log_student(values, means[:, column] + self.origin[column], squares, degrees)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 8.0 * self.n_features * (2.0 * n_components + self.n_features)
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        return 500 + 10 * self.n_features
+
+    def _add_normal(self, means, factor, offsets, out, workers):
+        shared = self.origin, means - self.origin, factor, offsets
+        tasks = self._tasks(len(offsets), workers)
+        workers.run(add_tied_densities, [(self.values, a, b, *shared, out[a:b]) for a, b in tasks])
+
+    def _posterior(self, statistics: TiedSums) -> tuple[np.ndarray, np.ndarray, int]:
+        """Means of the clusters relative to the origin, the Cholesky factor of the scatter, and the number of rows."""
+        d = self.n_features
+        scatter, root, means = np.empty((d, d)), np.empty((d, d)), np.empty((len(statistics.sizes), d))
+        n = fill_within(self.data, statistics, scatter)
+        if not fill_cholesky(scatter, 0.0, root):
+            refuse_singular("The covariance of all components")
+        for label, mean in enumerate(means):
+            fill_posterior_mean(self.data, statistics, label, mean)
+        return means, root, int(n)
+
+    def _draw_covariance(self, statistics: TiedSums, key: np.uint64) -> tuple[np.ndarray, np.ndarray, float]:
+        """Draw the Cholesky factor of the covariance, its inverse, and the log determinant of the inverse."""
+        d = self.n_features
+        scatter, root, factor = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+        degrees = self.prior.degrees + fill_within(self.data, statistics, scatter)
+        log_root = draw_full_component(key, degrees, 1.0, scatter, LEAST_SHARE, np.zeros(d), root, factor)
+        if math.isnan(log_root):
+            refuse_singular("The covariance of all components")
+        return root, factor, float(log_root)

@@ -1,0 +1,243 @@
+"""Gaussian rows with missing cells: densities, draws, expectations and priors, compared with scipy and numpy."""
+
+import numpy as np
+import pytest
+import scipy.stats as st
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+
+from skmanifold.emissions import DenseRows, Gaussian, IncompleteRows
+from skmanifold.emissions._gaussian_missing_kernels import add_observed_densities
+from skmanifold.emissions._pattern_kernels import fill_patterns
+from skmanifold.random._keys import fold_in_each
+
+from ._cases import KEY, Anyone, read
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+KINDS = ("full", "tied", "diag", "spherical")
+EACH = pytest.mark.parametrize("kind", KINDS)
+MATRICES = pytest.mark.parametrize("kind", ["full", "tied"])
+
+
+def make_X(n=60, d=4, share=0.3, seed=0):
+    """Correlated rows; the first is complete, the second has no observed cell."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + 5.0
+    X[rng.random((n, d)) < share] = np.nan
+    X[0], X[1] = np.arange(d) + 4.0, np.nan
+    return X
+
+
+def fitted(kind, K=3, **options):
+    X = make_X(**options)
+    rows = read(Gaussian(kind), X)
+    family = Gaussian(kind).bind(rows, K)
+    shares = np.random.default_rng(1).dirichlet(np.ones(K), len(X))
+    return X, rows, family, family.mode(family.sum_shares(rows, 0, len(X), 0, shares).total()), shares
+
+
+def covariance(kind, parameters, k):
+    if kind == "tied":
+        return parameters.covariances
+    return parameters.covariances[k] if kind == "full" else np.diag(parameters.covariances[k])
+
+
+def log_densities(kind, X, parameters):
+    out = np.zeros((len(X), len(parameters.means)))
+    for i, row in enumerate(X):
+        seen = ~np.isnan(row)
+        for k, mean in enumerate(parameters.means):
+            if seen.any():
+                of_seen = covariance(kind, parameters, k)[np.ix_(seen, seen)]
+                out[i, k] = st.multivariate_normal.logpdf(row[seen], mean[seen], of_seen)
+    return out
+
+
+def conditional(row, mean, matrix):
+    """The missing cells of a row, their means and their covariance given the observed cells."""
+    missing = np.isnan(row)
+    slope = matrix[np.ix_(missing, ~missing)] @ np.linalg.inv(matrix[np.ix_(~missing, ~missing)])
+    spread = matrix[np.ix_(missing, missing)] - slope @ matrix[np.ix_(~missing, missing)]
+    return missing, mean[missing] + slope @ (row - mean)[~missing], spread
+
+
+@EACH
+@pytest.mark.parametrize("d", [1, 4, 9])
+def test_densities_are_those_of_the_observed_cells(kind, d):
+    X, rows, family, parameters, _ = fitted(kind, d=d)
+    assert isinstance(rows, IncompleteRows)
+    out = np.full((len(X), 3), 7.0)
+    family.add_log_densities(rows, 0, len(X), parameters, out)
+    expected = log_densities(kind, X, parameters)
+    np.testing.assert_allclose(out - 7.0, expected, rtol=1e-9, atol=1e-9)
+    assert (out[1] == 7.0).all()  # without observed cells the density is exactly 1
+    wrong = np.zeros((len(X), 3))  # a missing cell that is read as zero
+    family.add_log_densities(DenseRows(np.nan_to_num(X)), 0, len(X), parameters, wrong)
+    assert abs(wrong - expected)[1:].max() > 0.1
+
+
+@EACH
+def test_a_row_has_the_same_bytes_in_any_company(kind):
+    X, rows, family, parameters, _ = fitted(kind, n=100, d=3)
+    whole = np.zeros((100, 3))
+    family.add_log_densities(rows, 0, 100, parameters, whole)
+    for chosen in (slice(37, 41), slice(0, 1), slice(1, 2)):
+        part = np.zeros((chosen.stop - chosen.start, 3))
+        family.add_log_densities(rows, chosen.start, chosen.stop, parameters, part)
+        assert part.tobytes() == whole[chosen].tobytes()
+    complete = np.flatnonzero(~np.isnan(X).any(axis=1))
+    alone = np.zeros((len(complete), 3))
+    family.add_log_densities(DenseRows(X[complete]), 0, len(complete), parameters, alone)
+    assert alone.tobytes() == whole[complete].tobytes()
+
+
+def test_the_kernel_takes_rows_in_any_order():
+    _, rows, family, parameters, _ = fitted("full")
+    whole, some = np.zeros((60, 3)), np.zeros((4, 3))
+    family.add_log_densities(rows, 0, 60, parameters, whole)
+    chosen, places = np.array([17, 4, 17, 30]), np.array([2, 0, 1, 3])
+    of_components = parameters.means, parameters.factors, parameters.offsets
+    add_observed_densities(rows.values, chosen, places, rows.patterns, *of_components, some)
+    np.testing.assert_allclose(some[places], whole[chosen], rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [3, 64, 130])
+def test_rows_have_the_same_pattern_if_the_same_cells_are_missing(d):
+    holes = np.random.default_rng(0).random((50, d)) < 0.5
+    holes[10:20], holes[3] = holes[:10], False
+    patterns = np.empty(50, np.uint64)
+    fill_patterns(np.where(holes, np.nan, 1.0), patterns)
+    same = (holes[:, None] == holes).all(axis=2)
+    np.testing.assert_array_equal(patterns[:, None] == patterns, same)
+    np.testing.assert_array_equal(patterns == 0, ~holes.any(axis=1))
+
+
+def test_patterns_that_are_hashes_are_compared_with_the_cells():
+    X, rows, family, parameters, _ = fitted("full")
+    collided = rows._replace(patterns=(rows.patterns > 0).astype(np.uint64))
+    out = np.zeros((60, 3))
+    family.add_log_densities(collided, 0, 60, parameters, out)
+    np.testing.assert_allclose(out, log_densities("full", X, parameters), rtol=1e-9)
+
+
+@MATRICES
+def test_missing_cells_are_drawn_from_their_conditional_distribution(kind):
+    X, rows, family, parameters, _ = fitted(kind, n=8, d=4, share=0.5, seed=3)
+    labels = (np.arange(8) % 3).astype(np.int32)
+    keys = fold_in_each(KEY, np.arange(4000))
+    drawn = np.array([family.draw_missing(rows, 0, 8, labels, parameters, key, 0).values for key in keys])
+    seen = ~np.isnan(X)
+    assert (drawn[:, seen] == X[seen]).all()
+    for i in np.flatnonzero(~seen.all(axis=1)):
+        mean, matrix = parameters.means[labels[i]], covariance(kind, parameters, labels[i])
+        missing, centre, spread = conditional(X[i], mean, matrix)
+        gaps = drawn[:, i, missing] - centre
+        assert_agrees(summarize(gaps), 0.0)
+        products = summarize(np.einsum("na,nb->nab", gaps, gaps).reshape(len(gaps), -1))
+        assert_agrees(products, spread.ravel())
+        if seen[i].any():
+            assert_disagrees(products, matrix[np.ix_(missing, missing)].ravel())  # without the observed cells
+    part = family.draw_missing(rows.part(4, 8), 1, 3, labels[5:7], parameters, keys[0], 4).values
+    assert part.tobytes() == drawn[0, 5:7].tobytes()
+
+
+@MATRICES
+def test_expected_statistics_have_conditional_means_and_covariances(kind):
+    X, rows, family, parameters, shares = fitted(kind, n=40)
+    sizes, sums, products = family.sum_expected(rows, 0, 40, 0, shares, parameters).total()
+    expected = [np.zeros((3, 4)), np.zeros((3, 4, 4)), np.zeros((3, 4, 4))]
+    for i, row in enumerate(X):
+        for k in range(3):
+            missing, centre, spread = conditional(row, parameters.means[k], covariance(kind, parameters, k))
+            filled = row.copy()
+            filled[missing] = centre
+            expected[0][k] += shares[i, k] * (filled - family.origin)
+            without = shares[i, k] * np.outer(filled - family.origin, filled - family.origin)
+            expected[2][k] += without
+            without[np.ix_(missing, missing)] += shares[i, k] * spread
+            expected[1][k] += without
+    if kind == "tied":
+        expected[1:] = [array.sum(axis=0) for array in expected[1:]]
+    np.testing.assert_allclose(sizes, shares.sum(axis=0))
+    np.testing.assert_allclose(sums, expected[0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(products, np.tril(expected[1]), rtol=1e-9, atol=1e-9)
+    assert abs(products - np.tril(expected[2])).max() > 0.1  # conditional covariances that are left out
+
+
+@MATRICES
+def test_expected_statistics_of_complete_rows_are_those_of_their_shares(kind):
+    X = np.nan_to_num(make_X(), nan=3.0)
+    family = Gaussian(kind).bind(DenseRows(X), 3)
+    shares = np.random.default_rng(1).dirichlet(np.ones(3), 60)
+    wanted = family.sum_shares(DenseRows(X), 0, 60, 0, shares).total()
+    found = family.sum_expected(IncompleteRows.of_values(X), 0, 60, 0, shares, family.mode(wanted)).total()
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+def test_variances_use_the_observed_cells_of_each_feature(kind):
+    X, rows, family, _, _ = fitted(kind)
+    labels = (np.arange(60) % 2).astype(np.int32)
+    total = family.sum_labels(rows, 0, 60, 0, labels).total()
+    shared = family.sum_shares(rows, 0, 60, 0, np.eye(3)[labels]).total()
+    for a, b in zip(total, shared, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    mode, prior, precision = family.mode(total), family.prior, 0.01
+    for k in (0, 1, 2):
+        mine = X[labels == k]
+        n = (~np.isnan(mine)).sum(axis=0)
+        mean = (precision * prior.mean + np.nansum(mine, axis=0)) / (precision + n)
+        squares = np.nansum((mine - mean) ** 2, axis=0) + precision * (mean - prior.mean) ** 2
+        np.testing.assert_allclose(mode.means[k], mean)
+        if kind == "diag":
+            variances = (prior.covariance + squares) / (prior.degrees - 3.0 + n)
+        else:
+            variances = (prior.covariance + squares.sum()) / (prior.degrees - 6.0 + n.sum())
+        np.testing.assert_allclose(mode.covariances[k], np.broadcast_to(variances, 4))
+    out = np.zeros((60, 3))
+    family.add_log_densities(rows, 0, 60, mode, out)
+    assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(60), labels].sum())
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+def test_draws_of_variances_count_observed_cells(kind):
+    _, rows, family, _, _ = fitted(kind, n=12)
+    total = family.sum_labels(rows, 0, 12, 0, np.zeros(12, np.int32)).total()
+    sizes, sums, squares, missing = (array[0] for array in total)
+    n, prior = sizes - missing, family.prior
+    scatter = squares[:, 0] - sums**2 / (0.01 + n)  # the mean of the prior is the origin
+    drawn = [family.draw(total, key) for key in fold_in_each(KEY, np.arange(4000))]
+    precisions = summarize([1.0 / draw.covariances[0] for draw in drawn])
+    counts = n if kind == "diag" else n.sum()
+    scale = prior.covariance + (scatter if kind == "diag" else scatter.sum())
+    assert_agrees(precisions, np.broadcast_to((prior.degrees + counts) / scale, 4))
+    wrong = sizes if kind == "diag" else 4 * sizes  # rows in place of observed cells
+    assert_disagrees(precisions, np.broadcast_to((prior.degrees + wrong) / scale, 4))
+
+
+@EACH
+def test_default_priors_use_the_observed_cells(kind):
+    X = make_X(n=200, d=3)
+    prior = Gaussian(kind).bind(read(Gaussian(kind), X), 2).prior
+    variances = np.nanvar(X, axis=0, ddof=1) / 2 ** (2 / 3)
+    np.testing.assert_allclose(prior.mean, np.nanmean(X, axis=0))
+    if kind in ("full", "tied"):
+        np.testing.assert_allclose(np.diag(prior.covariance), 1.01 * variances)
+        assert np.linalg.eigvalsh(prior.covariance).min() > 0.0
+    else:
+        np.testing.assert_allclose(prior.covariance, variances if kind == "diag" else [variances.mean()])
+
+
+def test_the_default_covariance_is_positive_definite_if_no_row_has_two_cells():
+    X = np.full((12, 3), np.nan)
+    X[np.arange(12), np.arange(12) % 3] = np.arange(12.0) ** 2
+    prior = Gaussian().bind(read(Gaussian(), X), 1).prior.covariance
+    np.testing.assert_allclose(prior, np.diag(1.01 * np.nanvar(X, axis=0, ddof=1)))
+
+
+def test_columns_without_cells_are_refused_in_a_fit_only():
+    X = np.column_stack([np.arange(5.0), np.full(5, np.nan)])
+    with pytest.raises(ValueError, match=r"^Column 1 of X has no observed cell"):
+        read(Gaussian(), X)
+    estimator = Anyone()
+    Gaussian().read(estimator, np.ones((3, 2)), reset=True)
+    assert Gaussian().read(estimator, X, reset=False).has_missing

@@ -1,0 +1,276 @@
+"""Clusters of binary, Poisson and multinomial rows against closed forms."""
+
+import numpy as np
+import pytest
+from mixture.dirichlet_process import _tiny_partitions as tiny
+from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
+from scipy import stats
+from sklearn.metrics import normalized_mutual_info_score
+
+from skmanifold import ExponentialFamilyMixture
+from skmanifold.emissions import Bernoulli, Multinomial, Poisson
+from skmanifold.emissions._clusters import kernels
+from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.random._keys import root_key, subkey
+from skmanifold.samplers import Slice
+from skmanifold.utils._threads import Workers
+
+from ._clusters import EMISSIONS, Case
+
+LINEAR = [name for name in EMISSIONS if name != "multinomial"]
+KEY = root_key(1)
+ONE, TWO = Workers(1), Workers(2)
+
+
+def counted(clusters, labels, capacity=5):
+    statistics = clusters.no_statistics(capacity)
+    clusters.count(np.asarray(labels, np.int32), statistics, ONE)
+    return statistics
+
+
+def random_labels(n, n_labels=4, seed=3):
+    return np.random.default_rng(seed).integers(n_labels, size=n).astype(np.int32)
+
+
+def members(labels, label):
+    return np.flatnonzero(labels == label).tolist()
+
+
+@pytest.mark.parametrize("name", EMISSIONS)
+def test_marginal_densities_of_partitions(name):
+    case, labels = Case(name), random_labels(40)
+    exact = sum(case.log_marginal(members(labels, label)) for label in range(4))
+    np.testing.assert_allclose(case.clusters.log_marginal(counted(case.clusters, labels)), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", EMISSIONS)
+def test_predictive_densities_are_ratios_of_marginals(name):
+    case, labels = Case(name), random_labels(40)
+    labels[30:] = 4  # rows to be predicted
+    statistics = counted(case.clusters, labels, 6)
+    held_out = case.clusters.part(30, 40)
+    out, of_kernel = np.full((10, 6), 0.25), np.zeros((10, 4))
+    held_out.add_log_predictive(statistics, out, ONE)
+    cache, some = case.clusters.new_cache(6), np.array([3, 0, 1, 2])
+    for label in some:
+        kernels.refresh_cluster(case.clusters.data, statistics, label, cache)
+    for i in range(10):
+        kernels.add_predictive(case.clusters.data, statistics, cache, 30 + i, some, 4, of_kernel[i])
+    exact = [[case.log_predictive(30 + i, members(labels, label)) for label in (0, 1, 2, 3, 5)] for i in range(10)]
+    np.testing.assert_allclose(out[:, [0, 1, 2, 3, 5]] - 0.25, exact, rtol=1e-11, atol=1e-11)
+    if case.rows.log_base is not None:  # the kernel leaves out what does not depend on the label
+        of_kernel += case.rows.log_base[30:, None]
+    np.testing.assert_allclose(of_kernel, np.array(exact)[:, some], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", LINEAR)
+def test_sides_of_a_split(name, missing):
+    """Odds, predictive density and Bayes factor, while rows are added and removed, twice."""
+    case, rng = Case(name, missing=missing), np.random.default_rng(4)
+    data, statistics, sides = case.clusters.data, counted(case.clusters, np.zeros(40)), case.clusters.new_sides()
+    base = np.zeros(40) if case.rows.log_base is None else case.rows.log_base
+    for _ in range(2):
+        on = {}
+        for row in rng.permutation(40)[:25].tolist():
+            kernels.note_row(data, row, sides)
+            exact = [case.log_predictive(row, [r for r in on if on[r] == side]) for side in (0, 1)]
+            factor_1, factor_0, log_odds = kernels.odds_of_sides(data, statistics, row, sides)
+            np.testing.assert_allclose(np.log(factor_1 / factor_0) + log_odds, exact[1] - exact[0], atol=1e-10)
+            of_1 = kernels.log_predictive_of_side(data, statistics, row, sides)
+            np.testing.assert_allclose(of_1, exact[1] - base[row], rtol=1e-11, atol=1e-11)
+            on[row] = int(rng.integers(2))
+            kernels.add_to_side(data, statistics, row, on[row], sides)
+            if rng.random() < 0.3 and len(on) > 2:
+                moved = next(iter(on))
+                kernels.remove_from_side(data, statistics, moved, on[moved], sides)
+                on[moved] = 1 - on[moved]
+                kernels.add_to_side(data, statistics, moved, on[moved], sides)
+        parts = [[r for r in on if on[r] == side] for side in (0, 1)]
+        exact = sum(map(case.log_marginal, parts)) - case.log_marginal(on)
+        cache = case.clusters.new_cache(5)
+        of_sides = kernels.log_bayes_factor_of_sides(data, statistics, cache, 0, sides)
+        np.testing.assert_allclose(of_sides, exact, atol=1e-10)
+        kernels.clear_sides(data, sides)
+    for array, empty in zip(sides, case.clusters.new_sides(), strict=True):
+        if array is not sides.present:
+            np.testing.assert_array_equal(array, empty)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_bayes_factors_of_labels_and_merges(name):
+    case, labels = Case(name), random_labels(40)
+    statistics = counted(case.clusters, labels)
+    cache = case.clusters.new_cache(5)
+    exact = sum(case.log_marginal(members(labels, label)) for label in (1, 2))
+    exact -= case.log_marginal(members(labels, 1) + members(labels, 2))
+    found = kernels.log_bayes_factor_of_labels(case.clusters.data, statistics, cache, 1, 2)
+    np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-11)
+    kernels.merge_labels(case.clusters.data, statistics, 1, 2)
+    assert_same(statistics, counted(case.clusters, np.where(labels == 2, 1, labels)))
+
+
+def assert_same(statistics, others):
+    for array, other in zip(statistics, others, strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+def test_statistics_after_moves_are_those_of_a_recount_with_any_threads(name):
+    case, labels = Case(name, 500), random_labels(500)
+    rows, new = np.arange(0, 500, 2), random_labels(250, 5, 4)
+    after = labels.copy()
+    after[rows] = new
+    for workers in (ONE, TWO):
+        statistics = counted(case.clusters, labels)
+        case.clusters.move(rows, new, labels, statistics, workers)
+        assert_same(statistics, counted(case.clusters, after))
+    draws = [case.clusters.draw_components(statistics, np.array([4, 0, 7]), KEY, workers) for workers in (ONE, TWO)]
+    assert_same(*draws)
+
+
+def posterior_moments(case, rows):
+    """Mean and variance of the parameter of each feature given some rows."""
+    X = case.X[rows]
+    sums, n = np.nansum(X, axis=0), np.isfinite(X).sum(axis=0)
+    if case.emission.short_name == "bernoulli":
+        a, b = case.family.ones + sums, case.family.zeros + n - sums
+        return stats.beta.stats(a, b)
+    return stats.gamma.stats(case.family.shape + sums, scale=1 / (case.family.rate + n))
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_draws_of_components(name):
+    """Their moments, of labels with rows, without, and beyond the capacity; and the densities of rows given them."""
+    case, labels = Case(name), random_labels(40)
+    statistics, clusters = counted(case.clusters, labels), case.clusters
+    draws = clusters.draw_components(statistics, np.repeat([2, 9, 4], 4000), KEY, ONE)
+    values = clusters.arrays_of(draws)["components"].reshape(3, 4000, -1)
+    others = posterior_moments(case, members(labels, 1))[0]
+    for drawn, rows in zip(values, [members(labels, 2), [], []], strict=True):
+        mean, variance = posterior_moments(case, rows)
+        assert_agrees(summarize(drawn), mean)
+        assert_agrees(summarize((drawn - mean) ** 2), variance)
+        assert_disagrees(summarize(drawn), others)
+    few = type(draws)(draws.offsets[:7], np.ascontiguousarray(draws.naturals[:, :7]))
+    out, scores = np.ones((40, 7)), np.zeros((40, 7))
+    clusters.add_log_densities(few, out, ONE)
+    law = stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson
+    cells = law.logpmf(np.nan_to_num(case.X)[:, None], values[0, :7])
+    exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
+    np.testing.assert_allclose(out - 1, exact, atol=1e-9)
+    kernels.fill_scores(clusters.data, statistics, np.arange(40), np.full(40, 7), few, scores)
+    np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_new_rows_have_the_predictive_distribution(name):
+    case, labels = Case(name), random_labels(40)
+    statistics = counted(case.clusters, labels)
+    X = case.clusters.new_rows(statistics, np.repeat([2, 4], 4000), KEY).reshape(2, 4000, -1)
+    expected = case.clusters.expected(statistics)["components_"]
+    for label, drawn in zip((2, 4), X, strict=True):
+        mean, variance = posterior_moments(case, members(labels, label))
+        np.testing.assert_allclose(expected[label], mean, rtol=1e-12)
+        spread = mean * (1 - mean) if case.emission.short_name == "bernoulli" else mean + variance
+        assert_agrees(summarize(drawn), mean)
+        assert_agrees(summarize((drawn - mean) ** 2), spread)
+    one = case.clusters.new_rows(statistics, np.array([4, 2, 4, 2]), KEY)
+    again = case.clusters.new_rows(statistics, np.array([4, 2, 2, 4]), KEY)
+    np.testing.assert_array_equal(one[:2], again[:2])
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])
+def test_seeds_find_planted_clusters_among_many_rows(name):
+    rng = np.random.default_rng(0)
+    z = rng.integers(4, size=3000)
+    means = rng.choice([0.05, 0.9], size=(4, 20))[z]
+    X = rng.random((3000, 20)) < means if name == "bernoulli" else rng.poisson(3 * means)
+    emission = {"bernoulli": Bernoulli(), "poisson": Poisson(), "multinomial": Multinomial()}[name]
+    rows = emission.read(ExponentialFamilyMixture(2), X.astype(float), reset=True)
+    clusters = emission.bind(rows, 1).clusters(rows)
+    labels = clusters.seed_labels(8, KEY)
+    assert labels.dtype == np.int32
+    assert 4 <= len(np.unique(labels)) <= 8
+    purity = sum(np.bincount(z[labels == label]).max() for label in np.unique(labels)) / 3000
+    assert purity > 0.95
+    assert normalized_mutual_info_score(z, clusters.part(0, 500).seed_labels(1, KEY).repeat(6)) == 0.0
+
+
+def test_fractions_are_refused():
+    for emission, X in [
+        (Bernoulli(allow_probabilities=True), [[0.0, 1.0], [1.0, 0.3]]),
+        (Poisson(), [[0.0, 2.0], [np.nan, 0.3]]),
+    ]:
+        rows = emission.read(ExponentialFamilyMixture(2), np.array(X), reset=True)
+        with pytest.raises(ValueError, match=r"but X has 0\.3 in row 1, column 1"):
+            emission.bind(rows, 1).clusters(rows)
+    rows = Multinomial().read(ExponentialFamilyMixture(2), np.array([[0.0, 2.0], [1.0, 0.5]]), reset=True)
+    clusters = Multinomial().bind(rows, 1).clusters(rows)
+    with pytest.raises(ValueError, match=r"emission='multinomial' takes whole counts, but X has 0\.5 in row 1"):
+        counted(clusters, [0, 0])
+    with pytest.raises(ValueError, match="the same prior for all features"):
+        Multinomial([0.1, 0.2]).bind(rows, 1).clusters(rows)
+
+
+def test_new_multinomial_rows_have_the_predictive_distribution():
+    case, labels = Case("multinomial"), random_labels(40)
+    statistics = counted(case.clusters, labels)
+    X = case.clusters.new_rows(statistics, np.repeat([2, 4], 4000), KEY).reshape(2, 4000, -1)
+    expected = case.clusters.expected(statistics)["components_"]
+    lengths = case.X.sum(axis=1)
+    for label, drawn in zip((2, 4), X, strict=True):
+        cells = 0.3 + case.X[labels == label].sum(axis=0)
+        mean, total = cells / cells.sum(), cells.sum()
+        np.testing.assert_allclose(expected[label], mean, rtol=1e-12)
+        assert_agrees(summarize(drawn), lengths.mean() * mean)
+        pairs = (lengths * (lengths - 1)).mean() * cells * (cells + 1) / (total * (total + 1))  # of equal tokens
+        assert_agrees(summarize(drawn * (drawn - 1.0)), pairs)
+    independent = (lengths * (lengths - 1)).mean() * mean**2  # tokens, given the prior of label 4, which has no rows
+    assert_disagrees(summarize(drawn * (drawn - 1.0)), independent)
+
+
+# The posterior of the partition of five rows, over all 52 partitions
+
+TINY = {
+    "bernoulli": [[1, 1, 0, 0, 0], [1, np.nan, 0, 1, 0], [0, 1, 1, 1, 0], [np.nan, 0, 1, 1, 0], [1, 1, 0, 0, np.nan]],
+    "poisson": [[3, 0, 1, 0, 0], [2, np.nan, 0, 1, 0], [0, 4, 1, 1, 0], [np.nan, 9, 1, 0, 0], [4, 0, 0, 0, np.nan]],
+    "multinomial": [[3, 0, 1, 0, 0], [2, 0, 0, 1, 0], [0, 4, 1, 1, 0], [0, 9, 1, 0, 0], [4, 0, 0, 0, 1]],
+}
+
+
+def law_over_partitions(log_marginal, alpha):
+    logs = []
+    for labels in tiny.partitions(5):
+        clusters = tiny.clusters_of(labels)
+        factorials = sum(tiny.gammaln(len(rows)) for rows in clusters)
+        logs.append(len(clusters) * np.log(alpha) + factorials + sum(map(log_marginal, clusters)))
+    return np.exp(logs - np.logaddexp.reduce(logs))
+
+
+def frequencies(clusters, sampler, batch_size, alpha, n_chains=12, n_steps=120):
+    model = DPModel(clusters, alpha, (1.0, 1.0), init=2, batch_size=batch_size, workers=ONE)
+    means = []
+    for chain in range(n_chains):
+        state = sampler.init(model, subkey(KEY, chain))
+        visits = np.zeros(52)
+        for step in range(n_steps + 20):
+            state = sampler.step(model, state)
+            visits[tiny.index_of(state.latents)] += step >= 20
+        means.append(visits / n_steps)
+    return Estimate(*summarize(means))
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_partitions_of_five_rows_have_their_posterior(name):
+    emission = {"bernoulli": Bernoulli(0.4, 1.3), "poisson": Poisson(0.6, 0.5), "multinomial": Multinomial(0.3)}[name]
+    case = Case(name, X=np.array(TINY[name], float), emission=emission)
+    exact = law_over_partitions(case.log_marginal, 1.5)
+    likely = exact > 0.005
+    columns = np.where(np.isnan(case.X), 0.0, case.X)  # a wrong variant: a missing cell is a zero
+    read_as_zero = law_over_partitions(Case(name, X=columns, emission=emission).log_marginal, 1.5)
+    for sampler, batch_size in [(Slice(4), None), (Slice(2, 1), 2), (Slice(0), None)]:
+        mean, error = frequencies(case.clusters, sampler, batch_size, 1.5)
+        assert_agrees(Estimate(mean[likely], error[likely]), exact[likely])
+        if np.isnan(case.X).any():
+            assert_disagrees(Estimate(mean[likely], error[likely]), read_as_zero[likely])

@@ -1,0 +1,93 @@
+"""The slice sampler has the exact posterior of five rows for each emission, with and without missing cells.
+
+Wrong variants go through the same checks, and fail.
+"""
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+
+from skmanifold.samplers import Slice
+
+from ._emission_evidence import PRIORS, estimate, joint_difference, posterior_of, with_pairs
+from ._emission_partitions import CASES
+
+SAMPLERS = {  # with the size of minibatches
+    "rows": (Slice(0), None),
+    "split-merge": (Slice(2), None),
+    "minibatches": (Slice(0), 2),
+    "minibatches, split-merge": (Slice(1, 1), 2),
+}
+WITH_DEGREES = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
+WITH_MISSING = [name for name, rows in CASES.items() if rows.missing.any()]
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("name", CASES)
+def test_exact_draws_have_the_exact_expectations(name, prior):
+    posterior = posterior_of(name, prior)
+    alphas, labels = posterior.draws(4000, np.random.default_rng(0))
+    assert_agrees(summarize(with_pairs(labels, alphas, posterior.learned)), posterior.expected())
+
+
+# --- the posterior of five rows --------------------------------------------------------------------------
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", CASES)
+def test_slice_leaves_the_posterior_alone(name, sampler, prior):
+    posterior = posterior_of(name, prior)
+    found = estimate(SAMPLERS[sampler][0], posterior, SAMPLERS[sampler][1])
+    assert found.error[:5].max() < 0.04
+    assert_agrees(found, posterior.expected())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", CASES)
+def test_slice_leaves_the_posterior_alone_in_long_chains(name, sampler):
+    posterior = posterior_of(name, "learned")
+    found = estimate(SAMPLERS[sampler][0], posterior, SAMPLERS[sampler][1], n_chains=60, n_steps=300)
+    assert_agrees(found, posterior.expected())
+
+
+# --- wrong variants --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WITH_DEGREES)
+def test_one_degree_of_freedom_less_is_found_out(name):
+    posterior = posterior_of(name, "given")
+    wrong = posterior.rows.changed(degrees=posterior.rows.hyper["degrees"] - 1)
+    found = estimate(Slice(2), posterior, rows=wrong, n_chains=80, n_steps=60)
+    assert_disagrees(found, posterior.expected())
+
+
+@pytest.mark.parametrize("name", WITH_MISSING)
+def test_zeros_for_missing_cells_are_found_out(name):
+    posterior = posterior_of(name, "given")
+    found = estimate(Slice(2), posterior, rows=posterior.rows.read_as_zero(), n_chains=60, n_steps=40)
+    assert_disagrees(found, posterior.expected())
+
+
+# --- the joint distribution of parameters and data -------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sampler", ["split-merge", "minibatches"])
+@pytest.mark.parametrize("name", CASES)
+def test_slice_leaves_the_joint_distribution_alone(name, sampler):
+    difference = joint_difference(SAMPLERS[sampler][0], CASES[name], SAMPLERS[sampler][1], n_chains=120, n_steps=100)
+    assert_agrees(difference, 0.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WITH_DEGREES)
+def test_the_joint_distribution_finds_another_prior_out(name):
+    def wrong(rows):
+        return rows.changed(degrees=rows.hyper["degrees"] - 1)
+
+    difference = joint_difference(Slice(2), CASES[name], wrong=wrong, n_chains=120, n_steps=100)
+    assert_disagrees(difference, 0.0)
