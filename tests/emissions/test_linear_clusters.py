@@ -159,7 +159,8 @@ def test_draws_of_components(name):
     cells = law.logpmf(np.nan_to_num(case.X)[:, None], values[0, :7])
     exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
     np.testing.assert_allclose(out - 1, exact, atol=1e-9)
-    kernels.fill_scores(clusters.data, statistics, np.arange(40), np.full(40, 7), few, scores)
+    rows, n_above, current = np.arange(40), np.full(40, 7), np.zeros(40, np.int64)
+    kernels.fill_scores(clusters.data, statistics, rows, n_above, current, few, scores)
     np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
 
 
