@@ -403,7 +403,7 @@ class GaussianFamily(Family):
 
 
 def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.ndarray:
-    """Values of complete rows, for clusters with covariance matrices; an empty array for None.
+    """Values of rows, for clusters with covariance matrices; an empty array for None.
 
     Parameters
     ----------
@@ -415,18 +415,6 @@ def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.nd
     Returns
     -------
     values : ndarray of shape (n_rows, n_features)
-        Rows.
-
-    Raises
-    ------
-    ValueError
-        If cells are missing.
+        Rows; NaN where a cell is missing.
     """
-    if rows is None:
-        return np.empty((0, n_features))
-    if isinstance(rows, IncompleteRows):
-        raise ValueError(
-            "DPMixture takes missing cells of Gaussian rows with Gaussian('diag') and Gaussian('spherical') only: "
-            "choose one of them, or put an imputer before the mixture in a pipeline."
-        )
-    return rows.values
+    return np.empty((0, n_features)) if rows is None else rows.values

@@ -184,7 +184,7 @@ class FullFamily(CompletingFamily):
 
         Parameters
         ----------
-        rows : DenseRows, default=None
+        rows : DenseRows or IncompleteRows, default=None
             What the emission's `read` returned. None: no rows, for the prior alone.
 
         Returns
@@ -195,7 +195,7 @@ class FullFamily(CompletingFamily):
         Raises
         ------
         ValueError
-            If the prior is not proper, or cells are missing.
+            If the prior is not proper.
         """
         from ._clusters.full_gaussian import FullClusters  # its kernels are slow to import
 

@@ -19,7 +19,7 @@ from ..random._variates import normal
 from ..utils._njit import njit
 from ._pattern_kernels import find_missing, have_same_missing
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LEAST_SHARE = 1e-15  # of a diagonal entry: rounding errors may make a pivot of a nearly singular matrix negative
 
 
@@ -108,6 +108,53 @@ def fill_gaps(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps
 
 
 @njit(cache=True, nogil=True)
+def observed_square(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps, image):
+    """Quadratic form of the observed cells of a row; the arguments are those of `fill_gaps`, with `noise` zero."""
+    fill_gaps(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps, image)
+    for i in range(n_missing):
+        b = missing[i]
+        gap = gaps[b]
+        for j in range(b, len(mean)):
+            image[j] += gap * columns[b, j]
+    return dot(image, image)
+
+
+@njit(cache=True, nogil=True)
+def fill_observed_squares(X, chosen, patterns, means, factors, squares, log_roots, n_seen):
+    """Fill quadratic forms of the observed cells of chosen rows given each component.
+
+    Parameters
+    ----------
+    X : (n, d)
+    chosen : (n_chosen,)
+        Indices of rows of X; rows with the same pattern next to each other share factorizations.
+    patterns : (n,) uint64
+    means, factors : (K, d), (K, d, d) or (1, d, d)
+    squares, log_roots : (n_chosen, K)
+        Filled: also with the log determinants of the roots.
+    n_seen : (n_chosen,)
+        Filled with the numbers of observed cells.
+    """
+    (K, d), n_factors = means.shape, len(factors)
+    columns, precisions, roots = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
+    fill_columns_and_precisions(factors, columns, precisions)
+    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
+    of_factors, noise, gaps, image = np.empty(n_factors), np.zeros(d), np.empty(d), np.empty(d)
+    for i in range(len(chosen)):
+        row = chosen[i]
+        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
+            n_missing = find_missing(X, row, seen, missing)
+            for f in range(n_factors):
+                of_factors[f] = fill_root(precisions[f], missing, n_missing, image, roots[f])
+        n_seen[i] = d - n_missing
+        for k in range(K):
+            f = min(k, n_factors - 1)
+            of_component = means[k], columns[f], roots[f]
+            squares[i, k] = observed_square(X, row, *of_component, seen, missing, n_missing, noise, gaps, image)
+            log_roots[i, k] = of_factors[f]
+
+
+@njit(cache=True, nogil=True)
 def add_observed_densities(X, chosen, places, patterns, means, factors, offsets, out):
     """Add the log densities of the observed cells of chosen rows given each component.
 
@@ -124,28 +171,15 @@ def add_observed_densities(X, chosen, places, patterns, means, factors, offsets,
     out : (n_out, K)
         A row without observed cells has density 1: nothing is added.
     """
-    (K, d), n_factors = means.shape, len(factors)
-    columns, precisions, roots = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
-    fill_columns_and_precisions(factors, columns, precisions)
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    log_roots, noise, gaps, image = np.empty(n_factors), np.zeros(d), np.empty(d), np.empty(d)
-    for i in range(len(chosen)):
-        row = chosen[i]
-        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
-            n_missing = find_missing(X, row, seen, missing)
-            for f in range(n_factors):
-                log_roots[f] = fill_root(precisions[f], missing, n_missing, image, roots[f])
-        if n_missing == d:
+    (K, d), n = means.shape, len(chosen)
+    squares, log_roots, n_seen = np.empty((n, K)), np.empty((n, K)), np.empty(n, np.int64)
+    fill_observed_squares(X, chosen, patterns, means, factors, squares, log_roots, n_seen)
+    for i in range(n):
+        if n_seen[i] == 0:
             continue
         for k in range(K):
-            f = min(k, n_factors - 1)
-            fill_gaps(X, row, means[k], columns[f], roots[f], seen, missing, n_missing, noise, gaps, image)
-            for i_missing in range(n_missing):
-                b = missing[i_missing]
-                gap = gaps[b]
-                for j in range(b, d):
-                    image[j] += gap * columns[f, b, j]
-            out[places[i], k] += offsets[k] + n_missing * _HALF_LOG_2PI - log_roots[f] - 0.5 * dot(image, image)
+            of_missing = (d - n_seen[i]) * HALF_LOG_2PI
+            out[places[i], k] += offsets[k] + of_missing - log_roots[i, k] - 0.5 * squares[i, k]
 
 
 @njit(cache=True, nogil=True)
@@ -170,8 +204,16 @@ def draw_missing_cells(X, chosen, places, patterns, labels, first_row, key, mean
         Only the missing cells are written.
     """
     d, n_factors = X.shape[1], len(factors)
-    columns, precisions, root = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((d, d))
+    columns, precisions = np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
     fill_columns_and_precisions(factors, columns, precisions)
+    draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out)
+
+
+@njit(cache=True, nogil=True)
+def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out):
+    """Draw missing cells as `draw_missing_cells` does, with the columns and precisions of the factors."""
+    d, n_factors = X.shape[1], len(columns)
+    root = np.empty((d, d))
     seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
     noise, gaps, image = np.empty(d), np.empty(d), np.empty(d)
     last = -1  # factor of the root

@@ -198,7 +198,7 @@ class TiedFamily(CompletingFamily):
 
         Parameters
         ----------
-        rows : DenseRows, default=None
+        rows : DenseRows or IncompleteRows, default=None
             What the emission's `read` returned. None: no rows, for the prior alone.
 
         Returns
@@ -209,7 +209,7 @@ class TiedFamily(CompletingFamily):
         Raises
         ------
         ValueError
-            If the prior is not proper, or cells are missing.
+            If the prior is not proper.
         """
         from ._clusters.tied_gaussian import TiedClusters  # its kernels are slow to import
 

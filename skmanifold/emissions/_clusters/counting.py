@@ -26,3 +26,11 @@ def count_rows(data, labels, first, stop, statistics):
     for row in range(len(labels)):
         if first <= labels[row] < stop:
             count_row(data, statistics, row, labels[row], 1)
+
+
+@njit(cache=True, nogil=True)
+def count_some_rows(data, rows, sign, labels, first, stop, statistics):
+    """Add some rows to the statistics of their labels, of those from `first` to `stop`, or subtract them."""
+    for row in rows:
+        if first <= labels[row] < stop:
+            count_row(data, statistics, row, labels[row], sign)

@@ -14,12 +14,13 @@ from ...utils._threads import Workers, split_range
 from .._gaussian_base import LOG_2PI
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_full_densities, order_by_label
+from .._gaussian_missing_kernels import fill_columns_and_precisions
 from .full_gaussian_kernels import FullComponents, FullData, count_sorted_rows, draw_components
 from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
 from .full_gaussian_split_kernels import FullCache, FullSides
 from .gaussian import GaussianClusters, log_student, student_rows
-from .kernels import clear_sides, count_row
-from .statistics import occupied
+from .kernels import clear_sides
+from .statistics import OF_ROWS, occupied
 
 _COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 
@@ -39,9 +40,9 @@ class FullSums(NamedTuple):
     completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
 
     @property
-    def label_axes(self) -> tuple[int, int, int, None]:
+    def label_axes(self) -> tuple[int, int, int, int]:
         """Axis of the labels in each array."""
-        return 0, 0, 0, None
+        return 0, 0, 0, OF_ROWS
 
 
 class FullClusters(GaussianClusters):
@@ -50,7 +51,7 @@ class FullClusters(GaussianClusters):
     Parameters
     ----------
     values : ndarray of shape (n_rows, d)
-        Rows.
+        Rows; NaN where a cell is missing.
     prior : NormalPrior
         Prior of the means and covariances.
     origin : ndarray of shape (d,)
@@ -62,15 +63,14 @@ class FullClusters(GaussianClusters):
         root = np.zeros((d, d))
         covariance = np.ascontiguousarray(prior.covariance, np.float64)
         log_det = float(fill_upper_root(covariance, root))
-        place = np.full(len(self.values), -1, np.int32)
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
-        return FullData(self.values, place, self.origin, *of_prior, root, log_det)
+        return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
 
     def no_statistics(self, capacity: int) -> FullSums:
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((capacity, d, d))
-        return FullSums(np.zeros(capacity, np.int64), sums, products, np.empty((0, d)))
+        return FullSums(np.zeros(capacity, np.int64), sums, products, self._completed())
 
     def new_cache(self, capacity: int) -> FullCache:
         """Space for the posterior of each label."""
@@ -96,8 +96,8 @@ class FullClusters(GaussianClusters):
         shared = self.data, statistics, complete[order]
         present = np.flatnonzero(np.diff(ends)).tolist()
         workers.run(count_sorted_rows, [(*shared, ends[k], ends[k + 1], k) for k in present])
-        for row in np.flatnonzero(self.data.place >= 0):
-            count_row(self.data, statistics, row, labels[row], 1)
+        if len(self._incomplete):
+            self._count_incomplete(self._incomplete, 1, labels, statistics, workers)
 
     def relabelled(self, labels: np.ndarray, statistics: FullSums, new_labels: np.ndarray, workers: Workers) -> Any:
         """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
@@ -118,7 +118,12 @@ class FullClusters(GaussianClusters):
         workers.run(draw_components, [(start, stop, *shared) for start, stop in tasks])
         if np.isnan(log_roots).any():
             refuse_singular("The covariance of a component")
-        return FullComponents(means, factors, log_roots - 0.5 * d * LOG_2PI)
+        n_prepared = K if len(self._incomplete) else 0
+        columns, precisions = np.empty((n_prepared, d, d)), np.empty((n_prepared, d, d))
+        tasks = split_range(n_prepared, 1 + _COST_OF_TASK // (d**3 + 1000))
+        each = factors, columns, precisions
+        workers.run(fill_columns_and_precisions, [tuple(array[a:b] for array in each) for a, b in tasks])
+        return FullComponents(means, factors, log_roots - 0.5 * d * LOG_2PI, columns, precisions)
 
     def log_marginal(self, statistics: FullSums) -> float:
         """Log density of all rows given their labels."""
@@ -126,21 +131,6 @@ class FullClusters(GaussianClusters):
         out = np.empty(len(labels))
         log_marginals(0, len(labels), self.data, statistics, labels, out)
         return float(out.sum())
-
-    def add_log_predictive(self, statistics: FullSums, out: np.ndarray, workers: Workers) -> None:
-        """Add the log predictive density of the rows given each cluster."""
-        means, _, factors, constants = self._posteriors(statistics, workers)
-        shared = self.data, statistics.sizes, means, factors, constants, out
-        tasks = self._tasks(len(constants), workers)
-        workers.run(add_given_sums, [(start, stop, *shared) for start, stop in tasks])
-
-    def add_log_densities(self, components: FullComponents, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component."""
-        d = self.n_features
-        means, factors, offsets = components
-        shared = means, np.ascontiguousarray(factors[:, :d, :d]), offsets
-        tasks = self._tasks(len(offsets), workers)
-        workers.run(add_full_densities, [(self.values, a, b, *shared, out[a:b]) for a, b in tasks])
 
     def arrays_of(self, components: FullComponents) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d)."""
@@ -177,6 +167,27 @@ class FullClusters(GaussianClusters):
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return 500 + 100 * self.n_features
+
+    def _add_predictive(self, statistics, out, workers):
+        means, _, factors, constants = self._posteriors(statistics, workers)
+        shared = self.data, statistics.sizes, means, factors, constants, out
+        tasks = self._tasks(len(constants), workers)
+        workers.run(add_given_sums, [(start, stop, *shared) for start, stop in tasks])
+
+    def _students(self, statistics: FullSums, workers: Workers) -> tuple[np.ndarray, ...]:
+        """Means, factors, their log determinants, shares and degrees of freedom of the predictive distributions."""
+        means, roots, factors, _ = self._posteriors(statistics, workers)
+        log_roots = -np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+        precisions = self.prior.mean_precision + statistics.sizes
+        degrees = self.prior.degrees + statistics.sizes - self.n_features + 1.0
+        return means, factors, log_roots, precisions / (precisions + 1.0), degrees
+
+    def _factors_of(self, components: FullComponents) -> np.ndarray:
+        return np.ascontiguousarray(components.factors[:, : self.n_features, : self.n_features])
+
+    def _add_normal_of_complete(self, means, factors, offsets, out, workers):
+        tasks = self._tasks(len(offsets), workers)
+        workers.run(add_full_densities, [(self.values, a, b, means, factors, offsets, out[a:b]) for a, b in tasks])
 
     def _posteriors(self, statistics: FullSums, workers: Workers) -> tuple[np.ndarray, ...]:
         """Means of clusters, Cholesky factors of scatters, their inverses, and constants of predictive densities."""

@@ -11,6 +11,7 @@ from ...random._keys import fold_in
 from ...utils._njit import njit
 from .._gaussian_kernels import add_products, draw_full_component
 from . import kernels
+from .gaussian_missing_kernels import fill_observed_scores, row_of
 
 _FAR = 120.0  # twice the least difference of log densities from the highest at which a score may be -inf
 
@@ -20,6 +21,7 @@ class FullData(NamedTuple):
 
     values: np.ndarray  # (n_rows, d); NaN where a cell is missing
     place: np.ndarray  # (n_rows,) int32: index among the rows with missing cells, or -1
+    patterns: np.ndarray  # (n_rows,) uint64: a number for the missing cells of each row
     origin: np.ndarray  # (d,), subtracted from rows before products are added, which reduces rounding errors
     mean: np.ndarray  # (d,) of the prior, relative to the origin
     mean_precision: float
@@ -35,13 +37,8 @@ class FullComponents(NamedTuple):
     means: np.ndarray  # (K, d)
     factors: np.ndarray  # (K, n, n): inverses of the Cholesky factors of covariances, and zeros; n a multiple of four
     offsets: np.ndarray  # (K,): log densities at the means
-
-
-@njit(cache=True, nogil=True)
-def row_of(data, statistics, row):
-    """The cells of a row; those that are missing have their current values."""
-    place = data.place[row]
-    return data.values[row] if place < 0 else statistics.completed[place]
+    columns: np.ndarray  # (K, d, d): transposes of the factors; (0, d, d) if no cell is missing
+    precisions: np.ndarray  # (K, d, d): lower triangles; (0, d, d) if no cell is missing
 
 
 @kernels.count_row.of(FullData)
@@ -157,6 +154,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
     as the squares of the first features show that all eight rows are far from it.
     """
+    fill_observed_scores(data, rows, n_above, components, scores)
     n_padded = components.factors.shape[1]
     chosen, columns, gaps = np.empty(LANES, np.int64), np.empty((n_padded, LANES)), np.zeros((n_padded, LANES))
     best, limit, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
@@ -165,7 +163,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     while i < len(rows):
         n = 0
         while i < len(rows) and n < LANES:
-            if n_above[i] > 1:
+            if n_above[i] > 1 and data.place[rows[i]] < 0:
                 chosen[n] = i
                 n += 1
             i += 1

@@ -15,7 +15,8 @@ from ...numerics.rank_one import add_outer, fill_upper_root, squared_length, sub
 from ...numerics.special import log_rising_of_real
 from ...utils._njit import njit
 from . import kernels
-from .full_gaussian_kernels import FullData, fill_from_sums, fill_posterior, row_of
+from .full_gaussian_kernels import FullData, fill_from_sums, fill_posterior
+from .gaussian_missing_kernels import row_of
 
 _LOG_PI = math.log(math.pi)
 

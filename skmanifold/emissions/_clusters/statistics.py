@@ -1,7 +1,7 @@
 """Statistics of clusters by label: named tuples of arrays, of which the first are the sizes.
 
-Each class has `label_axes`: for each array the axis of the labels, or None for an array without this axis. Not every
-label has rows.
+Each class has `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
+for the current values of missing cells, which predictions do not need. Not every label has rows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 Statistics = TypeVar("Statistics", bound=tuple)
+OF_ROWS = -1
 
 
 def occupied(statistics: Any) -> np.ndarray:
@@ -43,16 +44,18 @@ def with_labels(statistics: Statistics, new_labels: np.ndarray) -> Statistics:
 
 
 def selected(statistics: Statistics, labels: np.ndarray) -> Statistics:
-    """Statistics of some labels, in this order; those beyond the capacity have no rows."""
+    """Statistics of some labels, in this order, without values of rows; labels beyond the capacity have no rows."""
     inside = np.flatnonzero(labels < len(statistics[0]))
-    return _spread(statistics, len(labels), labels[inside], inside)
+    chosen = _spread(statistics, len(labels), labels[inside], inside)
+    axes = statistics.label_axes
+    return type(chosen)(*(a[:0].copy() if axis == OF_ROWS else a for a, axis in zip(chosen, axes, strict=True)))
 
 
 def _spread(statistics: Any, capacity: int, old: Any, new: Any) -> Any:
     """Statistics with another capacity, zero but for the labels `new`, which are copied from `old`."""
     arrays = []
     for array, axis in zip(statistics, statistics.label_axes, strict=True):
-        if axis is None:
+        if axis is None or axis == OF_ROWS:
             arrays.append(array)
             continue
         after = np.zeros((*array.shape[:axis], capacity, *array.shape[axis + 1 :]), array.dtype)

@@ -17,9 +17,10 @@ from ...utils._threads import Workers
 from .._gaussian_base import LOG_2PI
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_products, add_tied_densities, draw_full_component
+from .._gaussian_missing_kernels import fill_columns_and_precisions
 from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides
-from .statistics import occupied
+from .statistics import OF_ROWS, occupied
 from .tied_gaussian_kernels import (
     TiedComponents,
     TiedData,
@@ -46,9 +47,9 @@ class TiedSums(NamedTuple):
     completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
 
     @property
-    def label_axes(self) -> tuple[int, int, None, None]:
+    def label_axes(self) -> tuple[int, int, None, int]:
         """Axis of the labels in each array."""
-        return 0, 0, None, None
+        return 0, 0, None, OF_ROWS
 
 
 class TiedClusters(GaussianClusters):
@@ -57,7 +58,7 @@ class TiedClusters(GaussianClusters):
     Parameters
     ----------
     values : ndarray of shape (n_rows, d)
-        Rows.
+        Rows; NaN where a cell is missing.
     prior : NormalPrior
         Prior of the means and of the covariance.
     origin : ndarray of shape (d,)
@@ -67,15 +68,14 @@ class TiedClusters(GaussianClusters):
     def _data(self) -> TiedData:
         prior = self.prior
         covariance = np.ascontiguousarray(prior.covariance, np.float64)
-        place = np.full(len(self.values), -1, np.int32)
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
         log_det = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(covariance))).sum())
-        return TiedData(self.values, place, self.origin, *of_prior, log_det)
+        return TiedData(self.values, self._place, self._patterns, self.origin, *of_prior, log_det)
 
     def no_statistics(self, capacity: int) -> TiedSums:
         """Sums of no rows."""
         d = self.n_features
-        return TiedSums(np.zeros(capacity, np.int64), np.zeros((capacity, d)), np.zeros((d, d)), np.empty((0, d)))
+        return TiedSums(np.zeros(capacity, np.int64), np.zeros((capacity, d)), np.zeros((d, d)), self._completed())
 
     def split_merge_space(self, statistics: TiedSums, key: np.uint64) -> tuple[TiedCache, TiedSides]:
         """Cache and sides, with a covariance drawn given the partition."""
@@ -90,17 +90,25 @@ class TiedClusters(GaussianClusters):
     def count(self, labels: np.ndarray, statistics: TiedSums, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
         super().count(labels, statistics, workers)
-        complete = np.flatnonzero(self.data.place < 0)
-        four, unused = np.empty((4, self.n_features)), np.zeros(self.n_features)
-        add_products(self.values, 0, complete, 0, len(complete), self.origin, four, unused, statistics.products)
+        products = self._products_of(self.values, np.flatnonzero(self._place < 0))
+        statistics.products[:] += products + self._products_of(statistics.completed)
+
+    def redraw_missing(self, rows, new_labels, labels, statistics, components, place_of, key, workers) -> None:
+        """Draw the missing cells of rows given their new labels; the rows keep their old labels in the statistics."""
+        places = self._place[rows[self._place[rows] >= 0]].astype(np.int64)
+        before = self._products_of(statistics.completed, places)
+        super().redraw_missing(rows, new_labels, labels, statistics, components, place_of, key, workers)
+        statistics.products[:] += self._products_of(statistics.completed, places) - before
 
     def relabelled(self, labels: np.ndarray, statistics: TiedSums, new_labels: np.ndarray, workers: Workers) -> Any:
         """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
-        capacity = max(len(statistics.sizes), int(new_labels.max()) + 1)
-        of_all = {"products": statistics.products, "completed": statistics.completed}
-        again = self.no_statistics(capacity)._replace(**of_all)
+        again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
+        again = again._replace(completed=statistics.completed)
+        if len(self._incomplete):
+            self.count(labels, again, workers)
+            return again
         super().count(labels, again, workers)
-        return again
+        return again._replace(products=statistics.products)
 
     def draw_components(
         self, statistics: TiedSums, labels: np.ndarray, key: np.uint64, workers: Workers
@@ -111,7 +119,12 @@ class TiedClusters(GaussianClusters):
         means, images, normals = np.empty((K, d)), np.empty((K, d)), np.empty((K, d))
         fill_normal(fold_in_each(subkey(key, 1), np.arange(K)), 0, normals)
         fill_means_and_images(self.data, statistics, labels, root, factor, normals, means, images)
-        return TiedComponents(means, factor, images, np.full(K, log_root - 0.5 * d * LOG_2PI))
+        columns, precisions = np.empty((1, d, d)), np.empty((1, d, d))
+        if len(self._incomplete):
+            fill_columns_and_precisions(factor[np.newaxis], columns, precisions)
+        else:
+            columns, precisions = columns[:0], precisions[:0]
+        return TiedComponents(means, factor, images, np.full(K, log_root - 0.5 * d * LOG_2PI), columns, precisions)
 
     def log_marginal(self, statistics: TiedSums) -> float:
         """Log density of all rows given their labels."""
@@ -124,28 +137,11 @@ class TiedClusters(GaussianClusters):
         of_degrees = multigammaln(0.5 * degrees, d) - multigammaln(0.5 * prior.degrees, d)
         return float(of_degrees + 0.5 * (of_scatter + of_means - n * d * math.log(math.pi)))
 
-    def add_log_predictive(self, statistics: TiedSums, out: np.ndarray, workers: Workers) -> None:
-        """Add the log predictive density of the rows given each cluster."""
-        d = self.n_features
-        means, root, n = self._posterior(statistics)
-        factor = np.eye(d)
-        divide_by_lower(factor, root)
-        precisions, power = self.prior.mean_precision + statistics.sizes, 0.5 * (self.prior.degrees + n + 1.0)
-        constant = gammaln(power) - gammaln(power - 0.5 * d) - np.log(np.diagonal(root)).sum()
-        constants = constant - 0.5 * d * (math.log(math.pi) + np.log1p(1.0 / precisions))
-        shared = self.data, means, factor, precisions / (precisions + 1.0), constants, power, out
-        tasks = self._tasks(len(constants), workers)
-        workers.run(add_student_densities, [(start, stop, *shared) for start, stop in tasks])
-
-    def add_log_densities(self, components: TiedComponents, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component."""
-        self._add_normal(components.means, components.factor, components.offsets, out, workers)
-
     def add_log_density_of_new(self, components: TiedComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given a new component, whose mean is integrated out."""
         scale = math.sqrt(1.0 + 1.0 / self.prior.mean_precision)
         offsets = components.offsets[:1] - self.n_features * math.log(scale)
-        self._add_normal(self.prior.mean[np.newaxis], components.factor / scale, offsets, out, workers)
+        self._add_normal(self.prior.mean[np.newaxis], components.factor[np.newaxis] / scale, offsets, out, workers)
 
     def arrays_of(self, components: TiedComponents) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and the covariance, (d, d)."""
@@ -189,10 +185,38 @@ class TiedClusters(GaussianClusters):
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return 500 + 10 * self.n_features
 
-    def _add_normal(self, means, factor, offsets, out, workers):
-        shared = self.origin, means - self.origin, factor, offsets
+    def _add_predictive(self, statistics, out, workers):
+        means, factors, log_roots, shares, degrees = self._students(statistics, workers)
+        d, power = self.n_features, 0.5 * (degrees[0] + self.n_features)
+        constants = gammaln(power) - gammaln(power - 0.5 * d) + log_roots + 0.5 * d * np.log(shares / math.pi)
+        shared = self.data, means - self.origin, factors[0], shares, constants, power, out
+        tasks = self._tasks(len(constants), workers)
+        workers.run(add_student_densities, [(start, stop, *shared) for start, stop in tasks])
+
+    def _students(self, statistics: TiedSums, workers: Workers) -> tuple[np.ndarray, ...]:
+        """Means, factor, its log determinant, shares and degrees of freedom of the predictive distributions."""
+        means, root, n = self._posterior(statistics)
+        factor = np.eye(self.n_features)
+        divide_by_lower(factor, root)
+        precisions = self.prior.mean_precision + statistics.sizes
+        log_roots = np.full(len(means), -np.log(np.diagonal(root)).sum())
+        degrees = np.full(len(means), self.prior.degrees + n - self.n_features + 1.0)
+        return means + self.origin, factor[np.newaxis], log_roots, precisions / (precisions + 1.0), degrees
+
+    def _factors_of(self, components: TiedComponents) -> np.ndarray:
+        return components.factor[np.newaxis]
+
+    def _add_normal_of_complete(self, means, factors, offsets, out, workers):
+        shared = self.origin, means - self.origin, factors[0], offsets
         tasks = self._tasks(len(offsets), workers)
         workers.run(add_tied_densities, [(self.values, a, b, *shared, out[a:b]) for a, b in tasks])
+
+    def _products_of(self, rows: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Sum of products of rows about the origin, (d, d): the lower triangle."""
+        d = self.n_features
+        order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
+        add_products(rows, 0, order, 0, len(order), self.origin, np.empty((4, d)), np.zeros(d), products)
+        return products
 
     def _posterior(self, statistics: TiedSums) -> tuple[np.ndarray, np.ndarray, int]:
         """Means of the clusters relative to the origin, the Cholesky factor of the scatter, and the number of rows."""

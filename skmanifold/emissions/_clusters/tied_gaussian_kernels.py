@@ -9,7 +9,7 @@ import numpy as np
 from ...utils._njit import njit
 from .._gaussian_kernels import add_tied_densities
 from . import kernels
-from .full_gaussian_kernels import row_of
+from .gaussian_missing_kernels import fill_observed_scores, row_of
 
 _LANES = 64  # rows whose images are computed at the same time
 
@@ -19,6 +19,7 @@ class TiedData(NamedTuple):
 
     values: np.ndarray  # (n_rows, d); NaN where a cell is missing
     place: np.ndarray  # (n_rows,) int32: index among the rows with missing cells, or -1
+    patterns: np.ndarray  # (n_rows,) uint64: a number for the missing cells of each row
     origin: np.ndarray  # (d,), subtracted from rows before they are added, which reduces rounding errors
     mean: np.ndarray  # (d,) of the prior, relative to the origin
     mean_precision: float
@@ -34,6 +35,8 @@ class TiedComponents(NamedTuple):
     factor: np.ndarray  # (d, d): inverse F of the Cholesky factor of the covariance
     images: np.ndarray  # (K, d): F times the means relative to the origin
     offsets: np.ndarray  # (K,): log densities at the means, which are equal
+    columns: np.ndarray  # (1, d, d): transpose of the factor; (0, d, d) if no cell is missing
+    precisions: np.ndarray  # (1, d, d): lower triangle; (0, d, d) if no cell is missing
 
 
 @kernels.count_row.of(TiedData)
@@ -157,6 +160,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
                     total[lane] += gap * gap
             for lane in range(n):
                 scores[first + lane, k] = components.offsets[k] - 0.5 * total[lane]
+    fill_observed_scores(data, rows, n_above, components, scores)
 
 
 @njit(cache=True, nogil=True)

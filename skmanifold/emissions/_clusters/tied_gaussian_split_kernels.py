@@ -14,7 +14,7 @@ import numpy as np
 
 from ...utils._njit import njit
 from . import kernels
-from .full_gaussian_kernels import row_of
+from .gaussian_missing_kernels import row_of
 from .tied_gaussian_kernels import TiedData, fill_image
 
 
