@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mixture.dirichlet_process import _tiny_partitions as tiny
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
-from scipy import stats
+from scipy import special, stats
 from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold import ExponentialFamilyMixture
@@ -159,7 +159,8 @@ def test_draws_of_components(name):
     cells = law.logpmf(np.nan_to_num(case.X)[:, None], values[0, :7])
     exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
     np.testing.assert_allclose(out - 1, exact, atol=1e-9)
-    kernels.fill_scores(clusters.data, statistics, np.arange(40), np.full(40, 7), few, scores)
+    rows, n_above, current = np.arange(40), np.full(40, 7), np.zeros(40, np.int64)
+    kernels.fill_scores(clusters.data, statistics, rows, n_above, current, few, scores)
     np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
 
 
@@ -178,6 +179,35 @@ def test_new_rows_have_the_predictive_distribution(name):
     one = case.clusters.new_rows(statistics, np.array([4, 2, 4, 2]), KEY)
     again = case.clusters.new_rows(statistics, np.array([4, 2, 2, 4]), KEY)
     np.testing.assert_array_equal(one[:2], again[:2])
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_information_of_columns(name):
+    """Densities of the values of a column sum to one, and give the mutual information of column and cluster."""
+    case, labels = Case(name), random_labels(40)
+    statistics = counted(case.clusters, labels, 4)
+    values = np.arange(2 if case.emission.short_name == "bernoulli" else 2000)
+    shares = np.bincount(labels) / 40
+    exact = []
+    for j in range(case.X.shape[1]):
+        p = np.exp(case.clusters.log_densities_of_column(statistics, j, values))
+        np.testing.assert_allclose(p.sum(axis=0), 1.0, atol=1e-6)
+        p[p < 1e-290] = 0.0
+        exact.append(np.sum(shares * special.rel_entr(p, (p @ shares)[:, None])))
+    found = case.clusters.column_information(statistics)
+    np.testing.assert_allclose(found, exact, atol=1e-9 if case.emission.short_name == "bernoulli" else 0.1)
+    means = case.clusters.expected(statistics)["components_"]
+    np.testing.assert_allclose(values @ p, means[:, -1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+def test_subsets_of_rows_have_their_densities(name):
+    case, chosen, out = Case(name), np.array([7, 3, 30]), np.zeros((40, 5))
+    statistics = counted(case.clusters, random_labels(40))
+    case.clusters.add_log_predictive(statistics, out, ONE)
+    of_chosen = np.zeros((3, 5))
+    case.clusters.subset(chosen).add_log_predictive(statistics, of_chosen, ONE)
+    np.testing.assert_array_equal(of_chosen, out[chosen])
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])

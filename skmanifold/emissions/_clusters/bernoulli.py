@@ -55,8 +55,15 @@ class BernoulliClusters(LinearClusters):
 
     def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
         """Log predictive densities of values of one column given each cluster, (n_values, K)."""
-        ones = self.expected(statistics)["components_"][:, column]
+        cells = self.family.ones[column] + statistics.sums[:, column]
+        ones = cells / (self.family.ones[column] + self.family.zeros[column] + self.observed(statistics)[:, column])
         return np.where(values[:, None] == 1, np.log(ones), np.log1p(-ones))
+
+    def column_information(self, statistics: LinearCounts) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_features,): exact."""
+        shares, ones = statistics.sizes / statistics.sizes.sum(), self.expected(statistics)["components_"]
+        terms = (p * np.log(p / (shares @ p)) for p in (ones, 1.0 - ones))
+        return shares @ sum(terms)
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""

@@ -65,7 +65,7 @@ def merge_labels(data, statistics, kept, gone):
 
 
 @njit(cache=True, nogil=True)
-def fill_scores(data, statistics, rows, n_above, components, scores):
+def fill_scores(data, statistics, rows, n_above, current, components, scores):
     """Log densities of rows: the offset of each component plus the counts times its natural parameters."""
     offsets, naturals = components
     for i in range(len(rows)):

@@ -55,7 +55,7 @@ def _merge_greedily(data, statistics, cache, log_concentration, present, merged_
         for b in range(a + 1, n):
             gains[a, b] = _gain(data, statistics, cache, log_concentration, present[a], present[b])
     for _ in range(n - 1):
-        best = np.argmax(gains)
+        best = int(np.argmax(gains))
         first, second = best // n, best % n
         if not gains[first, second] > 0.0:
             return

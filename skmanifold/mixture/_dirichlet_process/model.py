@@ -143,7 +143,8 @@ class DPModel:
         place_of = np.zeros(len(weight_of), np.int64)
         place_of[components] = np.arange(len(components))
         shared = statistics, parameters, weights, components, weight_of, place_of, labels, key
-        even = -(-len(rows) // (_TASKS_OF_WORKER * self.workers.n_workers))
+        n_workers = self.workers.n_workers
+        even = -(-len(rows) // (_TASKS_OF_WORKER * n_workers)) if n_workers > 1 else len(rows)
         tasks = split_range(len(rows), min(max(even, _LEAST_ROWS), _MOST_ROWS))
         self.workers.run(
             draw_labels, [(self.clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks]

@@ -306,7 +306,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
         if is_split:
             size_1 = 0
             for member in range(n_members):
-                size_1 += side[member]
+                size_1 += int(side[member])
             log_weight_of_side = math.log(size_1) + log_predictive_of_side(data, statistics, i, sides)
             _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
             log_partner = log_weight_of_side - _log_sum_replacing(

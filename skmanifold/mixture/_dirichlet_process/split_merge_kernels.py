@@ -58,7 +58,7 @@ def _scan_members(
             add_to_side(data, statistics, row, anchor, sides)
     else:
         for place in range(2, n_members):
-            in_1 += out_side[place]
+            in_1 += int(out_side[place])
         in_0 = n_members - in_1
 
     log_probability, product = 0.0, 1.0

@@ -19,6 +19,7 @@ from .greedy_merging import merge_greedily
 from .model import DPModel, Start
 
 _AUTO_CLUSTERS = 100
+_FEWER_CLUSTERS = 30, 10, 3, 1  # from these too: too many small clusters may share parameters that fit them alone
 _MOST_SAMPLED = 20_000  # rows
 _N_PASSES = 5
 _ROWS_AT_ONCE = 1 << 14
@@ -37,9 +38,9 @@ def spread_start(init: Any, clusters: Clusters) -> Start:
 def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
     """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
 
-    The passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which takes
-    single rows and accepted moves long, if the clusters are large. A random sample of the rows suffices, whose clusters
-    then receive the other rows.
+    A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
+    chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
+    rows.
     """
     if clusters.n_rows <= _MOST_SAMPLED:
         return _merged_clusters(clusters, n_clusters, key)
@@ -57,16 +58,26 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
 
 
 def _merged_clusters(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Labels after a few passes from seeds and greedy merges."""
+    """The labels with the highest joint density among those from several numbers of seeds."""
+    smaller = [n for n in _FEWER_CLUSTERS if n < n_clusters]
     with Workers(1) as workers:
-        labels = clusters.seed_labels(n_clusters, subkey(key, Purpose.CENTRES))
-        options: Any = {"init": labels, "batch_size": None, "workers": workers}
-        model = DPModel(clusters, _CONCENTRATION, (1.0, 1.0), **options)
-        sampler: Any = Slice(n_split_merge=0)
-        state = sampler.init(model, subkey(key, Purpose.WARM_UP))
-        for _ in range(_N_PASSES):
-            state = sampler.step(model, state)
-        return merge_greedily(clusters, state.latents, state.statistics, _CONCENTRATION, key)
+        starts = [_labels_after_passes(clusters, n, key, workers) for n in (n_clusters, *smaller)]
+    return max(starts, key=lambda start: start[1])[0]
+
+
+def _labels_after_passes(
+    clusters: Clusters, n_clusters: int, key: np.uint64, workers: Workers
+) -> tuple[np.ndarray, float]:
+    """Labels after a few passes from seeds and greedy merges, and their log joint density."""
+    labels = clusters.seed_labels(n_clusters, subkey(key, Purpose.CENTRES, n_clusters))
+    options: Any = {"init": labels, "batch_size": None, "workers": workers}
+    model = DPModel(clusters, _CONCENTRATION, (1.0, 1.0), **options)
+    sampler: Any = Slice(n_split_merge=0)
+    state = sampler.init(model, subkey(key, Purpose.WARM_UP, n_clusters))
+    for _ in range(_N_PASSES):
+        state = sampler.step(model, state)
+    merged = merge_greedily(clusters, state.latents, state.statistics, _CONCENTRATION, key)
+    return merged, model.log_joint(model.count(merged), _CONCENTRATION)
 
 
 def _statistics_of(clusters: Clusters, labels: np.ndarray) -> Any:

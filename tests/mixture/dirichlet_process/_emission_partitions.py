@@ -429,7 +429,7 @@ CASES: dict[str, Rows] = {
         PoissonRows([(1, 0), (3, 1), (0, 4), (2, 3), (5, 0)], shape=(1.2, 0.8), rate=(0.5, 0.4)),
         (1, 0), (3, 1), (0, 1),
     ),
-    "multinomial": MultinomialRows([(3, 0, 1), (2, 1, 0), (0, 3, 1), (1, 2, 2), (4, 0, 0)], prior=(0.6, 0.5, 0.9)),
+    "multinomial": MultinomialRows([(3, 0, 1), (2, 1, 0), (0, 3, 1), (1, 2, 2), (4, 0, 0)], prior=(0.6, 0.6, 0.6)),
     **_with_and_without(
         "categorical",
         CategoricalRows([(0, 1, 1), (0, 1, 0), (1, 0, 1), (1, 2, 1), (0, 2, 0)], prior=0.4, widths=(2, 3, 2)),

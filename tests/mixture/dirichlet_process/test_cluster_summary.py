@@ -1,0 +1,290 @@
+"""Summaries of clusters: sizes with intervals, typical rows, and the columns that separate the clusters."""
+
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import entropy
+from sklearn.exceptions import NotFittedError
+
+from skmanifold import DPCategoricalMixture, DPMixture, load
+from skmanifold._install import install_command
+from skmanifold.emissions._clusters.base import Clusters, mutual_information
+from skmanifold.emissions._clusters.categories import CategoryClusters, CategoryCounts, CodeClusters
+from skmanifold.emissions._codes import empty_table
+from skmanifold.mixture._dirichlet_process import cluster_summary
+
+from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
+
+GOLDEN = Path(__file__).parents[2] / "persistence" / "data" / "golden"
+POINT = np.array([0, 0, 0, 1, 1])
+
+
+@cache
+def fit_of_rows():
+    """The small table by the emission of rows; never change it."""
+    return DPMixture("categorical", init=5, max_iter=12, burn_in=4, random_state=0).fit(small_table())
+
+
+def fits():
+    return {"rows": fit_of_rows(), **{emission: small_fit(emission) for emission in ("categorical", "multinomial")}}
+
+
+def data_of_fit(name):
+    return data_of("categorical" if name == "rows" else name)
+
+
+each_fit = pytest.mark.parametrize("name", ["rows", "categorical", "multinomial"])
+
+
+# --- sizes -----------------------------------------------------------------------------------------------
+
+
+def fit_with_draws(draws):
+    """Two clusters of three rows and of two, with these draws of labels."""
+    mixture = DPMixture("categorical", init=POINT, max_iter=2, random_state=0).fit(POINT[:, None].repeat(40, axis=1))
+    assert mixture.labels_.tolist() == POINT.tolist()
+    mixture._posterior = {**mixture.posterior_, "labels": np.array(draws, np.int32)[np.newaxis]}
+    return mixture
+
+
+def test_intervals_of_sizes_are_those_of_clusters_matched_by_their_rows():
+    draws = [
+        [0, 0, 0, 1, 1],  # sizes 3, 2
+        [1, 1, 0, 0, 0],  # other names: 2, 3
+        [0, 0, 0, 0, 0],  # one cluster, which has more rows of the first: 5, 0
+        [4, 2, 2, 0, 3],  # with a part of the first that is larger than the others: 2, 1
+    ]
+    clusters = fit_with_draws(draws).cluster_summary().clusters
+    assert clusters["size"].tolist() == [3, 2]
+    # of 2, 2, 3, 5 and of 0, 1, 2, 3: at 0.15 and 2.85 of the way from one to the next
+    np.testing.assert_allclose(clusters["size_low"], [2.0, 0.15])
+    np.testing.assert_allclose(clusters["size_high"], [4.7, 2.85])
+
+
+def test_clusters_of_one_draw_have_its_sizes():
+    clusters = fit_with_draws([[7, 7, 7, 7, 2]]).cluster_summary().clusters
+    assert clusters["size_low"].tolist() == clusters["size_high"].tolist() == [4, 1]
+
+
+def test_without_draws_of_labels_sizes_have_no_intervals():
+    mixture = fit_with_draws(np.empty((0, 5)))
+    clusters = mixture.cluster_summary().clusters
+    assert clusters["size"].tolist() == [3, 2]
+    assert clusters[["size_low", "size_high"]].isna().to_numpy().all()
+    mixture._posterior.pop("labels")
+    pd.testing.assert_frame_equal(mixture.cluster_summary().clusters, clusters)
+
+
+@each_fit
+def test_sizes_of_all_chains_are_used_and_lie_around_those_of_the_point_partition(name):
+    mixture = fits()[name]
+    clusters = mixture.cluster_summary().clusters
+    assert clusters["size"].tolist() == np.bincount(mixture.labels_).tolist()
+    assert (clusters["size_low"] <= clusters["size_high"]).all()
+    assert clusters["size_high"].iloc[0] > clusters["size_low"].iloc[0]
+    assert abs(clusters["size"].iloc[0] - clusters[["size_low", "size_high"]].iloc[0].mean()) < 15
+
+
+# --- columns ---------------------------------------------------------------------------------------------
+
+
+def entropy_gain(weights, probabilities):
+    """Mutual information of the cluster and a category with these probabilities, (K, n_categories)."""
+    return entropy(weights @ probabilities) - weights @ entropy(probabilities, axis=1)
+
+
+@pytest.mark.parametrize("name", ["rows", "categorical"])
+def test_information_of_a_column_of_codes_is_the_entropy_that_the_cluster_takes_away(name):
+    mixture = fits()[name]
+    weights = np.bincount(mixture.labels_) / len(mixture.labels_)
+    expected = np.array([entropy_gain(weights, column) for column in mixture.components_])
+    columns = mixture.cluster_summary().columns
+    assert columns.columns.tolist() == ["mutual_information"]
+    np.testing.assert_allclose(columns["mutual_information"][range(5)], expected)
+    assert expected.min() > 1e-4
+
+
+def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
+    mixture, X = small_fit("multinomial"), data_of("multinomial").toarray()
+    tokens = np.bincount(mixture.labels_, weights=X.sum(axis=1))
+    shares, means = tokens / tokens.sum(), mixture.components_
+    found = mixture.cluster_summary().columns["mutual_information"]
+    assert found.sum() == pytest.approx(entropy_gain(shares, means))
+    for category in range(6):
+        joint = shares * means[:, category]
+        expected = (joint * np.log(means[:, category] / joint.sum())).sum()
+        assert found[category] == pytest.approx(expected)
+
+
+def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labels_has_all():
+    counts = CategoryCounts(np.array([6000, 2000]), np.array([[3000, 1000], [3000, 1000], [6000, 0], [0, 2000]]))
+    information = CodeClusters(empty_table(np.array([0, 2, 4])), 1e-9).column_information(counts)
+    np.testing.assert_allclose(information, [0, entropy([0.75, 0.25])], atol=1e-9)
+
+
+class Simulated(CodeClusters):
+    """With the information of a column from simulated rows, as of families without a closed form."""
+
+    column_information = Clusters.column_information
+
+    def log_densities_of_column(self, statistics, column, values):
+        return np.log(self.expected(statistics)["components_"][column].T[values])
+
+
+def test_information_from_simulated_rows_is_that_in_closed_form():
+    rng, start = np.random.default_rng(0), np.array([0, 3, 5, 9])
+    counts = CategoryCounts(np.array([50, 30, 20]), rng.integers(0, 30, (9, 3)))
+    exact, simulated = (kind(empty_table(start), 0.5).column_information(counts) for kind in (CodeClusters, Simulated))
+    weights = counts.sizes / 100
+    for column, (a, b) in enumerate(pairwise(start)):
+        cells = counts.categories[a:b].T + 0.5
+        p = cells / cells.sum(axis=1, keepdims=True)
+        mean = weights @ p
+        posterior = weights[:, None] * p / mean
+        of_code = (posterior * np.log(posterior / weights[:, None])).sum(axis=0)  # information that a code gives
+        error = np.sqrt((mean @ of_code**2 - (mean @ of_code) ** 2) / 2000)
+        assert exact[column] == pytest.approx(mean @ of_code)
+        assert exact[column] != pytest.approx(entropy_gain(np.full(3, 1 / 3), p), rel=1e-3)  # without weights
+        assert abs(simulated[column] - exact[column]) < 4.5 * error
+    assert max(np.abs(simulated - exact)) > 1e-9
+
+
+def test_mutual_information_of_densities_in_closed_form():
+    half = np.log([0.5, 0.5])
+    likely = np.log([[0.75, 0.25], [0.25, 0.75]])  # of a zero and of a one, which are as frequent
+    assert mutual_information(likely, half) == pytest.approx(np.log(2) - entropy([0.75, 0.25]))
+    disjoint = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    assert mutual_information(disjoint, half) == pytest.approx(np.log(2))
+    assert mutual_information(np.full((3, 2), -1e5), half) < 1e-11
+
+
+@each_fit
+def test_columns_are_in_descending_order_of_information_with_typical_cells(name):
+    mixture = fits()[name]
+    clusters, columns = mixture.cluster_summary()
+    assert (np.diff(columns["mutual_information"]) <= 0).all()
+    own = ["size", "size_low", "size_high", "typical_row"]
+    assert clusters.columns.tolist() == [*own, *columns.index]
+    assert sorted(columns.index) == list(range(mixture.n_features_in_))
+    for column in columns.index:
+        if name == "multinomial":
+            np.testing.assert_allclose(clusters[column], mixture.components_[:, column])
+        else:
+            assert clusters[column].tolist() == mixture.components_[column].argmax(axis=1).tolist()
+
+
+# --- typical rows ----------------------------------------------------------------------------------------
+
+
+@each_fit
+@pytest.mark.parametrize("rows_at_once", [7, 10**6])
+def test_typical_rows_have_the_highest_density_in_their_clusters(name, rows_at_once, monkeypatch):
+    monkeypatch.setattr(cluster_summary, "_ROWS_AT_ONCE", rows_at_once)
+    X = data_of_fit(name)
+    mixture = fits()[name]
+    if rows_at_once == 7:
+        mixture = type(mixture)(**mixture.get_params()).fit(X)
+    emission = "multinomial" if name == "multinomial" else "categorical"
+    tokens, start = tokens_of(emission, X, getattr(mixture, "n_categories_", [6]))
+    labels = mixture.labels_
+    terms = slow_log_terms(tokens, start, *counts_by(labels, tokens), 1.0, 0.5)
+    assert mixture.typical_rows_.shape == (mixture.n_components_,)
+    for k, row in enumerate(mixture.typical_rows_):
+        assert labels[row] == k
+        members = np.flatnonzero(labels == k)
+        highest = members[terms[members, k] > terms[members, k].max() - 1e-9]
+        assert row == highest[0]  # the first of equal ones
+    assert mixture.cluster_summary().clusters["typical_row"].tolist() == mixture.typical_rows_.tolist()
+
+
+# --- names, files and states -----------------------------------------------------------------------------
+
+
+def test_names_of_columns_are_those_of_the_user_or_of_the_data_frame():
+    frame = pd.DataFrame(small_table(), columns=list("abcde"))
+    mixture = DPMixture("categorical", init=5, max_iter=12, burn_in=4, random_state=0).fit(frame)
+    order = fit_of_rows().cluster_summary().columns.index
+    assert mixture.cluster_summary().columns.index.tolist() == ["abcde"[j] for j in order]
+    named = mixture.cluster_summary(["v", "w", "x", "y", "z"])
+    assert named.columns.index.tolist() == named.clusters.columns[-5:].tolist() == ["vwxyz"[j] for j in order]
+    with pytest.raises(ValueError, match="feature_names"):
+        mixture.cluster_summary(["v", "w"])
+
+
+def test_without_pandas_one_sentence_says_how_to_install_it(monkeypatch):
+    mixture = fit_of_rows()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError) as caught:
+        mixture.cluster_summary()
+    assert str(caught.value) == f"cluster_summary needs pandas: {install_command('demo')}"
+
+
+@pytest.mark.parametrize("mixture", [DPMixture(), DPCategoricalMixture()])
+def test_a_summary_is_of_a_fit(mixture):
+    with pytest.raises(NotFittedError):
+        mixture.cluster_summary()
+
+
+@pytest.mark.parametrize("after_fit", [False, True])
+@pytest.mark.parametrize("emission", ["multinomial", "categorical"])
+def test_a_stream_has_expected_sizes_without_intervals_and_typical_rows(emission, after_fit):
+    X = data_of(emission)
+    mixture = DPCategoricalMixture(emission, sampler="scir", init=5, max_iter=6, total_samples=300, random_state=0)
+    if after_fit:
+        mixture.fit(X)
+    clusters, columns = mixture.partial_fit(X).partial_fit(X).cluster_summary()
+    assert not hasattr(mixture, "typical_rows_")
+    assert clusters.columns.tolist() == ["size", *columns.index]
+    assert len(clusters) == mixture.n_components_
+    share = clusters["size"] / (clusters["size"].sum() + mixture.concentration_)
+    np.testing.assert_allclose(share, mixture.weights_)
+    assert 200 < clusters["size"].sum() <= 300.01
+    if emission == "categorical":
+        weights = (clusters["size"] / clusters["size"].sum()).to_numpy()
+        expected = [entropy_gain(weights, mixture.components_[column]) for column in columns.index]
+        np.testing.assert_allclose(columns["mutual_information"], expected)
+
+
+@each_fit
+def test_a_saved_fit_has_the_same_summary(name, tmp_path):
+    mixture = fits()[name]
+    mixture.save(tmp_path / "mixture")
+    for found, wanted in zip(load(tmp_path / "mixture").cluster_summary(), mixture.cluster_summary(), strict=True):
+        pd.testing.assert_frame_equal(found, wanted)
+
+
+def test_a_file_of_an_earlier_version_has_a_summary_without_typical_rows():
+    clusters, columns = load(GOLDEN / "DPCategoricalMixture-slice.npz").cluster_summary()
+    assert clusters.columns.tolist() == ["size", "size_low", "size_high", *columns.index]
+
+
+@pytest.mark.parametrize("kind", [DPMixture, DPCategoricalMixture])
+def test_a_fit_in_progress_is_summarised_and_saved(kind, tmp_path):
+    seen = []
+
+    class Looks:
+        def setup(self, estimator, context): ...
+
+        def teardown(self, estimator, context): ...
+
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            fitted_estimator.save(tmp_path / "mixture")
+            found = load(tmp_path / "mixture").cluster_summary()
+            seen.append((found.clusters.columns[:3].tolist(), len(found.columns)))
+
+    kind("categorical", max_iter=3, random_state=0).set_callbacks(Looks()).fit(small_table())
+    assert seen == [(["size", "size_low", "size_high"], 5)] * 4
+
+
+def test_clusters_of_counts_and_of_codes_differ_in_their_columns():
+    start = np.array([0, 2, 4])
+    counts = CategoryCounts(np.array([5, 3]), np.array([[4, 1], [1, 2], [5, 0], [0, 3]]))
+    assert CategoryClusters(empty_table(start), 0.5).column_information(counts).shape == (4,)
+    assert CodeClusters(empty_table(start), 0.5).column_information(counts).shape == (2,)
