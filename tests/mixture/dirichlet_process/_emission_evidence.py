@@ -3,12 +3,10 @@
 from functools import cache
 
 import numpy as np
-import pytest
 from samplers._evidence import Estimate, summarize
 from sklearn.base import clone
 
 from skmanifold import DPMixture
-from skmanifold.emissions._rows import IncompleteRows
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -38,8 +36,6 @@ def clusters_of(rows: Rows):
     if "widths" in rows.hyper:
         emission = clone(emission).set_params(min_categories=list(rows.hyper["widths"]))
     read = emission.read(reader, rows.X, reset=True)
-    if isinstance(read, IncompleteRows) and emission.covariance_type in ("full", "tied"):
-        pytest.skip("missing cells of rows with covariance matrices are refused")
     return emission.bind(read, 1).clusters(read)
 
 
@@ -51,7 +47,13 @@ def model_of(rows, concentration, batch_size=None, kind=DPModel):
 
 def state_at(model, alpha, labels, key, X):
     """A sampler's state at these labels and completed rows X."""
-    return state_of(model, alpha, labels, key)
+    state = state_of(model, alpha, labels, key)
+    if not hasattr(state.statistics, "completed"):
+        return state
+    completed = X[np.isnan(model.clusters.values).any(axis=1)].copy()
+    counted = model.clusters.no_statistics(len(state.statistics.sizes))._replace(completed=completed)
+    model.clusters.count(state.latents, counted, model.workers)
+    return state._replace(statistics=counted)
 
 
 # --- chains that begin at exact draws --------------------------------------------------------------------
