@@ -121,7 +121,7 @@ class FullClusters(GaussianClusters):
         n_prepared = K if len(self._incomplete) else 0
         columns, precisions = np.empty((n_prepared, d, d)), np.empty((n_prepared, d, d))
         tasks = split_range(n_prepared, 1 + _COST_OF_TASK // (d**3 + 1000))
-        each = factors, columns, precisions
+        each = np.ascontiguousarray(factors[:n_prepared, :d, :d]), columns, precisions
         workers.run(fill_columns_and_precisions, [tuple(array[a:b] for array in each) for a, b in tasks])
         return FullComponents(means, factors, log_roots - 0.5 * d * LOG_2PI, columns, precisions)
 

@@ -218,7 +218,7 @@ def student_rows(
     out *= np.sqrt(scales[labels] / (2.0 * halves))[:, np.newaxis]
     for k in np.unique(labels):
         mine = labels == k
-        out[mine] = means[k] + out[mine] @ roots[min(int(k), len(roots) - 1)].T
+        out[mine] = means[k] + np.einsum("ib,ab->ia", out[mine], roots[min(int(k), len(roots) - 1)])
     return out
 
 

@@ -43,7 +43,7 @@ def with_labels(statistics: Statistics, new_labels: np.ndarray) -> Statistics:
     return _spread(statistics, capacity, old, new_labels[old])
 
 
-def selected(statistics: Statistics, labels: np.ndarray) -> Statistics:
+def selected(statistics: Any, labels: np.ndarray) -> Any:
     """Statistics of some labels, in this order, without values of rows; labels beyond the capacity have no rows."""
     inside = np.flatnonzero(labels < len(statistics[0]))
     chosen = _spread(statistics, len(labels), labels[inside], inside)

@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-import pytest
 from samplers._evidence import Estimate, summarize
 from sklearn.base import clone
 
