@@ -82,9 +82,15 @@ class FullClusters(GaussianClusters):
     def new_sides(self) -> FullSides:
         """Two sides without rows."""
         d = self.n_features
-        sums, means, matrices = np.empty((2, d)), np.empty((2, d)), (np.empty((2, d, d)), np.empty((2, d, d)))
-        of_size = np.empty(2), np.empty(2), np.empty((d, d)), np.empty(d)
-        sides = FullSides(np.empty(2, np.int64), sums, matrices[0], means, matrices[1], *of_size)
+        of_sides = (
+            np.zeros((2, d)),
+            np.zeros((2, d, d)),
+            np.zeros((2, d)),
+            np.zeros((2, d, d)),
+            np.zeros(2),
+            np.zeros(2),
+        )
+        sides = FullSides(np.zeros(2, np.int64), *of_sides, np.empty((d, d)), np.empty(d))
         clear_sides(self.data, sides)
         return sides
 
