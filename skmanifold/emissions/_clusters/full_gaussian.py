@@ -172,7 +172,7 @@ class FullClusters(GaussianClusters):
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        return 500 + 100 * self.n_features
+        return 1000 + 45 * self.n_features
 
     def _add_predictive(self, statistics, out, workers):
         means, _, factors, constants = self._posteriors(statistics, workers)
