@@ -25,8 +25,11 @@ _LEAST_SHARE = 1e-15  # of a diagonal entry: rounding errors may make a pivot of
 
 @njit(cache=True, nogil=True)
 def fill_columns_and_precisions(factors, columns, precisions):
-    """Fill the transposes of lower triangular factors F, and the lower triangles of F'F, all (K, d, d)."""
-    K, d = factors.shape[:2]
+    """Fill the transposes of lower triangular factors F, and the lower triangles of F'F, (K, d, d).
+
+    The factors may have further rows and columns, which are not read.
+    """
+    K, d = columns.shape[:2]
     for k in range(K):
         factor, precision = factors[k], precisions[k]
         for a in range(d):

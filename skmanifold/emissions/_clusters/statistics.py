@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-Statistics = TypeVar("Statistics", bound=tuple)
+Statistics = TypeVar("Statistics", bound=Any)
 OF_ROWS = -1
 
 

@@ -50,10 +50,10 @@ def state_at(model, alpha, labels, key, X):
     state = state_of(model, alpha, labels, key)
     if not hasattr(state.statistics, "completed"):
         return state
-    completed = X[np.isnan(model.clusters.values).any(axis=1)].copy()
-    counted = model.clusters.no_statistics(len(state.statistics.sizes))._replace(completed=completed)
-    model.clusters.count(state.latents, counted, model.workers)
-    return state._replace(statistics=counted)
+    incomplete = np.isnan(model.clusters.values).any(axis=1)
+    statistics = model.clusters.no_statistics(len(state.statistics.sizes))._replace(completed=X[incomplete])
+    model.clusters.count(state.latents, statistics, model.workers)
+    return state._replace(statistics=statistics)
 
 
 # --- chains that begin at exact draws --------------------------------------------------------------------
