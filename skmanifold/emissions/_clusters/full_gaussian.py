@@ -82,9 +82,15 @@ class FullClusters(GaussianClusters):
     def new_sides(self) -> FullSides:
         """Two sides without rows."""
         d = self.n_features
-        sums, means, matrices = np.empty((2, d)), np.empty((2, d)), (np.empty((2, d, d)), np.empty((2, d, d)))
-        of_size = np.empty(2), np.empty(2), np.empty((d, d)), np.empty(d)
-        sides = FullSides(np.empty(2, np.int64), sums, matrices[0], means, matrices[1], *of_size)
+        of_sides = (
+            np.zeros((2, d)),
+            np.zeros((2, d, d)),
+            np.zeros((2, d)),
+            np.zeros((2, d, d)),
+            np.zeros(2),
+            np.zeros(2),
+        )
+        sides = FullSides(np.zeros(2, np.int64), *of_sides, np.empty((d, d)), np.empty(d))
         clear_sides(self.data, sides)
         return sides
 
@@ -166,7 +172,7 @@ class FullClusters(GaussianClusters):
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        return 500 + 100 * self.n_features
+        return 1000 + 45 * self.n_features
 
     def _add_predictive(self, statistics, out, workers):
         means, _, factors, constants = self._posteriors(statistics, workers)
