@@ -170,6 +170,8 @@ def time_limit(seconds):
 def measure(fit, table, minutes):
     """Scores, numbers of components and processor seconds of the splits that end in time."""
     found = {"scores": [], "components": [], "seconds": []}
+    if fit in [fit for own in OURS.values() for fit in own.values()]:
+        fit(*next(splits(table)), 0)  # compile the kernels
     with time_limit(60 * minutes):
         for seed, data in enumerate(splits(table)):
             start = time.process_time()
@@ -223,7 +225,7 @@ def print_tables(tables, runs):
     for table, own in found.items():
         if ours not in own:
             continue
-        cells, verdicts = [], {"within"}
+        cells, verdicts = [], []
         for name in COMPARED:
             of = own.get(name)
             if of is None or len(of["scores"]) < len(SPLITS):
@@ -231,8 +233,8 @@ def print_tables(tables, runs):
                 continue
             gap, verdict = difference(own[ours], of)
             cells.append(f"{gap}, {verdict}")
-            verdicts.add(verdict)
-        overall = "behind" if "behind" in verdicts else "ahead" if cells and "within" not in cells else "within"
+            verdicts.append(verdict)
+        overall = next((verdict for verdict in ("behind", "within", "ahead") if verdict in verdicts), "")
         lines.append((table, *cells, overall))
     begin_table(("table", *COMPARED, "overall"), lines)
 
