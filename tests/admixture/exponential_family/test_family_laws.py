@@ -141,15 +141,15 @@ class KeepsMeans(FullFamily):
 
     def draw(self, statistics, key):
         drawn = super().draw(statistics, key)
-        return drawn._replace(means=self.origin + self._centres(statistics[0], statistics[1])[1])
+        return drawn._replace(means=self.origin + self._posterior(statistics)[1])
 
 
 class TakesNoPriorMean(DiagonalFamily):
     """Forgets where the means are expected."""
 
-    def _centres(self, sizes, sums):
-        precision, means, prior_mean = super()._centres(sizes, sums)
-        return precision, means - self.prior.mean_precision * prior_mean / precision[:, None], prior_mean
+    def _posterior(self, statistics):
+        precision, means, squares = super()._posterior(statistics)
+        return precision, means - self.prior.mean_precision * (self.prior.mean - self.origin) / precision, squares
 
 
 def gaussian_family(kind):
