@@ -152,7 +152,7 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     if values.shape not in ((), (n_features,)):
         raise ValueError(f"{name} must be a number or have shape ({n_features},); got {values.shape}.")
     if not (values.min() > 0.0 and values.max() <= MOST_COUNTED):
-        raise ValueError(f"{name} must be positive and at most {MOST_COUNTED:g}.")
+        raise ValueError(f"{name} must be positive and finite, at most {MOST_COUNTED:g}.")
     return np.full(n_features, values)
 
 

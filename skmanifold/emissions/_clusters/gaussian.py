@@ -206,7 +206,7 @@ def refuse_far_rows(*deviations: np.ndarray) -> None:
     if not max(np.fmax.reduce(np.abs(part), axis=None, initial=0.0) for part in deviations) < _MOST_DEVIATIONS:
         raise ValueError(
             f"X or mean_prior has values more than {_MOST_DEVIATIONS:g} prior standard deviations from the mean of the "
-            "fitted rows: such values are wrong, or covariance_prior is too small."
+            "fitted rows: correct them, or use a larger covariance_prior."
         )
 
 

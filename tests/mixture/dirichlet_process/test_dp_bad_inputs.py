@@ -27,7 +27,7 @@ CODES = COUNTS % 4
 
 
 def make(emission, **parameters):
-    return DPMixture(emission, **{"max_iter": 6, "random_state": 0, **parameters})
+    return DPMixture(emission, **{"init": 12, "max_iter": 6, "random_state": 0, **parameters})
 
 
 def works(mixture, X, new=None):
@@ -174,7 +174,7 @@ def test_seeds_do_not_depend_on_a_large_mean():
         ("bernoulli", COUNTS, ValueError, "takes 0 and 1"),
         ("categorical", changed(CODES, 2, 1, value=0.5), ValueError, "Column 1 of X has 0.5"),
         ("categorical", sp.csr_array(CODES), TypeError, "zero is a category"),
-        (Poisson(shape_prior=1e300), COUNTS, ValueError, r"shape_prior must be positive and at most 1e\+18"),
+        (Poisson(shape_prior=1e300), COUNTS, ValueError, r"shape_prior must be positive and finite, at most 1e\+18"),
         (Multinomial(prior=np.inf), COUNTS, ValueError, "prior"),
         (Categorical(prior=1e300), CODES, ValueError, r"in the range \(0.0, 1e\+18\]"),
     ],
