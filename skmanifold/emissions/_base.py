@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
-from ..utils._conditions import Array
+from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._threads import split_range
@@ -146,13 +146,13 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the shape is wrong, or a number is not positive and finite.
+        If the shape is wrong, or a number is not positive or is above 1e18.
     """
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (n_features,)):
         raise ValueError(f"{name} must be a number or have shape ({n_features},); got {values.shape}.")
-    if not np.all(np.isfinite(values)) or values.min() <= 0.0:
-        raise ValueError(f"{name} must be positive and finite.")
+    if not (values.min() > 0.0 and values.max() <= MOST_COUNTED):
+        raise ValueError(f"{name} must be positive and finite, at most {MOST_COUNTED:g}.")
     return np.full(n_features, values)
 
 

@@ -75,7 +75,7 @@ class Categorical(BaseEmission):
     allows_sparse = False
     has_codes = True
     _parameter_constraints: ClassVar[dict] = {
-        "prior": [Interval(Real, 0, None, closed="neither")],
+        "prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }

@@ -81,8 +81,9 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
     """
     from sklearn.cluster import kmeans_plusplus  # slow to import
 
-    scales = np.fmax.reduce(X, axis=0) - np.fmin.reduce(X, axis=0)
-    scaled = X / np.where(scales > 0.0, scales, 1.0)
+    lowest = np.fmin.reduce(X, axis=0)
+    scales = np.fmax.reduce(X, axis=0) - lowest
+    scaled = (X - lowest) / np.where(scales > 0.0, scales, 1.0)  # squares of large means would hide small distances
     rows = _ObservedCells(scaled) if np.isnan(scaled.min()) else _WholeRows(scaled)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables
         centres, _ = kmeans_plusplus(rows.filled(), n_clusters, random_state=int(key >> np.uint64(32)))

@@ -25,12 +25,12 @@ from .diagonal_gaussian_predictive_kernels import (
     fill_posteriors,
     no_posteriors,
 )
+from .gaussian import refuse_far_rows
 from .statistics import occupied
 
 if TYPE_CHECKING:
     from .._gaussian_base import NormalPrior
 
-_MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
@@ -86,11 +86,7 @@ class DiagonalClusters(Clusters):
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray((values - origin) / scales)
             mean = (prior.mean - origin) / scales
-        if not max(np.fmax.reduce(np.abs(part), axis=None, initial=0.0) for part in (rows, mean)) < _MOST_DEVIATIONS:
-            raise ValueError(
-                f"X has values, or mean_prior has, that are more than {_MOST_DEVIATIONS:g} prior standard deviations "
-                "from the mean: use a larger covariance_prior."
-            )
+        refuse_far_rows(rows, mean)
         n_table = min(len(rows) * (d // n_pools) + 1, _N_LOG_GAMMAS)
         data = DiagonalData(
             rows,

@@ -23,6 +23,7 @@ _MOST_ROWS_OF_SEEDS = 20_000
 _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
+_MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
 
 
@@ -46,6 +47,9 @@ class GaussianClusters(Clusters):
                 "A Dirichlet process mixture of Gaussian components needs a proper prior: mean_precision_prior above "
                 f"0, degrees_of_freedom_prior above {d - 1} and a positive definite covariance_prior."
             )
+        extremes = [of.reduce(values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
+        with np.errstate(over="ignore"):
+            refuse_far_rows((np.array([*extremes, prior.mean]) - origin) / np.sqrt(np.diagonal(prior.covariance)))
         self.values, self.prior, self.origin = values, prior, origin
         self.n_features = d
         self._patterns = np.empty(len(values), np.uint64)
@@ -195,6 +199,15 @@ class GaussianClusters(Clusters):
     def _tasks(self, n_labels: int, workers: Workers) -> list[tuple[int, int]]:
         """Ranges of rows whose densities given each label are computed at the same time."""
         return split_range(self.n_rows, max(64, _CELLS_OF_TASK // max(1, n_labels)))
+
+
+def refuse_far_rows(*deviations: np.ndarray) -> None:
+    """Raise a ValueError if a deviation from the origin, in prior standard deviations, is too large for its square."""
+    if not max(np.fmax.reduce(np.abs(part), axis=None, initial=0.0) for part in deviations) < _MOST_DEVIATIONS:
+        raise ValueError(
+            f"X or mean_prior has values more than {_MOST_DEVIATIONS:g} prior standard deviations from the mean of the "
+            "fitted rows: correct them, or use a larger covariance_prior."
+        )
 
 
 def student_rows(

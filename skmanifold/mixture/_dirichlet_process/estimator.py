@@ -17,6 +17,7 @@ from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
 from ...samplers import BaseSampler, Slice
+from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .conditions import fitted_mixture
@@ -52,9 +53,11 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
         split-merge moves.
     concentration : float or None, default=None
-        Concentration :math:`\alpha`. Larger values give more components. None learns it.
+        Concentration :math:`\alpha`, at most 1e6. Larger values give more components, and from some thousands on
+        passes take a time proportional to it. None learns it.
     concentration_prior : (float, float), default=(1.0, 1.0)
-        Shape and rate of the gamma prior of the concentration, if it is learned.
+        Shape and rate of the gamma prior of the concentration, if it is learned. The mean, shape / rate, is at most
+        1e6.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of initial clusters, or initial labels. Initial clusters have centres that are spread over the rows, as
         in k-means++. "auto" is 100, or the number of rows if that is smaller: starting from too many clusters
@@ -172,7 +175,7 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
     _of_some_fits = ("n_categories_",)
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
-        "concentration": [None, Interval(Real, 0, None, closed="neither")],
+        "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],

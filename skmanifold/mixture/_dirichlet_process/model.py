@@ -15,6 +15,7 @@ from ...emissions._clusters.statistics import by_size, occupied, with_capacity
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
+from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
 from .gibbs_kernels import draw_labels, least_slice, shuffle_rows
@@ -73,9 +74,9 @@ class DPModel:
         return self.clusters.n_rows
 
     def init_concentration(self) -> float:
-        """Initial concentration: the given one, or the mean of its prior."""
+        """Initial concentration: the given one, or the mean of its prior, but at most the number of rows."""
         shape, rate = self.concentration_prior
-        return shape / rate if self.concentration is None else float(self.concentration)
+        return min(shape / rate, float(self.n_rows)) if self.concentration is None else float(self.concentration)
 
     def init_labels(self, key: np.uint64) -> np.ndarray:
         """Initial labels, (n_rows,) int32."""
@@ -214,6 +215,11 @@ def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers)
         raise ValueError(
             "concentration_prior must be two positive numbers, the shape and the rate of a gamma distribution; got "
             f"{mixture.concentration_prior!r}."
+        )
+    if not LEAST_CONCENTRATED <= float(prior[0]) / float(prior[1]) <= MOST_CONCENTRATED:
+        raise ValueError(
+            f"The mean of concentration_prior, shape / rate, must be from {LEAST_CONCENTRATED:g} to "
+            f"{MOST_CONCENTRATED:g}; got {mixture.concentration_prior!r}."
         )
     n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
     if clusters.draw_bytes(n_components) > 3 * _MAX_TABLE_BYTES:

@@ -58,11 +58,15 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
 
 
 def _merged_clusters(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """The labels with the highest joint density among those from several numbers of seeds."""
+    """The labels with the highest joint density among those from several numbers of seeds.
+
+    They are numbered by the sizes of the clusters: if several starts find the same partition, rounding errors choose
+    one of them, and the fit should not depend on that.
+    """
     smaller = [n for n in _FEWER_CLUSTERS if n < n_clusters]
     with Workers(1) as workers:
         starts = [_labels_after_passes(clusters, n, key, workers) for n in (n_clusters, *smaller)]
-    return max(starts, key=lambda start: start[1])[0]
+    return compact_labels(max(starts, key=lambda start: start[1])[0]).astype(np.int32)
 
 
 def _labels_after_passes(

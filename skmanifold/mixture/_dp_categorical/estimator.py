@@ -11,6 +11,8 @@ from sklearn.base import DensityMixin
 from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...emissions import BaseEmission
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
+from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
+from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
@@ -54,9 +56,11 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     weights_sampler : str, BaseSampler instance or None, default=None
         Sampler of the sticks, for samplers other than ``"slice"``. None uses the same sampler as `sampler`.
     concentration : float or None, default=None
-        Concentration :math:`\alpha`. Larger values give more components. None learns it.
+        Concentration :math:`\alpha`, at most 1e6. Larger values give more components, and from some thousands on
+        passes take a time proportional to it. None learns it.
     concentration_prior : (float, float), default=(1.0, 1.0)
-        Shape and rate of the gamma prior of the concentration, if it is learned.
+        Shape and rate of the gamma prior of the concentration, if it is learned. The mean, shape / rate, is at most
+        1e6.
     category_prior : float, default=0.5
         Dirichlet parameter a of the category probabilities of each component.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
@@ -197,9 +201,9 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions({"multinomial", "categorical"}), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
-        "concentration": [None, Interval(Real, 0, None, closed="neither")],
+        "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
-        "category_prior": [Interval(Real, 0, None, closed="neither")],
+        "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],

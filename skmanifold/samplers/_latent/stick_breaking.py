@@ -21,6 +21,7 @@ from ...utils._njit import njit
 _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
 
+LEAST_CONCENTRATED = 1e-300  # minimum concentration: logarithms of it and quotients by it are finite
 MOST_CONCENTRATED = 1e6  # maximum concentration; about as many sticks have a noticeable weight
 _STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # smaller logarithms would need millions of sticks
 
@@ -70,10 +71,12 @@ def draw_concentration(sticks: Sticks, prior: tuple[float, float], key: np.uint6
     r"""Draw the concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), where n is their number.
 
     This is the conditional distribution given the labels of sticks. That of Escobar and West (1995), given the number
-    of clusters, is for models without stick labels.
+    of clusters, is for models without stick labels. A draw beyond the range of concentrations becomes its end.
     """
     shape, rate = prior
-    return math.exp(log_gamma_variate(key, shape + len(sticks.log_rests))) / (rate - float(sticks.log_rests.sum()))
+    log_gamma = log_gamma_variate(key, shape + len(sticks.log_rests))
+    drawn = math.exp(log_gamma) / (rate - float(sticks.log_rests.sum()))
+    return min(max(drawn, LEAST_CONCENTRATED), MOST_CONCENTRATED)
 
 
 def order_above(weights: np.ndarray, least: float) -> np.ndarray:
