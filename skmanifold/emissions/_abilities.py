@@ -354,6 +354,36 @@ class HasClusters(Protocol):
         ...
 
 
+@runtime_checkable
+class LearnsPrior(Protocol):
+    """An emission that can learn hyperparameters from clusters, for Dirichlet process mixtures."""
+
+    def free_hyperparameters(self) -> tuple[str, ...]:
+        """Hyperparameters that are learned, since the user has not set them.
+
+        Returns
+        -------
+        names : tuple of str
+            What ``with_learned_prior`` of the family's clusters takes.
+        """
+        ...
+
+    def with_prior_of(self, clusters: Any) -> Any:
+        """The emission with the prior of clusters.
+
+        Parameters
+        ----------
+        clusters : Clusters
+            Clusters of a family of this emission.
+
+        Returns
+        -------
+        emission : BaseEmission
+            A new emission.
+        """
+        ...
+
+
 _WORDS = {
     "clusters": "clusters with a conjugate prior",
     "mode": "a mode of the parameters",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,7 +21,12 @@ from ._gaussian_moments import location_and_covariance
 from ._gaussian_tied import TiedFamily
 from ._rows import DenseRows, IncompleteRows, read_dense
 
+if TYPE_CHECKING:
+    from ._clusters.diagonal_gaussian import DiagonalClusters
+    from ._clusters.gaussian import GaussianClusters
+
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
+_MEAN_PRECISION = 0.01
 _FAMILIES: dict[str, Callable[..., GaussianFamily]] = {
     "full": FullFamily,
     "tied": TiedFamily,
@@ -119,7 +124,7 @@ class Gaussian(BaseEmission):
     _parameter_constraints: ClassVar[dict] = {
         "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
-        "mean_precision_prior": [Interval(Real, 0, None, closed="left")],
+        "mean_precision_prior": [None, Interval(Real, 0, None, closed="left")],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
         "degrees_of_freedom_prior": [None, Interval(Real, None, None, closed="neither")],
     }
@@ -128,7 +133,7 @@ class Gaussian(BaseEmission):
         self,
         covariance_type: Literal["full", "tied", "diag", "spherical"] = "full",
         mean_prior: ArrayLike | None = None,
-        mean_precision_prior: float = 0.01,
+        mean_precision_prior: float | None = None,
         covariance_prior: float | ArrayLike | None = None,
         degrees_of_freedom_prior: float | None = None,
     ) -> None:
@@ -219,6 +224,38 @@ class Gaussian(BaseEmission):
         family.word_vectors, family.word_weights = vectors, weights
         return family
 
+    def free_hyperparameters(self) -> tuple[str, ...]:
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None.
+
+        The degrees of freedom are learned only together with the covariance.
+
+        Returns
+        -------
+        names : tuple of str
+            Among "mean_precision", "covariance" and "degrees".
+        """
+        free = ["mean_precision"] if self.mean_precision_prior is None else []
+        if self.covariance_prior is None and self.covariance_type != "tied":
+            free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
+        return tuple(free)
+
+    def with_prior_of(self, clusters: GaussianClusters | DiagonalClusters) -> Gaussian:
+        """The emission with the prior of clusters.
+
+        Parameters
+        ----------
+        clusters : Clusters
+            Clusters of a family of this emission.
+
+        Returns
+        -------
+        emission : Gaussian
+            A new emission.
+        """
+        mean, mean_precision, covariance, degrees = clusters.prior
+        given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
+        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees)
+
     @property
     def _has_matrices(self) -> bool:
         return self.covariance_type in ("full", "tied")
@@ -239,7 +276,7 @@ class Gaussian(BaseEmission):
         degrees = self.degrees_of_freedom_prior
         if degrees is None:
             degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
-        precision = float(self.mean_precision_prior)
+        precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
         prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
         return _FAMILIES[self.covariance_type](prior, n_components, location)
 

@@ -70,6 +70,7 @@ class Purpose:
     ROW_SUMS = 9
     TUNING = 9
     WARM_UP = 9
+    PRIOR = 12
     BIRTH_DEATH = 13
     COLUMN_SUMS = 13
     SHARES = 13

@@ -37,6 +37,13 @@ class Clusters:
         """Attributes of the data that a fit keeps."""
         return {}
 
+    def with_learned_prior(self, statistics: Any, free: Any) -> Clusters:
+        """These rows with the most probable prior given a partition; `free` are the hyperparameters that are learned.
+
+        Only for families of emissions with ``free_hyperparameters``.
+        """
+        raise NotImplementedError
+
     def no_statistics(self, capacity: int) -> Any:
         """Statistics of no rows."""
         raise NotImplementedError

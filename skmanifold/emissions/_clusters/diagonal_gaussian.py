@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -12,6 +12,7 @@ from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
+from .._gaussian_base import NormalPrior
 from .._seeds import cluster_vectors
 from . import diagonal_gaussian_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .base import Clusters
@@ -26,10 +27,8 @@ from .diagonal_gaussian_predictive_kernels import (
     no_posteriors,
 )
 from .gaussian import refuse_far_rows
+from .learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
 from .statistics import occupied
-
-if TYPE_CHECKING:
-    from .._gaussian_base import NormalPrior
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
@@ -96,11 +95,36 @@ class DiagonalClusters(Clusters):
             prior.covariance / scales[:n_pools] ** 2,
             float(prior.degrees),
             np.log(scales),
-            gammaln(0.5 * (prior.degrees + np.arange(n_table))),
+            _log_gammas(prior.degrees, n_table),
         )
         super().__init__(data, len(rows))
-        self.origin = origin
-        self.scales = scales
+        self.prior, self.origin, self.scales = prior, origin, scales
+
+    def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalClusters:
+        """These rows with the most probable prior given a partition.
+
+        The prior means of the variances are a multiple of the pooled variances within the clusters.
+        """
+        labels, prior, data = occupied(statistics), self.prior, self.data
+        K, n_pools, d = len(labels), len(data.scatter), len(self.origin)
+        observed, sums = statistics.observed[labels].astype(float), statistics.sums[labels]
+        means = np.divide(sums, observed, out=np.repeat(data.mean[np.newaxis], K, axis=0), where=observed > 0.0)
+        scatters = np.maximum(statistics.squares[labels] - sums * means, 0.0)
+        reference = data.scatter
+        if "covariance" in free:
+            whole = data.scatter * K ** (-2.0 / d)
+            totals = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
+            reference = pooled(*totals, K * (d // n_pools), whole, 3.0)
+        moments = VarianceMoments(observed, means - data.mean, scatters, reference)
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+        factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, 2.0)
+        scatter = factor * reference
+        learned, n_table = copy(self), len(data.log_gammas)
+        learned.prior = NormalPrior(prior.mean, mean_precision, scatter * self.scales[:n_pools] ** 2, degrees)
+        learned.data = data._replace(
+            mean_precision=mean_precision, scatter=scatter, degrees=degrees, log_gammas=_log_gammas(degrees, n_table)
+        )
+        return learned
 
     def no_statistics(self, capacity: int) -> DiagonalSums:
         """Sums of no rows."""
@@ -259,3 +283,8 @@ class DiagonalClusters(Clusters):
     def _tasks(self, out: np.ndarray) -> list[tuple[int, int]]:
         """Ranges of rows of about a millisecond."""
         return split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1] * len(self.origin))))
+
+
+def _log_gammas(degrees: float, n_table: int) -> np.ndarray:
+    """Log gamma functions of half the degrees of freedom after 0, 1, ... cells."""
+    return gammaln(0.5 * (degrees + np.arange(n_table)))

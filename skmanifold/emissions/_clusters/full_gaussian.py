@@ -11,7 +11,7 @@ from ...numerics.row_squares import ENTRIES
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .._gaussian_base import LOG_2PI
+from .._gaussian_base import LOG_2PI, NormalPrior
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_full_densities, order_by_label
 from .._gaussian_missing_kernels import fill_columns_and_precisions
@@ -20,6 +20,7 @@ from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, l
 from .full_gaussian_split_kernels import FullCache, FullSides
 from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides
+from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
 from .statistics import OF_ROWS, occupied
 
 _COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
@@ -65,6 +66,27 @@ class FullClusters(GaussianClusters):
         log_det = float(fill_upper_root(covariance, root))
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
         return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
+
+    def with_learned_prior(self, statistics: FullSums, free: Any) -> FullClusters:
+        """These rows with the most probable prior given a partition.
+
+        The prior mean of the covariances is a multiple of the pooled covariance within the clusters.
+        """
+        labels, prior, d = occupied(statistics), self.prior, self.n_features
+        sizes, products = statistics.sizes[labels], statistics.products[labels]
+        means = statistics.sums[labels] / sizes[:, np.newaxis]
+        products = np.tril(products) + np.tril(products, -1).mT
+        rooted = np.sqrt(sizes)[:, np.newaxis] * means
+        scatters = products - rooted[:, :, np.newaxis] * rooted[:, np.newaxis, :]
+        reference = prior.covariance
+        if "covariance" in free:
+            K, whole = len(labels), prior.covariance * len(labels) ** (-2.0 / d)
+            reference = pooled(scatters.sum(axis=0), sizes.sum(), K, whole, d + 2.0)
+        moments = MatrixMoments(sizes, means - (prior.mean - self.origin), scatters, reference)
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+        factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, d + 1.0)
+        learned = NormalPrior(prior.mean, mean_precision, factor * reference, degrees)
+        return FullClusters(self.values, learned, self.origin)
 
     def no_statistics(self, capacity: int) -> FullSums:
         """Sums of no rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from .._gaussian_kernels import add_products, add_tied_densities, draw_full_comp
 from .._gaussian_missing_kernels import fill_columns_and_precisions
 from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides
+from .learned_prior import PriorNumbers, best_numbers
 from .statistics import OF_ROWS, occupied
 from .tied_gaussian_kernels import (
     TiedComponents,
@@ -71,6 +73,27 @@ class TiedClusters(GaussianClusters):
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
         log_det = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(covariance))).sum())
         return TiedData(self.values, self._place, self._patterns, self.origin, *of_prior, log_det)
+
+    def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedClusters:
+        """These rows with the most probable prior of the means given a partition.
+
+        The rows determine the covariance that all clusters share, so that its prior is not learned.
+        """
+        prior = self.prior
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+
+        def log_marginal(numbers: PriorNumbers) -> float:
+            return self._with_mean_precision(numbers.mean_precision).log_marginal(statistics)
+
+        of_means = "mean_precision" in free and ("mean_precision",)
+        numbers = best_numbers(log_marginal, given, of_means or (), self.n_features + 1.0)
+        return self._with_mean_precision(numbers.mean_precision)
+
+    def _with_mean_precision(self, mean_precision: float) -> TiedClusters:
+        other = copy(self)
+        other.prior = self.prior._replace(mean_precision=mean_precision)
+        other.data = self.data._replace(mean_precision=mean_precision)
+        return other
 
     def no_statistics(self, capacity: int) -> TiedSums:
         """Sums of no rows."""

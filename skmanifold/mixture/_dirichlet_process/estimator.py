@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...emissions import EMISSIONS, BaseEmission
-from ...emissions._abilities import HasClusters
+from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._clusters.base import Clusters
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
+from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._sklearn import HasMethods, Interval, StrOptions
@@ -23,7 +24,7 @@ from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fi
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
-from .starts import spread_start
+from .starts import learned_prior, spread_start
 
 
 @fitted_mixture
@@ -260,6 +261,10 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         family = emission.bind(rows, 1)
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
+        if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
+            emission = emission.with_prior_of(learned_prior(clusters, free, subkey(run.key, Purpose.PRIOR)))
+            family = emission.bind(rows, 1)
+            clusters = family.clusters(rows)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}
         return PartitionFit(self, run, clusters, spread_start(self.init, clusters), settled)
 

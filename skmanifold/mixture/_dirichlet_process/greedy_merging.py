@@ -1,4 +1,4 @@
-"""Merge the clusters of a partition greedily, as long as its posterior probability increases; for starts."""
+"""Merge the clusters of a partition greedily, as long as the evidence increases; for starts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,61 @@ import numpy as np
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.kernels import log_bayes_factor_of_labels, merge_labels, refresh_cluster
-from ...emissions._clusters.statistics import occupied
+from ...emissions._clusters.statistics import occupied, selected
 from ...random._keys import subkey
 from ...utils._njit import njit
+from ...utils._threads import Workers, split_range
+
+_CELLS_AT_ONCE = 1 << 22  # log densities
+_LEAST_SHARE = 1e-4  # of a row in a cluster, for entropies
 
 
 def merge_greedily(
     clusters: Clusters, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64
-) -> np.ndarray:
-    """Labels after merging, in each step, the two clusters whose union increases the posterior most.
+) -> tuple[np.ndarray, float]:
+    """Merge, in each step, the two clusters whose union increases the evidence most.
+
+    The evidence of a set of clusters sums over all partitions that have about these parameters: its logarithm is that
+    of the joint density of one of them, plus the entropy of the labels given the parameters. Without the entropy
+    overlapping clusters would be merged although their parameters differ.
 
     Parameters
     ----------
     clusters : Clusters
     labels : ndarray of shape (n_rows,), int32
     statistics : NamedTuple
-        Statistics of the labels; overwritten.
+        Statistics of the labels; those of the merged labels afterwards.
     concentration : float
     key : uint64
         Key of a draw of parameters that all clusters share, if there are any.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), int32
+        After merging.
+    entropy : float
+        Entropy of the labels given the merged clusters, summed over rows, in nats.
     """
     present = occupied(statistics)
+    shares = _shares(clusters, statistics, present)
     cache, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
-    _merge_greedily(clusters.data, statistics, cache, math.log(concentration), present, merged_with)
-    return merged_with[labels]
+    _merge_greedily(clusters.data, statistics, cache, math.log(concentration), present, shares, merged_with)
+    return merged_with[labels], _entropy(shares)
+
+
+def _shares(clusters: Clusters, statistics: Any, present: np.ndarray) -> np.ndarray:
+    """Probabilities of the clusters `present` given each row, (n_rows, K)."""
+    of_present = selected(statistics, present)
+    shares = np.empty((clusters.n_rows, len(present)))
+    shares[:] = np.log(of_present.sizes)
+    with Workers(1) as workers:
+        for start, stop in split_range(clusters.n_rows, max(1, _CELLS_AT_ONCE // len(present))):
+            clusters.part(start, stop).add_log_predictive(of_present, shares[start:stop], workers)
+    shares -= shares.max(axis=1, keepdims=True)
+    np.exp(shares, out=shares)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
 
 
 @njit(cache=True, nogil=True)
@@ -45,15 +75,45 @@ def _gain(data, statistics, cache, log_concentration, label_0, label_1):
 
 
 @njit(cache=True, nogil=True)
-def _merge_greedily(data, statistics, cache, log_concentration, present, merged_with):
-    """Fill `merged_with` with the label that the rows of each label have after the merges."""
+def _entropy(shares):
+    """Entropy of the label of each row, summed over rows."""
+    total = 0.0
+    for share in shares.flat:
+        if share > _LEAST_SHARE:
+            total -= share * math.log(share)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _fill_pair_entropies(shares, a, out):
+    """Entropies of the choice between clusters a and b given that it is one of them, summed over rows, for each b."""
+    n, K = shares.shape
+    out[:] = 0.0
+    for i in range(n):
+        of_a = shares[i, a]
+        if of_a <= _LEAST_SHARE:
+            continue
+        of_a_alone = of_a * math.log(of_a)
+        for b in range(K):
+            of_b = shares[i, b]
+            if of_b > _LEAST_SHARE and b != a:
+                both = of_a + of_b
+                out[b] += both * math.log(both) - of_a_alone - of_b * math.log(of_b)
+
+
+@njit(cache=True, nogil=True)
+def _merge_greedily(data, statistics, cache, log_concentration, present, shares, merged_with):
+    """Fill `merged_with` with the label that the rows of each label have after the merges; shares are merged too."""
     n = len(present)
+    entropies = np.empty(n)
     for index in range(n):
         refresh_cluster(data, statistics, present[index], cache)
     gains = np.full((n, n), -np.inf)
     for a in range(n):
+        _fill_pair_entropies(shares, a, entropies)
         for b in range(a + 1, n):
-            gains[a, b] = _gain(data, statistics, cache, log_concentration, present[a], present[b])
+            gain = _gain(data, statistics, cache, log_concentration, present[a], present[b])
+            gains[a, b] = gain - entropies[b]
     for _ in range(n - 1):
         best = int(np.argmax(gains))
         first, second = best // n, best % n
@@ -62,12 +122,17 @@ def _merge_greedily(data, statistics, cache, log_concentration, present, merged_
         kept, gone = present[first], present[second]
         merge_labels(data, statistics, kept, gone)
         refresh_cluster(data, statistics, kept, cache)
+        for i in range(len(shares)):
+            shares[i, first] += shares[i, second]
+            shares[i, second] = 0.0
         for label in range(len(merged_with)):
             if merged_with[label] == gone:
                 merged_with[label] = kept
         for c in range(n):
             gains[second, c] = gains[c, second] = -np.inf
+        _fill_pair_entropies(shares, first, entropies)
         for c in range(n):
             low, high = min(first, c), max(first, c)
             if c != first and statistics.sizes[present[c]] > 0:
-                gains[low, high] = _gain(data, statistics, cache, log_concentration, present[low], present[high])
+                gain = _gain(data, statistics, cache, log_concentration, present[low], present[high])
+                gains[low, high] = gain - entropies[c]

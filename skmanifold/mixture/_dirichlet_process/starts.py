@@ -1,10 +1,10 @@
-"""Initial labels of a Dirichlet process mixture."""
+"""Initial labels of a Dirichlet process mixture, and hyperparameters that are learned from such labels."""
 
 from __future__ import annotations
 
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .model import DPModel, Start
 _AUTO_CLUSTERS = 100
 _FEWER_CLUSTERS = 30, 10, 3, 1  # from these too: too many small clusters may share parameters that fit them alone
 _MOST_SAMPLED = 20_000  # rows
-_N_PASSES = 5
+_N_ROUNDS, _N_PASSES = 3, 3  # passes of each round
 _ROWS_AT_ONCE = 1 << 14
 _CONCENTRATION = 1.0
 
@@ -35,6 +35,26 @@ def spread_start(init: Any, clusters: Clusters) -> Start:
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
+def learned_prior(clusters: Clusters, free: tuple[str, ...], key: np.uint64) -> Clusters:
+    """A random sample of the rows, with the prior that suits the best clusters that are found from seeds.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        All rows, with default values of the hyperparameters.
+    free : tuple of str
+        Hyperparameters that are learned, at least one.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    clusters : Clusters
+        Rows of the sample, with the learned prior.
+    """
+    return _best_clusters(_sample_of(clusters, key), _AUTO_CLUSTERS, free, key).clusters
+
+
 def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
     """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
 
@@ -42,11 +62,11 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
     chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
     rows.
     """
-    if clusters.n_rows <= _MOST_SAMPLED:
-        return _merged_clusters(clusters, n_clusters, key)
-    order = np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows)), kind="stable")
-    sample = clusters.subset(np.sort(order[:_MOST_SAMPLED]))
-    statistics = _statistics_of(sample, _merged_clusters(sample, n_clusters, key))
+    sample = _sample_of(clusters, key)
+    best = _best_clusters(sample, n_clusters, (), key)
+    if sample is clusters:
+        return best.labels
+    statistics = selected(best.statistics, by_size(best.statistics))
     labels = np.empty(clusters.n_rows, np.int32)
     log_shares = np.log(statistics.sizes / statistics.sizes.sum())
     with Workers(1) as workers:
@@ -57,36 +77,55 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
     return labels
 
 
-def _merged_clusters(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """The labels with the highest joint density among those from several numbers of seeds.
+class _Found(NamedTuple):
+    """Clusters that were found from seeds."""
 
-    They are numbered by the sizes of the clusters: if several starts find the same partition, rounding errors choose
-    one of them, and the fit should not depend on that.
+    evidence: float  # logarithm, see `merge_greedily`
+    labels: np.ndarray
+    statistics: Any
+    clusters: Clusters
+
+
+def _sample_of(clusters: Clusters, key: np.uint64) -> Clusters:
+    """The rows, or a random sample of them if they are many."""
+    if clusters.n_rows <= _MOST_SAMPLED:
+        return clusters
+    order = np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows)), kind="stable")
+    return clusters.subset(np.sort(order[:_MOST_SAMPLED]))
+
+
+def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64) -> _Found:
+    """The clusters with the highest evidence among those from several numbers of seeds.
+
+    They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
+    and the fit should not depend on that.
     """
-    smaller = [n for n in _FEWER_CLUSTERS if n < n_clusters]
+    most = min(n_clusters, clusters.n_rows)
     with Workers(1) as workers:
-        starts = [_labels_after_passes(clusters, n, key, workers) for n in (n_clusters, *smaller)]
-    return compact_labels(max(starts, key=lambda start: start[1])[0]).astype(np.int32)
+        numbers = most, *(n for n in _FEWER_CLUSTERS if n < most)
+        found = [_clusters_from_seeds(clusters, n, free, key, workers) for n in numbers]
+    best = max(found, key=lambda each: each.evidence)
+    return best._replace(labels=compact_labels(best.labels).astype(np.int32))
 
 
-def _labels_after_passes(
-    clusters: Clusters, n_clusters: int, key: np.uint64, workers: Workers
-) -> tuple[np.ndarray, float]:
-    """Labels after a few passes from seeds and greedy merges, and their log joint density."""
+def _clusters_from_seeds(
+    clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers
+) -> _Found:
+    """Clusters after rounds of passes from the seeds and greedy merges, with a prior that is learned before each."""
+    adapted, sampler = clusters, cast(Any, Slice(n_split_merge=0))
     labels = clusters.seed_labels(n_clusters, subkey(key, Purpose.CENTRES, n_clusters))
-    options: Any = {"init": labels, "batch_size": None, "workers": workers}
-    model = DPModel(clusters, _CONCENTRATION, (1.0, 1.0), **options)
-    sampler: Any = Slice(n_split_merge=0)
-    state = sampler.init(model, subkey(key, Purpose.WARM_UP, n_clusters))
-    for _ in range(_N_PASSES):
-        state = sampler.step(model, state)
-    merged = merge_greedily(clusters, state.latents, state.statistics, _CONCENTRATION, key)
-    return merged, model.log_joint(model.count(merged), _CONCENTRATION)
-
-
-def _statistics_of(clusters: Clusters, labels: np.ndarray) -> Any:
-    """Statistics of the labels, the largest cluster first."""
     statistics = clusters.no_statistics(int(labels.max()) + 1)
-    with Workers(1) as workers:
-        clusters.count(labels, statistics, workers)
-    return selected(statistics, by_size(statistics))
+    clusters.count(labels, statistics, workers)
+    for n_round in range(_N_ROUNDS):
+        if free:
+            adapted = clusters.with_learned_prior(statistics, free)
+        model = DPModel(adapted, _CONCENTRATION, (1.0, 1.0), init=labels, batch_size=None, workers=workers)
+        state = sampler.init(model, subkey(key, Purpose.WARM_UP, n_clusters, n_round))
+        for _ in range(_N_PASSES):
+            state = sampler.step(model, state)
+        statistics = state.statistics
+        labels, entropy = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key)
+    evidence = model.log_joint(statistics, _CONCENTRATION) + entropy
+    if free:
+        adapted = clusters.with_learned_prior(statistics, free)
+    return _Found(evidence, labels, statistics, adapted)

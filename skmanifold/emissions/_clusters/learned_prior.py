@@ -1,0 +1,146 @@
+"""Priors of Gaussian clusters learned from a partition by maximum marginal likelihood, which is empirical Bayes.
+
+The prior mean of the covariances is ``scale`` times the pooled covariance within the clusters. Lognormal priors of the
+three numbers that are learned keep them finite if there are few clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+_CENTRES = np.log([1.0, 2.0, 0.1])  # scale; degrees of freedom above the least; rows to which a mean is equivalent
+_DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
+_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (1e-4, 1e4)])
+
+
+class PriorNumbers(NamedTuple):
+    """The numbers of a prior."""
+
+    factor: float  # of the reference, in the prior's scatter
+    degrees: float
+    mean_precision: float  # in rows
+
+
+def best_numbers(log_marginal: Callable[[PriorNumbers], float], given: PriorNumbers, free: Any, least: float):
+    """The most probable numbers given a partition.
+
+    Parameters
+    ----------
+    log_marginal : callable
+        Log marginal density of the rows given their labels, as a function of `PriorNumbers`.
+    given : PriorNumbers
+        The numbers that are not learned.
+    free : container of str
+        Which are learned: "covariance", "degrees", "mean_precision"; the degrees only together with the covariance.
+    least : float
+        Degrees of freedom above which covariances have a finite mean.
+
+    Returns
+    -------
+    numbers : PriorNumbers
+    """
+    is_free = np.array([name in free for name in ("covariance", "degrees", "mean_precision")])
+
+    def numbers(logs: np.ndarray) -> PriorNumbers:
+        whole = _CENTRES.copy()
+        whole[is_free] = logs
+        scale, excess, mean_precision = np.exp(whole).tolist()
+        excess = excess if is_free[1] else max(given.degrees - least, 0.5)
+        return PriorNumbers(
+            scale * excess if is_free[0] else given.factor,
+            least + excess if is_free[1] else given.degrees,
+            mean_precision if is_free[2] else given.mean_precision,
+        )
+
+    def cost(logs: np.ndarray) -> float:
+        distances = (logs - _CENTRES[is_free]) / _DEVIATIONS[is_free]
+        return 0.5 * float(distances @ distances) - log_marginal(numbers(logs))
+
+    return numbers(minimize(cost, _CENTRES[is_free], method="L-BFGS-B", bounds=_BOUNDS[is_free]).x)
+
+
+def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):
+    """Covariance within clusters, with `weight` rows that have the covariance of as many clusters in all rows.
+
+    `whole` is the covariance of all rows, divided so that the clusters together have its volume.
+    """
+    return (scatters + weight * whole) / (np.maximum(n_rows - n_clusters, 0) + weight)
+
+
+class MatrixMoments:
+    """Log marginal densities of clusters with covariance matrices, as a function of the numbers of the prior.
+
+    A basis in which the reference is the identity and the scatter of a cluster is diagonal makes each evaluation cheap.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (K,)
+        Numbers of rows.
+    gaps : ndarray of shape (K, d)
+        Means relative to the prior's mean.
+    scatters : ndarray of shape (K, d, d)
+        Sums of products about the means; the lower triangles are read.
+    reference : ndarray of shape (d, d)
+        What the factor multiplies.
+    """
+
+    def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
+        self.sizes, d = sizes.astype(float), gaps.shape[1]
+        root = np.linalg.cholesky(reference)
+        self.values, self.squares = np.empty(gaps.shape), np.empty(gaps.shape)
+        for k, (gap, scatter) in enumerate(zip(gaps, scatters, strict=True)):
+            half = solve_triangular(root, np.tril(scatter) + np.tril(scatter, -1).T, lower=True)
+            values, vectors = eigh(solve_triangular(root, half.T, lower=True))
+            self.values[k] = np.maximum(values, 0.0)
+            self.squares[k] = (vectors.T @ solve_triangular(root, gap, lower=True)) ** 2
+        self.halves = 0.5 * np.arange(d)
+
+    def log_marginal(self, numbers: PriorNumbers) -> float:
+        """Log marginal density up to a constant."""
+        n, d = self.sizes, len(self.halves)
+        scatter, degrees, kappa = numbers
+        sums = scatter + self.values
+        shrunk = kappa * n / (kappa + n)
+        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * (self.squares / sums).sum(axis=1))
+        log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
+        of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
+        return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())
+
+
+class VarianceMoments:
+    """Log marginal densities of clusters with variances, as a function of the numbers of the prior.
+
+    Parameters
+    ----------
+    observed : ndarray of shape (K, d)
+        Numbers of observed cells.
+    gaps : ndarray of shape (K, d)
+        Means relative to the prior's mean.
+    scatters : ndarray of shape (K, d)
+        Sums of squares about the means.
+    reference : ndarray of shape (d,) or (1,)
+        What the factor multiplies: the variances of the features, or one for all of them.
+    """
+
+    def __init__(self, observed: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
+        self.observed, self.squares, self.scatters, self.reference = observed, gaps**2, scatters, reference
+        self.n_pooled = self._pool(observed)
+
+    def log_marginal(self, numbers: PriorNumbers) -> float:
+        """Log marginal density up to a constant."""
+        factor, degrees, kappa = numbers
+        n, scatter = self.observed, factor * self.reference
+        sums = scatter + self._pool(self.scatters + kappa * n / (kappa + n) * self.squares)
+        after = 0.5 * (degrees + self.n_pooled)
+        of_pools = gammaln(after) - gammaln(0.5 * degrees) + 0.5 * degrees * np.log(scatter) - after * np.log(sums)
+        return float(of_pools.sum() - 0.5 * np.log1p(n / kappa).sum())
+
+    def _pool(self, values: np.ndarray) -> np.ndarray:
+        """Sums over features that share a variance."""
+        return values if len(self.reference) == values.shape[1] else values.sum(axis=1, keepdims=True)
