@@ -8,6 +8,8 @@ from typing import Any
 from numba import config
 from numba.extending import overload
 
+_AS_PART = {"_nrt": False, "forceinline": True}  # does not count references to arrays, as `njit_inlined`
+
 
 def by_type(declaration: Callable[..., Any]) -> Any:
     """Make a function that calls the kernel registered for the class of its first argument, a NamedTuple.
@@ -37,6 +39,8 @@ def by_type(declaration: Callable[..., Any]) -> Any:
 
     def of(cls: type) -> Callable[[Callable], Callable]:
         def register(kernel: Callable) -> Callable:
+            if not config.DISABLE_JIT:
+                kernel.targetoptions.setdefault("_nrt", True)  # else that of the caller below
             kernels[cls] = kernel
             return kernel
 
@@ -53,5 +57,5 @@ def by_type(declaration: Callable[..., Any]) -> Any:
 
             return implementation
 
-        overload(function)(choose)
+        overload(function, jit_options=_AS_PART)(choose)
     return function
