@@ -8,7 +8,7 @@ from typing import Any
 from numba import config
 from numba.extending import overload
 
-_AS_PART = {"_nrt": False, "forceinline": True}  # does not count references to arrays, as `njit_inlined`
+_AS_PART = {"_nrt": False, "forceinline": True}  # as `njit_inlined`: without counts of references to arrays
 
 
 def by_type(declaration: Callable[..., Any]) -> Any:
@@ -38,9 +38,9 @@ def by_type(declaration: Callable[..., Any]) -> Any:
         return kernel_of(type(arguments[0]))(*arguments)
 
     def of(cls: type) -> Callable[[Callable], Callable]:
-        def register(kernel: Callable) -> Callable:
+        def register(kernel: Any) -> Any:
             if not config.DISABLE_JIT:
-                kernel.targetoptions.setdefault("_nrt", True)  # else that of the caller below
+                kernel.targetoptions.setdefault("_nrt", True)  # not inherited from the implementation below
             kernels[cls] = kernel
             return kernel
 
