@@ -57,10 +57,10 @@ class Slice(BaseSampler):
     ----------
     n_split_merge : int or "auto", default="auto"
         Number of split-merge moves per pass. Each costs about as much as one scan of the rows of these components.
-        "auto" is 20 for at most 10,000 rows, and 3 for more, where each move takes longer. With 3 moves, chains of small
-        tables agree slowly. In four default fits of `DPCategoricalMixture` with 4 chains, R-hat of the log density was
-        1.08 to 1.23 on house votes (435 rows) and 1.30 to 1.62 on soybean (683). With 20 moves it was 1.08 to 1.10 and
-        1.02 to 1.18.
+        "auto" is 20 for at most 10,000 rows, and 3 for more, where each move takes longer. With 3 moves, chains of
+        small tables agree slowly. In four default fits of `DPCategoricalMixture` with 4 chains, R-hat of the log
+        density was 1.08 to 1.23 on house votes (435 rows) and 1.30 to 1.62 on soybean (683). With 20 moves it was 1.08
+        to 1.10 and 1.02 to 1.18.
     n_restricted_scans : int, default=0
         Number of restricted Gibbs scans that prepare a proposed split ([5]_). With 0 its rows are allocated
         sequentially ([6]_).
