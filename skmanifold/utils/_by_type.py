@@ -8,6 +8,8 @@ from typing import Any
 from numba import config
 from numba.extending import overload
 
+_AS_PART = {"_nrt": False, "forceinline": True}  # as `njit_inlined`: without counts of references to arrays
+
 
 def by_type(declaration: Callable[..., Any]) -> Any:
     """Make a function that calls the kernel registered for the class of its first argument, a NamedTuple.
@@ -36,7 +38,9 @@ def by_type(declaration: Callable[..., Any]) -> Any:
         return kernel_of(type(arguments[0]))(*arguments)
 
     def of(cls: type) -> Callable[[Callable], Callable]:
-        def register(kernel: Callable) -> Callable:
+        def register(kernel: Any) -> Any:
+            if not config.DISABLE_JIT:
+                kernel.targetoptions.setdefault("_nrt", True)  # not inherited from the implementation below
             kernels[cls] = kernel
             return kernel
 
@@ -53,5 +57,5 @@ def by_type(declaration: Callable[..., Any]) -> Any:
 
             return implementation
 
-        overload(function)(choose)
+        overload(function, jit_options=_AS_PART)(choose)
     return function

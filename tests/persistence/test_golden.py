@@ -28,3 +28,8 @@ def test_what_an_earlier_version_saved_goes_on(name):
                 assert said[method] == values, method
             else:
                 np.testing.assert_allclose(said[method], values, rtol=1e-6, atol=1e-9, err_msg=method)
+
+
+@pytest.mark.parametrize("name", ["DPCategoricalMixture-slice", "codes", "dp-rows-categorical"])
+def test_a_sampler_keeps_the_default_of_the_version_that_saved_it(name):
+    assert load(GOLDEN / f"{name}.npz").sampler_.n_split_merge == 3

@@ -37,7 +37,8 @@ def _area_of_disc(shape, scale):
 @area.of(Box)
 @njit(cache=True, nogil=True)
 def _area_of_box(shape, scale):
-    return scale * shape.sides[0] * shape.sides[1]
+    sides = shape.sides.copy()  # kernels may make arrays
+    return scale * sides[0] * sides[1]
 
 @njit(cache=True, nogil=True)
 def total(shape, n):

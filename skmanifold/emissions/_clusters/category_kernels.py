@@ -11,7 +11,7 @@ from ...numerics.simd import prefetch
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in
 from ...random._log_gamma_ziggurat import fill_log_gammas
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 from . import kernels
 
 _AHEAD = 3  # a row is prefetched so many rows before its use
@@ -45,7 +45,7 @@ class CategorySides(NamedTuple):
 
 
 @kernels.count_row.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _count_row(data, statistics, row, label, sign):
     statistics.sizes[label] += sign
     for e in range(data.indptr[row], data.indptr[row + 1]):
@@ -53,7 +53,7 @@ def _count_row(data, statistics, row, label, sign):
 
 
 @kernels.merge_labels.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _merge_labels(data, statistics, kept, gone):
     statistics.sizes[kept] += statistics.sizes[gone]
     statistics.sizes[gone] = 0
@@ -62,7 +62,7 @@ def _merge_labels(data, statistics, kept, gone):
         statistics.categories[category, gone] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _prefetch_row(data, row):
     for e in range(data.indptr[row], data.indptr[row + 1], _ITEMS_OF_LINE):
         prefetch(data.indices, e)
@@ -70,7 +70,7 @@ def _prefetch_row(data, row):
 
 
 @kernels.fill_scores.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     for i in range(len(rows)):
         if i + _AHEAD < len(rows):
@@ -82,7 +82,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
             add_scores(data.indptr, data.indices, data.counts, rows[i], n, components, scores[i])
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def add_scores(indptr, indices, counts, row, n, table, scores):
     """Add to `scores` the log densities of a row given the first n components, which are columns of `table`."""
     for e in range(indptr[row], indptr[row + 1]):

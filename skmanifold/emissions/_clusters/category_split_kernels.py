@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...numerics.special import log_rising
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 from . import kernels
 from .category_kernels import CategoryData
 from .odds import log_bayes_factor_of_counts, multiply_rising
@@ -22,7 +22,7 @@ _SIDE_1 = np.array([1])
 
 
 @kernels.refresh_cluster.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _refresh_cluster(data, statistics, label, cache):
     for column in range(len(data.column_start) - 1):
         total = 0
@@ -32,12 +32,12 @@ def _refresh_cluster(data, statistics, label, cache):
 
 
 @kernels.add_predictive.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
     add_predictive(data, row, labels, n_labels, statistics.categories, cache.totals, out)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def add_predictive(data, row, clusters, n_clusters, categories, totals, out):
     """Add to `out` the log density of one row given each of some clusters, as `add_given_counts` does.
 
@@ -59,7 +59,7 @@ def add_predictive(data, row, clusters, n_clusters, categories, totals, out):
 
 
 @kernels.log_bayes_factor_of_labels.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
     log_bayes_factor = 0.0
     for category in range(len(statistics.categories)):
@@ -78,7 +78,7 @@ def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
 
 
 @kernels.note_row.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _note_row(data, row, sides):
     """List the categories of a row that no earlier row has."""
     for e in range(data.indptr[row], data.indptr[row + 1]):
@@ -89,7 +89,7 @@ def _note_row(data, row, sides):
 
 
 @kernels.add_to_side.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_to_side(data, statistics, row, side, sides):
     for e in range(data.indptr[row], data.indptr[row + 1]):
         category = data.indices[e]
@@ -98,7 +98,7 @@ def _add_to_side(data, statistics, row, side, sides):
 
 
 @kernels.remove_from_side.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _remove_from_side(data, statistics, row, side, sides):
     for e in range(data.indptr[row], data.indptr[row + 1]):
         category = data.indices[e]
@@ -107,7 +107,7 @@ def _remove_from_side(data, statistics, row, side, sides):
 
 
 @kernels.odds_of_sides.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _odds_of_sides(data, statistics, row, sides):
     indptr, indices, counts, column_start, column_of, prior = data
     sub_counts, sub_totals = sides.counts, sides.totals
@@ -139,7 +139,7 @@ def _log_predictive_of_side(data, statistics, row, sides):
 
 
 @kernels.log_bayes_factor_of_sides.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
     """The sum over the categories that are present; sets their counts to zero, so that a column counts once."""
     log_bayes_factor = 0.0
@@ -155,7 +155,7 @@ def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
 
 
 @kernels.clear_sides.of(CategoryData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _clear_sides(data, sides):
     for place in range(sides.n_present[0]):
         category = sides.present[place]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...emissions._clusters.kernels import fill_scores
+from ...numerics.simd import prefetch
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
 from ...random._variates import open_uniform
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 
+_AHEAD = 8  # the label of a row is prefetched so many rows before its use
 _ROWS_AT_ONCE = 64  # whose scores are stored
 
 
@@ -31,7 +33,7 @@ def least_slice(rows, labels, weights, key):
     return least
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def draw_from_logs(n, scores, scratch, uniform):
     """Draw an index below n with probability proportional to the exponential of its score; overwrites the scores."""
     largest = scores[0]
@@ -84,6 +86,8 @@ def draw_labels(data, statistics, rows, components, weights, label_of, weight_of
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         stop = min(first + _ROWS_AT_ONCE, len(rows))
         for i in range(stop - first):
+            if first + i + _AHEAD < len(rows):
+                prefetch(labels, rows[first + i + _AHEAD])
             row = rows[first + i]
             level = open_uniform(fold_in(key, row), 0) * weight_of[labels[row]]
             n = 0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...models import StickBreakingModel
 from ...random._keys import Purpose, subkey
-from ...utils._sklearn import Interval
+from ...utils._sklearn import Interval, StrOptions
 from .._base import BaseSampler
 from . import stick_breaking
+
+_FEW_ROWS = 10_000  # of "auto": moves are cheap up to here
+_AUTO_MOVES, _AUTO_MOVES_OF_MANY_ROWS = 20, 3
 
 
 class SliceState(NamedTuple):
@@ -52,8 +55,12 @@ class Slice(BaseSampler):
 
     Parameters
     ----------
-    n_split_merge : int, default=3
+    n_split_merge : int or "auto", default="auto"
         Number of split-merge moves per pass. Each costs about as much as one scan of the rows of these components.
+        "auto" is 20 for at most 10,000 rows, and 3 for more, where each move takes longer. With 3 moves, chains of
+        small tables agree slowly. In four default fits of `DPCategoricalMixture` with 4 chains, R-hat of the log
+        density was 1.08 to 1.23 on house votes (435 rows) and 1.30 to 1.62 on soybean (683). With 20 moves it was 1.08
+        to 1.10 and 1.02 to 1.18.
     n_restricted_scans : int, default=0
         Number of restricted Gibbs scans that prepare a proposed split ([5]_). With 0 its rows are allocated
         sequentially ([6]_).
@@ -81,12 +88,17 @@ class Slice(BaseSampler):
     draws_parameters = True
     averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
-        "n_split_merge": [Interval(Integral, 0, None, closed="left")],
+        "n_split_merge": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "n_restricted_scans": [Interval(Integral, 0, None, closed="left")],
         "redraw_order": ["boolean"],
     }
 
-    def __init__(self, n_split_merge: int = 3, n_restricted_scans: int = 0, redraw_order: bool = True) -> None:
+    def __init__(
+        self,
+        n_split_merge: int | Literal["auto"] = "auto",
+        n_restricted_scans: int = 0,
+        redraw_order: bool = True,
+    ) -> None:
         self.n_split_merge = n_split_merge
         self.n_restricted_scans = n_restricted_scans
         self.redraw_order = redraw_order
@@ -126,10 +138,11 @@ class Slice(BaseSampler):
         """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
-        if self.n_split_merge:
-            moves = self.n_split_merge, self.n_restricted_scans, subkey(key, Purpose.SPLIT_MERGE)
+        n_moves = self._n_moves(model)
+        if n_moves:
+            moves = n_moves, self.n_restricted_scans, subkey(key, Purpose.SPLIT_MERGE)
             counts = model.split_merge(labels, counts, concentration, *moves)
-        if self.redraw_order or self.n_split_merge:
+        if self.redraw_order or n_moves:
             places = stick_breaking.redraw_order(counts.sizes, concentration, key)
             labels, counts = model.relabel(labels, counts, places)
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
@@ -153,6 +166,12 @@ class Slice(BaseSampler):
             Parameters, in the form that the model uses.
         """
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
+
+    def _n_moves(self, model: StickBreakingModel) -> int:
+        """Number of split-merge moves per pass over the rows of this model."""
+        if self.n_split_merge == "auto":
+            return _AUTO_MOVES if model.n_rows <= _FEW_ROWS else _AUTO_MOVES_OF_MANY_ROWS
+        return int(self.n_split_merge)
 
     def _scan(self, model, rows, labels, counts, concentration, key):
         """Draw all variables once, but only the labels of `rows`; returns the concentration and the counts."""

@@ -282,7 +282,12 @@ class NoSampler:
             TypeError,
             r"sampler must be a name \('slice', .*\) or an instance of a subclass of .*BaseSampler",
         ),
-        (Slice(-1), ValueError, r"The 'n_split_merge' parameter of Slice must be an int in the range \[0, inf\)"),
+        (
+            Slice(-1),
+            ValueError,
+            r"The 'n_split_merge' parameter of Slice must be a str among \{'auto'\} or an int in the range \[0, inf\)",
+        ),
+        (Slice("many"), ValueError, r"The 'n_split_merge' parameter of Slice must be .* Got 'many' instead"),
         (SCIR(step_size=-1.0), ValueError, r"The 'step_size' parameter of SCIR must be"),
         (
             ESCA(),

@@ -192,6 +192,14 @@ def test_auto_is_a_hundred_clusters_and_not_more_than_rows():
     assert learned(make("categorical", init="auto").fit(many)) == learned(make("categorical", init=100).fit(many))
 
 
+@pytest.mark.parametrize(("n_rows", "n_moves"), [(10_000, 20), (10_001, 3)])
+def test_auto_is_fewer_split_merge_moves_of_many_rows(n_rows, n_moves):
+    codes = np.arange(n_rows)[:, np.newaxis] % 3
+    mixture = DPCategoricalMixture("categorical", init=3, max_iter=2, random_state=0)
+    auto, given = (clone(mixture).set_params(sampler=Slice(moves)).fit(codes) for moves in ("auto", n_moves))
+    assert learned(mixture.fit(codes)) == learned(auto) == learned(given)
+
+
 # Fractional counts
 
 ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
