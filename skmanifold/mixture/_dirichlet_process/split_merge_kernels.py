@@ -49,7 +49,7 @@ def _scan_members(
     are drawn, or are those of `given_sides` if `sides_given` is true. The probability decreases with each row. If its
     log falls below `floor`, the scan stops and returns -inf.
     """
-    in_0, in_1 = 1, 1
+    in_0, in_1 = np.int64(1), np.int64(1)
     if first:
         for anchor in range(2):
             row = members[anchor]
@@ -58,7 +58,7 @@ def _scan_members(
             add_to_side(data, statistics, row, anchor, sides)
     else:
         for place in range(2, n_members):
-            in_1 += int(out_side[place])
+            in_1 += np.int64(out_side[place])
         in_0 = n_members - in_1
 
     log_probability, product = 0.0, 1.0

@@ -229,7 +229,7 @@ def test_one_move_has_the_reference_move_s_transition_probabilities(name, n_scan
         assert_disagrees(*compare(fault))
 
 
-@pytest.mark.covering
+@pytest.mark.short_cases("categorical-1")
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
 def test_exact_draws_stay_exact(name, n_scans):
