@@ -21,6 +21,7 @@ SAMPLERS = {  # with the size of minibatches
 SHORT = [  # of each emission all rows, and minibatches with split-merge moves if there are missing cells
     f"{name}-{'minibatches, split-merge-learned' if rows.missing.any() else 'rows-given'}"
     for name, rows in CASES.items()
+    if name != "full, one missing"  # as "full, missing"
 ]
 WITH_DEGREES = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 WITH_MISSING = [name for name, rows in CASES.items() if rows.missing.any()]
