@@ -78,7 +78,7 @@ class _ByType:
         """Called by numba for the compiled function with these types."""
         return self._kernel_of(args[0].instance_class).get_overload(args)
 
-    def _overload(self, *arguments: Any) -> Callable[..., Any]:
+    def _overload(self, *arguments):  # without types, as the implementation: numba compares their parameters
         kernel = self._kernel_of(arguments[0].instance_class)
 
         def implementation(*arguments):
