@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
-from numba import config
+from numba import config, types
 from numba.extending import overload
 
-_AS_PART = {"_nrt": False, "forceinline": True}  # as `njit_inlined`: without counts of references to arrays
+from ._machine_code.kernels import is_tested
 
 
 def by_type(declaration: Callable[..., Any]) -> Any:
@@ -27,35 +28,62 @@ def by_type(declaration: Callable[..., Any]) -> Any:
     function : callable
         With ``function.of(cls)``, a decorator that registers a kernel for a class.
     """
-    kernels: dict[type, Callable[..., Any]] = {}
+    function = _ByType(declaration)
+    if not (config.DISABLE_JIT or is_tested()):
+        overload(function)(function._overload)
+    return function
 
-    def kernel_of(cls: type) -> Callable[..., Any]:
-        if cls not in kernels:
-            raise TypeError(f"{declaration.__name__} has no kernel for {cls.__name__}.")
-        return kernels[cls]
 
-    def function(*arguments: Any) -> Any:
-        return kernel_of(type(arguments[0]))(*arguments)
+class _ByType:
+    """A function whose kernel is chosen by the class of its first argument.
 
-    def of(cls: type) -> Callable[[Callable], Callable]:
+    Numba takes it for a dispatcher: the caller is compiled as if it called the kernel. With `overload` there would be
+    another function to compile between them, for each class and each caller.
+    """
+
+    is_compiling = False  # read by numba: kernels notice recursive calls themselves
+
+    def __init__(self, declaration: Callable[..., Any]):
+        self._kernels: dict[type, Any] = {}
+        update_wrapper(self, declaration)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._kernel_of(type(arguments[0]))(*arguments)
+
+    def of(self, cls: type) -> Callable[[Callable], Callable]:
+        """A decorator that registers a kernel for a class."""
+
         def register(kernel: Any) -> Any:
             if not config.DISABLE_JIT:
-                kernel.targetoptions.setdefault("_nrt", True)  # not inherited from the implementation below
-            kernels[cls] = kernel
+                kernel.targetoptions.setdefault("_nrt", True)  # it may make arrays, also where its caller makes none
+            self._kernels[cls] = kernel
             return kernel
 
         return register
 
-    function.__name__, function.__doc__, function.of = declaration.__name__, declaration.__doc__, of  # type: ignore
-    if not config.DISABLE_JIT:
+    def _kernel_of(self, cls: type) -> Any:
+        if cls not in self._kernels:
+            raise TypeError(f"{self.__name__} has no kernel for {cls.__name__}.")  # type: ignore[attr-defined]
+        return self._kernels[cls]
 
-        def choose(*arguments):
-            kernel = kernel_of(arguments[0].instance_class)
+    if is_tested():
 
-            def implementation(*arguments):
-                return kernel(*arguments)
+        @property
+        def _numba_type_(self) -> Any:
+            return types.Dispatcher(self)
 
-            return implementation
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Called by numba for the types of a call."""
+        return self._kernel_of(args[0].instance_class).get_call_template(args, kws)
 
-        overload(function, jit_options=_AS_PART)(choose)
-    return function
+    def get_overload(self, args: Any) -> Any:
+        """Called by numba for the compiled function with these types."""
+        return self._kernel_of(args[0].instance_class).get_overload(args)
+
+    def _overload(self, *arguments):  # without types, as the implementation: numba compares their parameters
+        kernel = self._kernel_of(arguments[0].instance_class)
+
+        def implementation(*arguments):
+            return kernel(*arguments)
+
+        return implementation

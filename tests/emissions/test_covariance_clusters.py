@@ -420,6 +420,7 @@ def case_clusters(name, workers=ONE):
     return case, clusters_of(case.X, name[:4], prior)
 
 
+@pytest.mark.long  # the short suite has such posteriors in mixture/dirichlet_process
 @pytest.mark.parametrize("name", ["full, missing", "tied, missing"])
 @pytest.mark.parametrize(("sampler", "batch_size"), [(Slice(0), None), (Slice(3, 1), 2)])
 def test_partition_posterior_of_five_rows(name, sampler, batch_size):

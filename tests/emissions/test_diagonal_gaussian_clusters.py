@@ -311,6 +311,7 @@ def of_partitions(labels):
     return np.concatenate([n_clusters == np.arange(1, 6), labels[..., pairs[0]] == labels[..., pairs[1]]], axis=-1)
 
 
+@pytest.mark.long  # the short suite has such posteriors in mixture/dirichlet_process
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize(("sampler", "batch_size"), [(Slice(0), None), (Slice(3, 1), 2)])
 def test_partition_posterior_of_five_rows(kind, sampler, batch_size):

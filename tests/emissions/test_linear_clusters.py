@@ -291,6 +291,7 @@ def frequencies(clusters, sampler, batch_size, alpha, n_chains=12, n_steps=120):
     return Estimate(*summarize(means))
 
 
+@pytest.mark.long  # the short suite has such posteriors in mixture/dirichlet_process
 @pytest.mark.parametrize("name", TINY)
 def test_partitions_of_five_rows_have_their_posterior(name):
     emission = {"bernoulli": Bernoulli(0.4, 1.3), "poisson": Poisson(0.6, 0.5), "multinomial": Multinomial(0.3)}[name]

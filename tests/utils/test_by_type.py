@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from skmanifold.utils._machine_code.kernels import is_tested
+
 ROOT = Path(__file__).parents[2]
 
 SHAPES = """
@@ -58,6 +60,14 @@ with event.install_recorder("numba:compile") as recorder:
 print(*found, area.__name__, area.__doc__, any(record.is_start for _, record in recorder.buffer))
 """
 
+COMPILED = """
+from numba.core import event
+from shapes import Disc, total
+with event.install_recorder("numba:compile") as recorder:
+    total(Disc(2.0), 4)
+print(*sorted(record.data["dispatcher"].__name__ for _, record in recorder.buffer if record.is_start))
+"""
+
 UNREGISTERED = """
 from shapes import Point, area, total
 for call in (total, area):
@@ -90,6 +100,17 @@ def test_the_kernel_of_the_type_is_called_compiled_and_from_the_cache_of_another
 
 def test_interpreted_code_calls_the_same_kernels(run):
     assert run(USE, NUMBA_DISABLE_JIT="1") == "72.0 60.0 12.0 20.0 area Area of a shape. False"
+
+
+@pytest.mark.skipif(not is_tested(), reason="other versions of numba compile a function between caller and kernel")
+def test_only_the_caller_and_the_kernel_are_compiled(run):
+    assert run(COMPILED) == "_area_of_disc total"
+
+
+def test_untested_versions_of_numba_call_the_same_kernels(run):
+    code = 'import numba; numba.__version__ = "99.0.0"' + USE
+    assert run(code) == "72.0 60.0 12.0 20.0 area Area of a shape. True"
+    assert run(code) == "72.0 60.0 12.0 20.0 area Area of a shape. False"
 
 
 @pytest.mark.parametrize("disabled", ["0", "1"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...utils._njit import njit
 from .kernels import count_row
 
@@ -11,7 +13,7 @@ def move_rows(data, rows, new_labels, first, stop, labels, statistics):
     """Move rows to their new labels in the statistics of the labels `first` to `stop`; `labels` do not change."""
     for i in range(len(rows)):
         row = rows[i]
-        old, new = labels[row], new_labels[i]
+        old, new = np.int64(labels[row]), np.int64(new_labels[i])  # `count_row` is compiled for one type
         if old == new:
             continue
         if first <= old < stop:
@@ -24,13 +26,15 @@ def move_rows(data, rows, new_labels, first, stop, labels, statistics):
 def count_rows(data, labels, first, stop, statistics):
     """Add all rows to the statistics of their labels, of those from `first` to `stop`."""
     for row in range(len(labels)):
-        if first <= labels[row] < stop:
-            count_row(data, statistics, row, labels[row], 1)
+        label = np.int64(labels[row])
+        if first <= label < stop:
+            count_row(data, statistics, row, label, 1)
 
 
 @njit(cache=True, nogil=True)
 def count_some_rows(data, rows, sign, labels, first, stop, statistics):
     """Add some rows to the statistics of their labels, of those from `first` to `stop`, or subtract them."""
     for row in rows:
-        if first <= labels[row] < stop:
-            count_row(data, statistics, row, labels[row], sign)
+        label = np.int64(labels[row])
+        if first <= label < stop:
+            count_row(data, statistics, row, label, sign)

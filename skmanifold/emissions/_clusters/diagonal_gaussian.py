@@ -212,7 +212,8 @@ class DiagonalClusters(Clusters):
         centres = (sums.sums[occupied(sums)] / sums.sizes[occupied(sums), np.newaxis]).T
         deviations = filled.std(axis=0)
         roots = np.divide(1.0, deviations, out=np.zeros_like(means), where=deviations > 0.0)[:, np.newaxis]
-        seeds = DiagonalComponents(np.repeat(roots, centres.shape[1], 1), -roots * centres, np.zeros(centres.shape))
+        products = np.ascontiguousarray(-roots * centres)  # as in `draw_components`
+        seeds = DiagonalComponents(np.repeat(roots, centres.shape[1], 1), products, np.zeros(centres.shape))
         out = np.empty(self.n_rows, np.int32)
         for start, stop in split_range(self.n_rows, _ROWS_AT_ONCE):
             nearness = np.zeros((stop - start, centres.shape[1]))
@@ -275,7 +276,7 @@ class DiagonalClusters(Clusters):
             np.ascontiguousarray(weights / scatters),
             heights,
             steps.reshape(-1, powers.shape[1]),
-            powers,
+            np.ascontiguousarray(powers),  # kernels are compiled for one layout
             heights.sum(axis=0) + steps[:, width].sum(axis=0),
             groups.reshape(-1).astype(np.int64),
         )

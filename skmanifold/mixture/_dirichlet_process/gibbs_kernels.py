@@ -84,20 +84,37 @@ def draw_labels(data, statistics, rows, components, weights, label_of, weight_of
     scores, scratch = np.empty((size, n_components)), np.empty((2, n_components))
     n_above, current = np.empty(size, np.int64), np.empty(size, np.int64)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        stop = min(first + _ROWS_AT_ONCE, len(rows))
-        for i in range(stop - first):
-            if first + i + _AHEAD < len(rows):
-                prefetch(labels, rows[first + i + _AHEAD])
-            row = rows[first + i]
-            level = open_uniform(fold_in(key, row), 0) * weight_of[labels[row]]
-            n = 0
-            while n < n_components and weights[n] > level:
-                n += 1
-            n_above[i], current[i] = n, place_of[labels[row]]
-        fill_scores(data, statistics, rows[first:stop], n_above, current, components, scores)
-        for i in range(stop - first):
-            if n_above[i] <= 1:
-                out[first + i] = label_of[0]
-                continue
-            u = open_uniform(fold_in(key, rows[first + i]), 1)
-            out[first + i] = label_of[draw_from_logs(n_above[i], scores[i], scratch, u)]
+        some = rows[first : first + _ROWS_AT_ONCE]
+        _find_components_above(
+            rows, first, first + len(some), weights, weight_of, place_of, labels, key, n_above, current
+        )
+        fill_scores(data, statistics, some, n_above, current, components, scores)
+        _draw_from_scores(some, n_above, scores, label_of, key, scratch, out[first:])
+
+
+# What does not depend on the family is in functions whose types are inferred once for all families.
+
+
+@njit(cache=True, nogil=True)
+def _find_components_above(rows, first, stop, weights, weight_of, place_of, labels, key, n_above, current):
+    """Fill the number of components whose weight is above each row's slice, and the component that the row has."""
+    for i in range(stop - first):
+        if first + i + _AHEAD < len(rows):
+            prefetch(labels, rows[first + i + _AHEAD])
+        row = rows[first + i]
+        level = open_uniform(fold_in(key, row), 0) * weight_of[labels[row]]
+        n = 0
+        while n < len(weights) and weights[n] > level:
+            n += 1
+        n_above[i], current[i] = n, place_of[labels[row]]
+
+
+@njit(cache=True, nogil=True)
+def _draw_from_scores(rows, n_above, scores, label_of, key, scratch, out):
+    """Draw the label of each row among the first ``n_above[i]`` components; overwrites the scores."""
+    for i in range(len(rows)):
+        if n_above[i] <= 1:
+            out[i] = label_of[0]
+            continue
+        u = open_uniform(fold_in(key, rows[i]), 1)
+        out[i] = label_of[draw_from_logs(n_above[i], scores[i], scratch, u)]

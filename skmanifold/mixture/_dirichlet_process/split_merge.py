@@ -155,7 +155,7 @@ def _shuffle(n_members, key, out_members):
 @njit(cache=True, nogil=True)
 def _apply_split(data, members, n_members, side, new_label, labels, next_row, row_of_label, statistics):
     """Move the members on side 1 to a new label, with its own cycle and statistics."""
-    old_label = labels[members[0]]
+    old_label = np.int64(labels[members[0]])  # kernels are compiled for one type of labels
     last_0, last_1 = members[0], members[1]
     for place in range(1, n_members):
         row = members[place]
@@ -176,7 +176,7 @@ def _apply_split(data, members, n_members, side, new_label, labels, next_row, ro
 def _apply_merge(data, members, n_members, labels, next_row, row_of_label, statistics):
     """Give all members the label of the first anchor, add the statistics, and join the two cycles."""
     i, j = members[0], members[1]
-    kept, gone = labels[i], labels[j]
+    kept, gone = np.int64(labels[i]), np.int64(labels[j])
     merge_labels(data, statistics, kept, gone)
     row_of_label[kept], row_of_label[gone] = i, -1
     next_row[i], next_row[j] = next_row[j], next_row[i]
@@ -221,6 +221,55 @@ def _draw_excluding(log_weights, n, left_out, log_total, u):
 
 
 # Moves
+#
+# What does not depend on the family is in functions whose types are inferred once for all families.
+
+
+@njit(cache=True, nogil=True)
+def _choose_row_of_cluster(move_key, clusters, n_clusters, next_row, row_of_label, out_members):
+    """Draw a cluster and a row of it; returns the index of the cluster and the row."""
+    place = np.int64(uniform(move_key, _CLUSTER) * n_clusters)
+    n_members = _list_members(next_row, row_of_label[clusters[place]], 0, out_members)
+    return place, out_members[np.int64(uniform(move_key, _FIRST_ANCHOR) * n_members)]
+
+
+@njit(cache=True, nogil=True)
+def _choose_partner(move_key, log_weights, n_clusters, own_place):
+    """Draw another cluster in proportion to its weight; returns its index and the log of its probability."""
+    log_total = _log_sum_replacing(log_weights, n_clusters, own_place, -np.inf)
+    other = _draw_excluding(log_weights, n_clusters, own_place, log_total, uniform(move_key, _PARTNER))
+    return other, log_weights[other] - log_total
+
+
+@njit(cache=True, nogil=True)
+def _list_two_clusters(move_key, next_row, row, other_row, out_members):
+    """List the members of the cluster of `row`, and then those of the other cluster, a random one of them first.
+
+    Returns the index of that one and the number of members.
+    """
+    place = _list_members(next_row, row, 0, out_members)
+    n_members = _list_members(next_row, other_row, place, out_members)
+    second = place + np.int64(uniform(move_key, _SECOND_ANCHOR) * (n_members - place))
+    out_members[place], out_members[second] = out_members[second], out_members[place]
+    return place, n_members
+
+
+@njit(cache=True, nogil=True)
+def _order_members(n_members, place, move_key, labels, label, out_members, out_sides):
+    """Put the second anchor, at `place`, second and the others in random order; and fill their sides before a merge."""
+    out_members[1], out_members[place] = out_members[place], out_members[1]
+    _shuffle(n_members, fold_in(move_key, _ORDER), out_members)
+    for member in range(n_members):
+        out_sides[member] = labels[out_members[member]] != label
+
+
+@njit(cache=True, nogil=True)
+def _count_side_1(side, n_members):
+    """Number of members on side 1."""
+    size = 0
+    for member in range(n_members):
+        size += int(side[member])
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -276,37 +325,25 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
         else:
             if n_clusters == 1:
                 continue
-            own_place = np.int64(uniform(move_key, _CLUSTER) * n_clusters)
+            own_place, i = _choose_row_of_cluster(move_key, clusters, n_clusters, next_row, row_of_label, members)
             label = clusters[own_place]
-            n_members = _list_members(next_row, row_of_label[label], 0, members)
-            i = members[np.int64(uniform(move_key, _FIRST_ANCHOR) * n_members)]
             _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
-            log_total = _log_sum_replacing(log_partner_weights, n_clusters, own_place, -np.inf)
-            other = _draw_excluding(log_partner_weights, n_clusters, own_place, log_total, uniform(move_key, _PARTNER))
-            log_partner, other_label = log_partner_weights[other] - log_total, clusters[other]
-            place = _list_members(next_row, i, 0, members)
-            n_members = _list_members(next_row, row_of_label[other_label], place, members)
-            second = place + np.int64(uniform(move_key, _SECOND_ANCHOR) * (n_members - place))
-            members[place], members[second] = members[second], members[place]
+            other, log_partner = _choose_partner(move_key, log_partner_weights, n_clusters, own_place)
+            other_label = clusters[other]
+            place, n_members = _list_two_clusters(move_key, next_row, i, row_of_label[other_label], members)
             log_bayes_factor = log_bayes_factor_of_labels(data, statistics, cache, label, other_label)
             log_ratio = -_log_ratio_of_split(
                 n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_bayes_factor
             )
             if log_u >= log_ratio:  # even if the reverse split has probability 1
                 continue
-        members[1], members[place] = members[place], members[1]
-        _shuffle(n_members, fold_in(move_key, _ORDER), members)
-        if not is_split:
-            for member in range(n_members):
-                given_sides[member] = labels[members[member]] != label
+        _order_members(n_members, place, move_key, labels, label, members, given_sides)
 
         floor = -np.inf if is_split else log_u - log_ratio
         proposal = members, n_members, n_scans, floor, not is_split, given_sides, move_key
         log_q = propose_sides(data, statistics, *proposal, side, sides)
         if is_split:
-            size_1 = 0
-            for member in range(n_members):
-                size_1 += int(side[member])
+            size_1 = _count_side_1(side, n_members)
             log_weight_of_side = math.log(size_1) + log_predictive_of_side(data, statistics, i, sides)
             _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
             log_partner = log_weight_of_side - _log_sum_replacing(

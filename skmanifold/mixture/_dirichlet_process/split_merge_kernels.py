@@ -49,7 +49,7 @@ def _scan_members(
     are drawn, or are those of `given_sides` if `sides_given` is true. The probability decreases with each row. If its
     log falls below `floor`, the scan stops and returns -inf.
     """
-    in_0, in_1 = 1, 1
+    in_0, in_1 = np.int64(1), np.int64(1)
     if first:
         for anchor in range(2):
             row = members[anchor]
@@ -58,7 +58,7 @@ def _scan_members(
             add_to_side(data, statistics, row, anchor, sides)
     else:
         for place in range(2, n_members):
-            in_1 += int(out_side[place])
+            in_1 += np.int64(out_side[place])
         in_0 = n_members - in_1
 
     log_probability, product = 0.0, 1.0
@@ -68,7 +68,7 @@ def _scan_members(
         if first:
             note_row(data, row, sides)
         else:
-            side = int(out_side[place])
+            side = np.int64(out_side[place])
             remove_from_side(data, statistics, row, side, sides)
             in_0 -= 1 - side
             in_1 -= side
@@ -78,11 +78,12 @@ def _scan_members(
         factor_0 *= in_0
         if log_odds == 0.0:
             share = factor_1 / (factor_1 + factor_0)
-            side = int(given_sides[place] if sides_given else uniform(key, place) < share)
+            side = np.int64(given_sides[place] if sides_given else uniform(key, place) < share)
             product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
         else:
             log_odds += math.log(factor_1 / factor_0)
-            side = int(given_sides[place] if sides_given else uniform(key, place) < math.exp(_log_sigmoid(log_odds)))
+            share = math.exp(_log_sigmoid(log_odds))
+            side = np.int64(given_sides[place] if sides_given else uniform(key, place) < share)
             log_probability += _log_sigmoid(log_odds if side == 1 else -log_odds)
             lowest = math.exp(min(floor - log_probability, 0.0))
         out_side[place] = side

@@ -18,6 +18,11 @@ SAMPLERS = {  # with the size of minibatches
     "minibatches": (Slice(0), 2),
     "minibatches, split-merge": (Slice(1, 1), 2),
 }
+SHORT = [  # of each emission all rows, and minibatches with split-merge moves if there are missing cells
+    f"{name}-{'minibatches, split-merge-learned' if rows.missing.any() else 'rows-given'}"
+    for name, rows in CASES.items()
+    if name != "full, one missing"  # as "full, missing"
+]
 WITH_DEGREES = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 WITH_MISSING = [name for name, rows in CASES.items() if rows.missing.any()]
 
@@ -34,7 +39,7 @@ def test_exact_draws_have_the_exact_expectations(name, prior):
 # --- the posterior of five rows --------------------------------------------------------------------------
 
 
-@pytest.mark.covering
+@pytest.mark.short_cases(*SHORT, "multinomial-minibatches, split-merge-learned")
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", CASES)
@@ -57,6 +62,7 @@ def test_slice_leaves_the_posterior_alone_in_long_chains(name, sampler):
 # --- wrong variants --------------------------------------------------------------------------------------
 
 
+@pytest.mark.short_cases("full", "diag, missing")
 @pytest.mark.parametrize("name", WITH_DEGREES)
 def test_one_degree_of_freedom_less_is_found_out(name):
     posterior = posterior_of(name, "given")
@@ -65,6 +71,7 @@ def test_one_degree_of_freedom_less_is_found_out(name):
     assert_disagrees(found, posterior.expected())
 
 
+@pytest.mark.short_cases("full, missing", "poisson, missing")
 @pytest.mark.parametrize("name", WITH_MISSING)
 def test_zeros_for_missing_cells_are_found_out(name):
     posterior = posterior_of(name, "given")

@@ -26,10 +26,15 @@ ALONE = Workers(1)
 
 def split_merge_rows(table, labels, concentration, prior, n_moves, n_scans, key):
     """Moves of labels alone."""
-    clusters = CategoryClusters(table, prior)
+    return move_labels(CategoryClusters(table, prior), labels, concentration, n_moves, n_scans, key)
+
+
+def move_labels(clusters, labels, concentration, n_moves, n_scans, key, recounts=True):
     counts = clusters.no_statistics(max(int(labels.max()) + 1, len(set(labels.tolist())) + n_moves))
     clusters.count(labels, counts, ALONE)
     accepted = split_merge(clusters, labels, counts, concentration, n_moves, n_scans, key)
+    if not recounts:
+        return accepted
     recounted = clusters.no_statistics(len(counts.sizes))
     clusters.count(labels, recounted, ALONE)
     for kept, found in zip(counts, recounted, strict=True):
@@ -172,11 +177,12 @@ def frequencies(places, law):
 
 def walk(name, starts, n_moves, n_scans, seed=0):
     """Places of the partitions that chains reach."""
-    table, alpha = TABLES[name], CONCENTRATION[name]
+    clusters, alpha = CategoryClusters(TABLES[name], tiny.PRIOR), CONCENTRATION[name]
     places = np.empty(len(starts), int)
     for chain, start in enumerate(starts):
         labels = np.array(tiny.PARTITIONS[start], np.int32)
-        split_merge_rows(table, labels, alpha, tiny.PRIOR, n_moves, n_scans, fold_in(np.uint64(seed), chain))
+        key, recounts = fold_in(np.uint64(seed), chain), chain % 10 == 0
+        move_labels(clusters, labels, alpha, n_moves, n_scans, key, recounts)
         places[chain] = tiny.index_of(labels)
     return places
 
