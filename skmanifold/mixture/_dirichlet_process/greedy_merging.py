@@ -20,7 +20,7 @@ _LEAST_SHARE = 1e-4  # of a row in a cluster, for entropies
 
 def merge_greedily(
     clusters: Clusters, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64
-) -> tuple[np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Merge, in each step, the two clusters whose union increases the evidence most.
 
     The evidence of a set of clusters sums over all partitions that have about these parameters: its logarithm is that
@@ -41,15 +41,17 @@ def merge_greedily(
     -------
     labels : ndarray of shape (n_rows,), int32
         After merging.
-    entropy : float
-        Entropy of the labels given the merged clusters, summed over rows, in nats.
+    shares : ndarray of shape (n_rows, capacity)
+        Probabilities of the labels given each row.
     """
     present = occupied(statistics)
     shares = _shares(clusters, statistics, present)
     cache, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
     _merge_greedily(clusters.data, statistics, cache, math.log(concentration), present, shares, merged_with)
-    return merged_with[labels], _entropy(shares)
+    of_labels = np.zeros((clusters.n_rows, len(statistics.sizes)))
+    of_labels[:, present] = shares
+    return merged_with[labels], of_labels
 
 
 def _shares(clusters: Clusters, statistics: Any, present: np.ndarray) -> np.ndarray:
@@ -72,16 +74,6 @@ def _gain(data, statistics, cache, log_concentration, label_0, label_1):
     n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
     of_prior = math.lgamma(n_0 + n_1) - math.lgamma(n_0) - math.lgamma(n_1) - log_concentration
     return of_prior - log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1)
-
-
-@njit(cache=True, nogil=True)
-def _entropy(shares):
-    """Entropy of the label of each row, summed over rows."""
-    total = 0.0
-    for share in shares.flat:
-        if share > _LEAST_SHARE:
-            total -= share * math.log(share)
-    return total
 
 
 @njit(cache=True, nogil=True)

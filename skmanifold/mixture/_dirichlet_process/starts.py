@@ -15,6 +15,7 @@ from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
 from ...utils._threads import Workers, split_range
 from .._labels import read_labels
+from .dissolving import dissolve_small
 from .greedy_merging import merge_greedily
 from .model import DPModel, Start
 
@@ -124,8 +125,8 @@ def _clusters_from_seeds(
         for _ in range(_N_PASSES):
             state = sampler.step(model, state)
         statistics = state.statistics
-        labels, entropy = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key)
-    evidence = model.log_joint(statistics, _CONCENTRATION) + entropy
+        labels, shares = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key)
+        labels, statistics, evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
     return _Found(evidence, labels, statistics, adapted)
