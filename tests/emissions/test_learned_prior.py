@@ -251,7 +251,7 @@ def simulated(kind, n_clusters, n_rows=12, d=2, seed=0):
 @pytest.mark.parametrize("kind", ["full", "diag"])
 def test_numbers_of_a_known_prior_are_recovered(kind):
     """Within four standard errors, from the curvature of the log marginal density."""
-    X, labels, covariance = simulated(kind, 400)
+    X, labels, covariance = simulated(kind, 250)
     prior, reference = learned(X, labels, kind), pooled_reference(X, labels, kind)
     excess = prior.degrees - (3.0 if kind == "full" else 2.0)
     scale = prior.covariance.flat[0] / reference.flat[0] / excess
@@ -392,3 +392,5 @@ def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
     found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
     np.testing.assert_array_equal(found == 2, labels == 2)
     assert len(np.unique(found)) == 2
+    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0))
+    np.testing.assert_array_equal(again, found)
