@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
+_LEAST_SQUARE = np.finfo(np.float64).tiny  # smaller numbers have fewer digits
 _FAMILIES: dict[str, Callable[..., GaussianFamily]] = {
     "full": FullFamily,
     "tied": TiedFamily,
@@ -286,6 +287,13 @@ class Gaussian(BaseEmission):
         """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
         squares = np.diag(covariance) if self._has_matrices else covariance
         lowest, highest = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        with np.errstate(over="ignore"):
+            too_close = (lowest < highest) & ((highest - lowest) ** 2 < _LEAST_SQUARE)
+        if too_close.any():
+            raise ValueError(
+                f"Column {too_close.argmax()} of the {what} has values whose squares are too small for float64: scale "
+                "it."
+            )
         varying = (lowest < highest) & (squares > 0.0)  # rounding errors give constant columns a scatter
         if not varying.any():
             raise ValueError(

@@ -490,6 +490,6 @@ def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
 def refuse_singular(what: str) -> None:
     """Raise a NoModeError that names a singular covariance."""
     raise NoModeError(
-        f"{what} is singular: its rows lie on a hyperplane or are too few, and the prior is too weak: use fewer "
-        "components, or a larger covariance_prior."
+        f"{what} is singular: its rows lie on a hyperplane or are too few, and the prior is too weak: use a larger "
+        "covariance_prior, or fewer components where their number is given."
     )

@@ -148,6 +148,11 @@ def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
                 Gaussian(kind).bind(read(Gaussian(), same), 1)
     with pytest.raises(ValueError, match="too large"):
         Gaussian().bind(read(Gaussian(), X * 1e200), 1)
+    for scale in (1e-160, 1e-170):
+        small = np.column_stack([X[:, 0], scale * X[:, 0]])
+        for kind in ("full", "tied", "diag", "spherical"):
+            with pytest.raises(ValueError, match=r"^Column 1 of the rows of X .* squares are too small for float64"):
+                Gaussian(kind).bind(read(Gaussian(), small), 1)
     tokens = Counts(np.array([0, 2]), np.array([0, 1], np.int32), np.array([3, 1], np.int32), 3)
     with pytest.raises(ValueError, match="word_vectors of words that occur are the same"):
         Gaussian().bind_tokens(tokens, 1, word_vectors=[[1.0, 2.0], [1.0, 2.0], [5.0, 6.0]])

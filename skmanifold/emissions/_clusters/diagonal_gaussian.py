@@ -113,8 +113,8 @@ class DiagonalClusters(Clusters):
         reference = data.scatter
         if "covariance" in free:
             whole = data.scatter * K ** (-2.0 / d)
-            total, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
-            reference = pooled(total, n_cells, K * (d // n_pools), whole, 3.0)
+            squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
+            reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
         moments = VarianceMoments(observed, means - data.mean, scatters, reference)
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
         factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, 2.0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
@@ -91,14 +91,11 @@ class MatrixMoments:
     """
 
     def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
-        self.sizes, d = sizes.astype(float), gaps.shape[1]
-        root = np.linalg.cholesky(reference)
-        self.values, self.squares = np.empty(gaps.shape), np.empty(gaps.shape)
-        for k, (gap, scatter) in enumerate(zip(gaps, scatters, strict=True)):
-            half = solve_triangular(root, np.tril(scatter) + np.tril(scatter, -1).T, lower=True)
-            values, vectors = eigh(solve_triangular(root, half.T, lower=True))
-            self.values[k] = np.maximum(values, 0.0)
-            self.squares[k] = (vectors.T @ solve_triangular(root, gap, lower=True)) ** 2
+        d = gaps.shape[1]
+        whiten = solve_triangular(np.linalg.cholesky(reference), np.eye(d), lower=True)
+        values, vectors = np.linalg.eigh(whiten @ (np.tril(scatters) + np.tril(scatters, -1).mT) @ whiten.T)
+        self.sizes, self.values = sizes.astype(float), np.maximum(values, 0.0)
+        self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
         self.halves = 0.5 * np.arange(d)
 
     def log_marginal(self, numbers: PriorNumbers) -> float:

@@ -1,0 +1,396 @@
+"""Priors of Gaussian clusters that are learned from a partition, and greedy merges, which count entropies."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skmanifold import DPMixture
+from skmanifold.emissions import Gaussian
+from skmanifold.emissions._clusters import diagonal_gaussian, full_gaussian
+from skmanifold.emissions._clusters.learned_prior import PriorNumbers
+from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
+from skmanifold.mixture._dirichlet_process.greedy_merging import merge_greedily
+from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.random._keys import root_key
+from skmanifold.utils._threads import Workers
+
+from ._cases import read
+
+ONE = Workers(1)
+NAN = np.nan
+TYPES = ["full", "diag", "spherical"]
+ALL = ("covariance", "degrees", "mean_precision")
+parametrize_kind = pytest.mark.parametrize("kind", TYPES)
+
+
+def table(n=60, d=3, missing=0.0, seed=0):
+    """Rows of clusters of different shapes, and labels of which 2 has no rows."""
+    rng = np.random.default_rng(seed)
+    labels = np.resize([0, 1, 3, 4, 3], n).astype(np.int32)
+    X = rng.normal(15.0 * rng.normal(size=(5, d))[labels], np.exp(rng.normal(size=(5, d)))[labels])
+    X[rng.random(X.shape) < missing] = NAN
+    return X, labels
+
+
+def clusters_of(X, kind, **priors):
+    """Clusters of these rows and the hyperparameters that are not given."""
+    emission = Gaussian(kind, **priors)
+    rows = read(emission, X)
+    return emission.bind(rows, 1).clusters(rows), emission.free_hyperparameters()
+
+
+def counted(clusters, labels):
+    statistics = clusters.no_statistics(int(labels.max()) + 1)
+    clusters.count(labels, statistics, ONE)
+    return statistics
+
+
+def learned(X, labels, kind, **priors):
+    """The prior that is learned from labels."""
+    clusters, free = clusters_of(X, kind, **priors)
+    return clusters.with_learned_prior(counted(clusters, labels), free).prior
+
+
+def log_marginal_of(X, labels, kind, prior):
+    """Log density of rows with any prior; the clusters' own tests compare it with multivariate t densities."""
+    covariance = prior.covariance[0] if kind == "spherical" else prior.covariance
+    clusters, _ = clusters_of(
+        X,
+        kind,
+        mean_prior=prior.mean,
+        mean_precision_prior=prior.mean_precision,
+        covariance_prior=covariance,
+        degrees_of_freedom_prior=prior.degrees,
+    )
+    return clusters.log_marginal(counted(clusters, labels))
+
+
+# --- marginal densities ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@parametrize_kind
+def test_log_marginals_differ_from_those_of_the_clusters_by_a_constant(kind, missing, monkeypatch):
+    X, labels = table(missing=missing)
+    clusters, _ = clusters_of(X, kind)
+    statistics, found = counted(clusters, labels), []
+    module = full_gaussian if kind == "full" else diagonal_gaussian
+    for chosen in [PriorNumbers(*each) for each in product((0.3, 40.0), (2.5, 9.0), (1e-3, 0.7, 30.0))]:
+        wrong = PriorNumbers(chosen.factor, chosen.degrees + 1.0, chosen.mean_precision)
+        of_numbers = []
+
+        def choose(log_marginal, given, free, least, chosen=chosen, wrong=wrong, out=of_numbers):
+            out += [log_marginal(chosen), log_marginal(wrong)]
+            return chosen
+
+        monkeypatch.setattr(module, "best_numbers", choose)
+        adapted = clusters.with_learned_prior(statistics, ALL)
+        assert adapted.prior[1::2] == (chosen.mean_precision, chosen.degrees)
+        of_clusters = adapted.log_marginal(statistics)
+        np.testing.assert_allclose(log_marginal_of(X, labels, kind, adapted.prior), of_clusters, rtol=1e-10)
+        found.append(of_clusters - np.array(of_numbers))
+    right, wrong = np.ptp(found, axis=0)
+    assert right < 1e-8
+    assert wrong > 1.0
+
+
+# --- the learned numbers ---------------------------------------------------------------------------------
+
+
+def pooled_reference(X, labels, kind):
+    """What the factor multiplies: the covariance within clusters, shrunk towards the default."""
+    clusters, _ = clusters_of(X, kind)
+    d, present = X.shape[1], np.unique(labels)
+    whole = clusters.prior.covariance * len(present) ** (-2.0 / d)
+    within = np.concatenate([X[labels == k] - X[labels == k].mean(axis=0) for k in present])
+    if kind == "full":
+        return (within.T @ within + (d + 2.0) * whole) / (len(X) - len(present) + d + 2.0)
+    squares, n_values = (within**2).sum(axis=0), len(X) - len(present)
+    if kind == "spherical":
+        squares, n_values = squares.sum(keepdims=True), n_values * d
+    return (squares + 3.0 * whole) / (n_values + 3.0)
+
+
+def log_posterior(X, labels, kind, prior, reference, logs, with_lognormals=True):
+    """Up to a constant, as a function of the logarithms of scale, excess of degrees, and mean precision."""
+    scale, excess, mean_precision = np.exp(logs)
+    least = X.shape[1] + 1.0 if kind == "full" else 2.0
+    of_numbers = prior._replace(
+        mean_precision=mean_precision, covariance=scale * excess * reference, degrees=least + excess
+    )
+    of_rows = log_marginal_of(X, labels, kind, of_numbers)
+    lognormals = stats.norm.logpdf(logs, np.log([1.0, 2.0, 0.1]), [2.0, 2.0, 0.5]).sum()
+    return of_rows + with_lognormals * lognormals
+
+
+@parametrize_kind
+def test_learned_numbers_are_a_maximum(kind):
+    X, labels = table()
+    prior, reference = learned(X, labels, kind), pooled_reference(X, labels, kind)
+    excess = prior.degrees - (X.shape[1] + 1.0 if kind == "full" else 2.0)
+    factor = prior.covariance.flat[0] / reference.flat[0]
+    np.testing.assert_allclose(prior.covariance, factor * reference, rtol=1e-9)
+    best = np.log([factor / excess, excess, prior.mean_precision])
+    steps = [0.05 * np.array(step) for step in product((-1, 0, 1), repeat=3) if any(step)]
+
+    def gains(at, **options):
+        return [
+            log_posterior(X, labels, kind, prior, reference, at + step, **options)
+            - log_posterior(X, labels, kind, prior, reference, at, **options)
+            for step in steps
+        ]
+
+    assert max(gains(best)) < 0.0
+    assert max(gains(best, with_lognormals=False)) > 0.0
+    off_by_one = np.log([factor / (excess + 1.0), excess + 1.0, prior.mean_precision])
+    assert max(gains(off_by_one)) > 0.0
+
+
+@parametrize_kind
+def test_given_numbers_stay(kind):
+    X, labels = table()
+    free = learned(X, labels, kind)
+    assert learned(X, labels, kind, mean_precision_prior=0.37).mean_precision == 0.37
+    covariance = 0.7 if kind == "spherical" else [0.7, 2.0, 1.0]
+    given = learned(X, labels, kind, covariance_prior=covariance)
+    default, _ = clusters_of(X, kind, covariance_prior=covariance)
+    np.testing.assert_array_equal(given.covariance, default.prior.covariance)
+    assert given.degrees == default.prior.degrees  # learned only together with the covariance
+    assert given.mean_precision != default.prior.mean_precision
+    for degrees in (2.5, 4.0, 4.5, 20.0):  # no more than d + 1, and more
+        part = learned(X, labels, kind, degrees_of_freedom_prior=degrees)
+        assert part.degrees == degrees
+        assert part.mean_precision != default.prior.mean_precision
+        assert not np.allclose(part.covariance, free.covariance, rtol=0.01)
+    for prior in (free, part):
+        np.testing.assert_array_equal(prior.mean, default.prior.mean)
+
+
+def test_the_tied_covariance_keeps_its_prior():
+    X, labels = table()
+    clusters, free = clusters_of(X, "tied")
+    assert free == ("mean_precision",)
+    prior = clusters.with_learned_prior(counted(clusters, labels), free).prior
+    assert prior.degrees == clusters.prior.degrees
+    np.testing.assert_array_equal(prior.covariance, clusters.prior.covariance)
+
+    def log_posterior_of(log):
+        of_rows = log_marginal_of(X, labels, "tied", prior._replace(mean_precision=np.exp(log)))
+        return of_rows + stats.norm.logpdf(log, np.log(0.1), 0.5)
+
+    best = np.log(prior.mean_precision)
+    assert log_posterior_of(best) > max(log_posterior_of(best + step) for step in (-0.05, 0.05))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@parametrize_kind
+def test_shifts_and_scales_of_columns_change_only_the_units(kind, missing):
+    X, labels = table(missing=missing)
+    scales = np.full(3, 300.0) if kind == "spherical" else np.array([300.0, 1e-4, 7.0])
+    shift = 10.0 * scales * [1.0, -1.0, 0.5]
+    before, after = learned(X, labels, kind), learned(X * scales + shift, labels, kind)
+    units = {"full": np.outer(scales, scales), "diag": scales**2, "spherical": scales[:1] ** 2}[kind]
+    np.testing.assert_allclose(after[1::2], before[1::2], rtol=0.005)  # to the precision of the search
+    np.testing.assert_allclose(after.mean, before.mean * scales + shift, rtol=1e-9)
+    np.testing.assert_allclose(after.covariance / units, before.covariance, rtol=0.005)
+    other = learned(np.where(labels[:, np.newaxis] == 1, 3.0, 1.0) * X, labels, kind)
+    assert not np.allclose(other[1::2], before[1::2], rtol=0.05)
+
+
+ODD = {
+    "one cluster": (table()[0], np.zeros(60, np.int32)),
+    "two rows": (np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0, 1], np.int32)),
+    "two rows in a cluster": (np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0, 0], np.int32)),
+    "fewer rows than columns": table(5, 9),
+    "each row a cluster": (table(20)[0], np.arange(20, dtype=np.int32)),
+    "a constant column": (table()[0] * [1.0, 0.0, 1.0] + 0.1, table()[1]),
+    "collinear columns": (table()[0][:, [0, 1, 0]], table()[1]),
+    "equal rows in each cluster": (table()[0][table()[1]], table()[1]),
+    "missing cells": table(missing=0.6),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_odd_rows_give_a_finite_proper_prior(kind, name):
+    X, labels = ODD[name]
+    clusters, free = clusters_of(X, kind)
+    statistics = counted(clusters, labels)
+    adapted = clusters.with_learned_prior(statistics, free)
+    _, mean_precision, covariance, degrees = adapted.prior
+    assert 0.0 < mean_precision < np.inf
+    assert 0.0 < degrees < np.inf
+    assert np.isfinite(covariance).all()
+    np.testing.assert_array_equal(covariance, covariance.T)
+    assert (np.linalg.eigvalsh(covariance) if covariance.ndim == 2 else covariance).min() > 0.0
+    assert np.isfinite(adapted.log_marginal(statistics))
+
+
+# --- recovery --------------------------------------------------------------------------------------------
+
+TRUE_EXCESS, TRUE_PRECISION = 6.0, 0.05
+
+
+def simulated(kind, n_clusters, n_rows=12, d=2, seed=0):
+    """Clusters drawn from a prior whose mean covariance is known."""
+    rng = np.random.default_rng(seed)
+    covariance = np.array([[2.0, 0.9], [0.9, 1.0]]) if kind == "full" else np.array([2.0, 0.5])
+    X = []
+    for _ in range(n_clusters):
+        if kind == "full":
+            drawn = stats.invwishart.rvs(d + 1 + TRUE_EXCESS, TRUE_EXCESS * covariance, random_state=rng)
+        else:
+            drawn = np.diag(TRUE_EXCESS * covariance / rng.chisquare(2.0 + TRUE_EXCESS, d))
+        root = np.linalg.cholesky(drawn)
+        X.append(root @ rng.normal(size=d) / np.sqrt(TRUE_PRECISION) + rng.normal(size=(n_rows, d)) @ root.T)
+    return np.concatenate(X), np.repeat(np.arange(n_clusters, dtype=np.int32), n_rows), covariance
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_numbers_of_a_known_prior_are_recovered(kind):
+    """Within four standard errors, from the curvature of the log marginal density."""
+    X, labels, covariance = simulated(kind, 250)
+    prior, reference = learned(X, labels, kind), pooled_reference(X, labels, kind)
+    excess = prior.degrees - (3.0 if kind == "full" else 2.0)
+    scale = prior.covariance.flat[0] / reference.flat[0] / excess
+    best, h = np.log([scale, excess, prior.mean_precision]), 0.05
+    at, basis = {}, h * np.eye(3)
+    for i, j, a, b in product(range(3), range(3), (-1, 1), (-1, 1)):
+        at[i, j, a, b] = log_posterior(X, labels, kind, prior, reference, best + a * basis[i] + b * basis[j])
+    curvature = [
+        [sum(-a * b * at[i, j, a, b] for a, b in product((-1, 1), repeat=2)) / (4 * h * h) for j in range(3)]
+        for i in range(3)
+    ]
+    errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
+    z = (np.log([excess, prior.mean_precision]) - np.log([TRUE_EXCESS, TRUE_PRECISION])) / errors[1:]
+    assert np.all(np.abs(z) < 4.0)
+    assert np.all(errors[1:] < 0.2)  # factors of 1.5 are outside
+    np.testing.assert_allclose(prior.covariance / excess, covariance, rtol=0.2)
+
+
+# --- the mixture -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_the_emission_of_a_fit_has_the_learned_prior(kind, monkeypatch):
+    X, _ = table(d=2)
+    X[:9] += 40.0
+    settings = {"max_iter": 3, "init": 10, "random_state": 0}
+    mixture = DPMixture(Gaussian(kind), **settings).fit(X)
+    emission = mixture.emission_
+    assert emission.free_hyperparameters() == ()
+    again = emission.bind(read(emission, X), 1)
+    for given, kept in zip(again.prior, mixture._family.prior, strict=True):
+        np.testing.assert_array_equal(given, kept)
+    default = Gaussian(kind).bind(read(emission, X), 1).prior
+    assert again.prior.degrees != default.degrees
+    assert again.prior.mean_precision != default.mean_precision
+
+    monkeypatch.setattr(estimator, "learned_prior", lambda *args: pytest.fail("the prior was learned again"))
+    second = DPMixture(emission, **settings).fit(X)
+    np.testing.assert_array_equal(second.log_density_trace_, mixture.log_density_trace_)
+
+
+def test_the_emission_keeps_what_the_user_gave():
+    X, _ = table(d=2)
+    given = Gaussian("diag", mean_prior=[1.0, 2.0], mean_precision_prior=0.3, degrees_of_freedom_prior=1.7)
+    emission = DPMixture(given, max_iter=2, init=5, random_state=0).fit(X).emission_
+    assert (emission.mean_precision_prior, emission.degrees_of_freedom_prior) == (0.3, 1.7)
+    np.testing.assert_array_equal(emission.mean_prior, [1.0, 2.0])
+    assert given.covariance_prior is None
+    assert emission.covariance_prior.shape == (2,)
+
+
+# --- greedy merges ---------------------------------------------------------------------------------------
+
+
+def shares_of(clusters, statistics):
+    out = np.tile(np.log(statistics.sizes), (clusters.n_rows, 1))
+    clusters.add_log_predictive(statistics, out, ONE)
+    out = np.exp(out - out.max(axis=1, keepdims=True))
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def entropy_of(shares):
+    kept = shares[shares > greedy_merging._LEAST_SHARE]
+    return -float((kept * np.log(kept)).sum())
+
+
+def brute_force(clusters, labels, shares, counting_entropy=True):
+    """Merge the best of all pairs, by the log joint densities of whole partitions, while the evidence increases."""
+    model = DPModel(clusters, 1.0, (1.0, 1.0), init=labels, batch_size=None, workers=ONE)
+
+    def evidence(labels, shares):
+        return model.log_joint(counted(clusters, labels), 1.0) + counting_entropy * entropy_of(shares)
+
+    def merged(labels, shares, a, b):
+        shares = shares.copy()
+        shares[:, a] += shares[:, b]
+        shares[:, b] = 0.0
+        return np.where(labels == b, a, labels).astype(np.int32), shares
+
+    best = evidence(labels, shares)
+    while len(present := np.unique(labels)) > 1:
+        pairs = [merged(labels, shares, a, b) for a, b in combinations(present, 2)]
+        values = [evidence(*pair) for pair in pairs]
+        if max(values) <= best:
+            break
+        best, (labels, shares) = max(values), pairs[int(np.argmax(values))]
+    return labels, shares
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_merges_are_those_of_brute_force(kind):
+    n_left, n_different = [], 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(90, 2))
+        X[::2] *= [0.4, 1.0]
+        X[::3] += [2.5, 0.0]
+        labels = np.resize(np.arange(6, dtype=np.int32), 90)  # 2 and 4 are alike, and so are 1 and 5
+        clusters, _ = clusters_of(X, kind)
+        statistics = counted(clusters, labels)
+        shares = shares_of(clusters, statistics)
+        found, entropy = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
+        expected, of_merged = brute_force(clusters, labels, shares)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_allclose(entropy, entropy_of(of_merged), rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(statistics.sizes, np.bincount(expected, minlength=6))
+        n_left.append(len(np.unique(found)))
+        n_different += not np.array_equal(brute_force(clusters, labels, shares, counting_entropy=False)[0], found)
+    assert max(n_left) > 1
+    assert n_different > 0
+
+
+def test_the_entropy_of_a_pair_is_what_a_merge_takes_away():
+    shares = np.random.default_rng(0).dirichlet(np.ones(5), 40)
+    shares = np.where(shares < 0.02, 0.0, shares)
+    shares /= shares.sum(axis=1, keepdims=True)
+    out = np.empty(5)
+    for a in range(5):
+        greedy_merging._fill_pair_entropies(shares, a, out)
+        for b in set(range(5)) - {a}:
+            together = shares.copy()
+            together[:, a] += together[:, b]
+            together[:, b] = 0.0
+            np.testing.assert_allclose(out[b], entropy_of(shares) - entropy_of(together), rtol=1e-10)
+        assert out[a] == 0.0
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=1500).astype(np.int32)
+    X = rng.normal(np.array([[0.0, 0.0], [0.0, 0.0], [2.4, 0.0]])[labels], 1.0)  # 0 and 1 are one cluster
+    clusters, _ = clusters_of(X, kind)
+    clusters = clusters.with_learned_prior(counted(clusters, labels), ALL)
+    statistics = counted(clusters, labels)
+    without_entropy, _ = brute_force(clusters, labels, shares_of(clusters, statistics), counting_entropy=False)
+    assert len(np.unique(without_entropy)) == 1
+    found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
+    np.testing.assert_array_equal(found == 2, labels == 2)
+    assert len(np.unique(found)) == 2
+    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0))
+    np.testing.assert_array_equal(again, found)
