@@ -11,6 +11,7 @@ from skmanifold.emissions import Gaussian
 from skmanifold.emissions._clusters import diagonal_gaussian, full_gaussian
 from skmanifold.emissions._clusters.learned_prior import PriorNumbers
 from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
+from skmanifold.mixture._dirichlet_process.dissolving import dissolve_small
 from skmanifold.mixture._dirichlet_process.greedy_merging import merge_greedily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key
@@ -353,10 +354,10 @@ def test_merges_are_those_of_brute_force(kind):
         clusters, _ = clusters_of(X, kind)
         statistics = counted(clusters, labels)
         shares = shares_of(clusters, statistics)
-        found, entropy = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
+        found, of_labels = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
         expected, of_merged = brute_force(clusters, labels, shares)
         np.testing.assert_array_equal(found, expected)
-        np.testing.assert_allclose(entropy, entropy_of(of_merged), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(of_labels, of_merged, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(statistics.sizes, np.bincount(expected, minlength=6))
         n_left.append(len(np.unique(found)))
         n_different += not np.array_equal(brute_force(clusters, labels, shares, counting_entropy=False)[0], found)
@@ -394,3 +395,26 @@ def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
     assert len(np.unique(found)) == 2
     again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0))
     np.testing.assert_array_equal(again, found)
+
+
+def test_a_small_cluster_of_rows_of_others_is_dissolved_and_a_separate_one_stays():
+    rng = np.random.default_rng(0)
+    of_three = np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 40.0]])[np.repeat([0, 1, 2], [200, 200, 12])]
+    X = of_three + rng.normal(size=of_three.shape)
+    truth = np.repeat([0, 1, 3], [200, 200, 12]).astype(np.int32)
+    labels = truth.copy()
+    labels[[*np.argsort(-X[:200, 0])[:5], *200 + np.argsort(X[200:400, 0])[:5]]] = 2  # of both, the rows between them
+    clusters, _ = clusters_of(X, "full", mean_precision_prior=0.1, covariance_prior=2.0, degrees_of_freedom_prior=5)
+    model = DPModel(clusters, 1.0, (1.0, 1.0), init=labels, batch_size=None, workers=ONE)
+    statistics = model.count(labels)
+    shares = np.zeros((len(X), len(statistics.sizes)))
+    shares[:, :4] = shares_of(clusters, counted(clusters, labels))
+    before = model.log_joint(statistics, 1.0) + entropy_of(shares)
+    found, statistics, evidence = dissolve_small(model, labels, statistics, shares, 1.0)
+    assert np.unique(found).tolist() == [0, 1, 3]
+    np.testing.assert_array_equal(found == 3, truth == 3)
+    assert (found != truth).sum() < 10
+    np.testing.assert_array_equal(statistics.sizes, model.count(found).sizes)
+    np.testing.assert_allclose(statistics.products, model.count(found).products, rtol=1e-9)
+    assert evidence > before
+    np.testing.assert_allclose(evidence, model.log_joint(model.count(found), 1.0) + entropy_of(shares), rtol=1e-9)

@@ -10,7 +10,7 @@ from scipy.special import entr
 from ...emissions._clusters.statistics import by_size
 from .model import DPModel
 
-_LEAST_SHARE = 1e-4  # of a row in a cluster, for entropies
+_LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out
 
 
 def dissolve_small(
@@ -39,11 +39,12 @@ def dissolve_small(
     evidence : float
         In nats.
     """
+    shares[shares <= _LEAST_SHARE] = 0.0
     entropy = _entropy(shares)
     evidence = model.log_joint(statistics, concentration) + entropy
     present = by_size(statistics)[::-1]
     for label in present[statistics.sizes[present] < model.n_rows / len(present)]:
-        concerned = np.flatnonzero(shares[:, label] > _LEAST_SHARE)
+        concerned = np.flatnonzero(shares[:, label])
         others = shares[concerned]
         others[:, label] = 0.0
         totals = others.sum(axis=1, keepdims=True)
