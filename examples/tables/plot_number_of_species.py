@@ -69,10 +69,10 @@ def compare(X):
     draws = mixture.posterior_["labels"].reshape(-1, len(X))
     n_large = [np.sum(np.bincount(labels) >= 0.05 * len(X)) for labels in draws]
     of_all, of_large = shares(mixture.posterior_["n_components"].ravel()), shares(n_large)
-    print("Components   BIC - lowest   probability   ... of components with at least 5%")
+    print("Components   BIC - lowest   probability   the same for components of at least 5%")
     for k in range(8):
-        print(f"{k + 1:10}{bic[k] - bic.min():15.1f}{of_all[k]:14.2f}{of_large[k]:14.2f}")
-    print(f"{'more':>10}{'':15}{of_all[8]:14.2f}{of_large[8]:14.2f}")
+        print(f"{k + 1:10}{bic[k] - bic.min():15.1f}{of_all[k]:14.2f}{of_large[k]:12.2f}")
+    print(f"{'more':>10}{'':15}{of_all[8]:14.2f}{of_large[8]:12.2f}")
     print("Mean number of components of each chain:", end=" ")
     print(mixture.posterior_["n_components"].mean(axis=1).round(1))
     return finite[bic.argmin()], mixture, bic, of_all, of_large
@@ -88,7 +88,7 @@ chosen, mixture, bic, of_all, of_large = compare(logs)
 def draw_comparison(bic, of_all, of_large, title):
     numbers = np.arange(1, 10)
     fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharex=True, layout="constrained")
-    axes[0].plot(numbers[:8], bic - bic.min(), "o-", color="C0", label="BIC")
+    axes[0].plot(numbers[:8], bic - bic.min(), "o-", color="C0")
     axes[0].set(ylabel="BIC minus its lowest value", title="GaussianMixture")
     axes[1].bar(numbers - 0.2, of_all, 0.4, color="C0", label="all components")
     axes[1].bar(numbers + 0.2, of_large, 0.4, color="C1", hatch="//", label="at least 5% of rows")
@@ -97,8 +97,8 @@ def draw_comparison(bic, of_all, of_large, title):
         ax.axvline(3, color="0.35", linestyle=":", zorder=0, label="number of species")
         ax.set_xticks(numbers, [*map(str, numbers[:8]), "more"])
         ax.set_xlabel("number of components")
-    axes[0].legend(loc="upper center")
-    axes[1].legend(loc="upper left" if of_all[8] > 0.5 else "upper right")
+    handles, labels = axes[1].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=3)
     fig.suptitle(title)
 
 
@@ -137,11 +137,10 @@ chosen_of_lengths, mixture_of_lengths, *results = compare(lengths)
 draw_comparison(*results, "Lengths")
 
 # %%
-# Both answers become larger, although the animals are the same.
-# A species whose distribution is not Gaussian needs several Gaussian components: small and large
-# animals, for example. BIC and the posterior describe the shape of a density, and species are a
-# question about the causes of this shape. Even the posterior of the components with at least five
-# percent of the animals is now far from three.
+# Both answers become larger, although the animals are the same. A species whose distribution is not
+# Gaussian needs several Gaussian components: small and large animals, for example. BIC and the
+# posterior describe the shape of a density, and species are a question about its causes. Even the
+# posterior of the components with at least five percent of the animals is now far from three.
 #
 # On the scale of the logarithms the superfluous components are few and small. But a Dirichlet
 # process mixture overestimates the number of components there too. If the rows come from a finite
@@ -151,12 +150,12 @@ draw_comparison(*results, "Lengths")
 # Which scale is better?
 # ----------------------
 # The number of components does not answer this, and neither does the posterior. The log density of
-# new animals does. To compare the two scales, both densities must be densities of the lengths: the
-# density of the logarithms is multiplied by the derivative of the logarithm, which subtracts the
-# sum of the logarithms of the lengths from its log.
+# new animals does. To compare the two scales, both densities must be densities of the lengths. The
+# change of variables subtracts the sum of the logarithms of the lengths from the log density of the
+# logarithms.
 
 jacobian = np.log(new_lengths).sum(axis=1).mean()
-print("Log density of new animals (nats per animal)   BIC     posterior")
+print(f"Log density of new animals (nats per animal){'BIC':>8}{'posterior':>12}")
 for name, pair, X, correction in (
     ("lengths", (chosen_of_lengths, mixture_of_lengths), new_lengths, 0.0),
     ("logarithms", (chosen, mixture), np.log(new_lengths), jacobian),
