@@ -62,7 +62,7 @@ def shares(numbers):
 
 
 def compare(X):
-    settings = {"n_init": 10, "init_params": "random_from_data", "random_state": 0}
+    settings = {"n_init": 5, "init_params": "random_from_data", "random_state": 0}
     finite = [GaussianMixture(k, **settings).fit(X) for k in range(1, 9)]
     bic = np.array([mixture.bic(X) for mixture in finite])
     mixture = DPMixture(n_chains=4, random_state=0).fit(X)
