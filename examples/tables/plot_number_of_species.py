@@ -51,28 +51,28 @@ print(lengths[:3].round(1))
 # BIC and the posterior
 # ---------------------
 # Both models have Gaussian components with full covariances, here for the logarithms of the
-# lengths. `GaussianMixture` is fitted with 1 to 8 components. `DPMixture` runs four chains, whose
+# lengths. `GaussianMixture` is fitted with 1 to 6 components. `DPMixture` runs four chains, whose
 # draws differ in the number of components. Superfluous components of a Dirichlet process mixture
 # are small, so we also count the components that contain at least five percent of the animals.
 
 
 def shares(numbers):
-    """Shares of the draws with 1, ..., 8 components, and with more."""
-    return np.bincount(np.clip(numbers, 1, 9), minlength=10)[1:] / len(numbers)
+    """Shares of the draws with 1, ..., 6 components, and with more."""
+    return np.bincount(np.clip(numbers, 1, 7), minlength=8)[1:] / len(numbers)
 
 
 def compare(X):
-    settings = {"n_init": 5, "init_params": "random_from_data", "random_state": 0}
-    finite = [GaussianMixture(k, **settings).fit(X) for k in range(1, 9)]
+    settings = {"n_init": 20, "init_params": "random_from_data", "random_state": 0}
+    finite = [GaussianMixture(k, **settings).fit(X) for k in range(1, 7)]
     bic = np.array([mixture.bic(X) for mixture in finite])
     mixture = DPMixture(n_chains=4, random_state=0).fit(X)
     draws = mixture.posterior_["labels"].reshape(-1, len(X))
     n_large = [np.sum(np.bincount(labels) >= 0.05 * len(X)) for labels in draws]
     of_all, of_large = shares(mixture.posterior_["n_components"].ravel()), shares(n_large)
     print("Components   BIC - lowest   probability   the same for components of at least 5%")
-    for k in range(8):
+    for k in range(6):
         print(f"{k + 1:10}{bic[k] - bic.min():15.1f}{of_all[k]:14.2f}{of_large[k]:12.2f}")
-    print(f"{'more':>10}{'':15}{of_all[8]:14.2f}{of_large[8]:12.2f}")
+    print(f"{'more':>10}{'':15}{of_all[6]:14.2f}{of_large[6]:12.2f}")
     print("Mean number of components of each chain:", end=" ")
     print(mixture.posterior_["n_components"].mean(axis=1).round(1))
     return finite[bic.argmin()], mixture, bic, of_all, of_large
@@ -86,16 +86,16 @@ chosen, mixture, bic, of_all, of_large = compare(logs)
 
 
 def draw_comparison(bic, of_all, of_large, title):
-    numbers = np.arange(1, 10)
+    numbers = np.arange(1, 8)
     fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharex=True, layout="constrained")
-    axes[0].plot(numbers[:8], bic - bic.min(), "o-", color="C0")
+    axes[0].plot(numbers[:6], bic - bic.min(), "o-", color="C0")
     axes[0].set(ylabel="BIC minus its lowest value", title="GaussianMixture")
     axes[1].bar(numbers - 0.2, of_all, 0.4, color="C0", label="all components")
     axes[1].bar(numbers + 0.2, of_large, 0.4, color="C1", hatch="//", label="at least 5% of rows")
     axes[1].set(ylabel="posterior probability", title="DPMixture")
     for ax in axes:
         ax.axvline(3, color="0.35", linestyle=":", zorder=0, label="number of species")
-        ax.set_xticks(numbers, [*map(str, numbers[:8]), "more"])
+        ax.set_xticks(numbers, [*map(str, numbers[:6]), "more"])
         ax.set_xlabel("number of components")
     handles, labels = axes[1].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=3)
