@@ -82,9 +82,9 @@ logs = np.log(lengths)
 chosen, mixture, bic, of_all, of_large = compare(logs)
 
 # %%
-# The four chains agree, and both methods find the three species, which are well separated here. With
-# more variation of the shape, 0.07 in place of 0.05, both often join two species in other random
-# samples. A figure shows the table:
+# The four chains agree, and both methods find the three species, which are well separated here.
+# With more variation of the shape, 0.07 in place of 0.05, both often join two species in other
+# random samples. A figure shows the table:
 
 
 def draw_comparison(bic, of_all, of_large, title):
