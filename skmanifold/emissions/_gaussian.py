@@ -78,8 +78,9 @@ class Gaussian(BaseEmission):
         component; one variance for all features of a component.
     mean_prior : array-like of shape (n_features,), default=None
         :math:`\mu_0`; None is the mean of the rows, of each column over its observed cells.
-    mean_precision_prior : float, default=0.01
-        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent.
+    mean_precision_prior : float, default=None
+        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is 0.01;
+        :class:`~skmanifold.DPMixture` learns it, see Notes.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows divided
         by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_). For "full" and "tied",
@@ -87,13 +88,37 @@ class Gaussian(BaseEmission):
         column that has the same value in all rows has the mean variance of the other columns. With missing cells, the
         variance of a column is that of its observed cells. Covariances are those of rows with the means of columns in
         missing cells, scaled to these variances, so that the matrix is positive definite.
+        :class:`~skmanifold.DPMixture` learns it in place of this default, except with "tied", where K is 1.
     degrees_of_freedom_prior : float, default=None
         :math:`\nu_0`; None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for "diag"). Then the prior of the
         covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the
-        covariance :math:`\Psi_0`.
+        covariance :math:`\Psi_0`. :class:`~skmanifold.DPMixture` learns it together with :math:`\Psi_0`; if
+        `covariance_prior` is given, None is :math:`d + 3` there too.
 
     Notes
     -----
+    :class:`~skmanifold.DPMixture` learns the numbers that are None from the rows, by empirical Bayes, because the
+    number of components and their shapes depend on them. With a partition of a sample of the rows, the numbers maximise
+    the marginal likelihood: the means and covariances are integrated out. For full covariances it is the product over
+    the clusters of
+
+    .. math::
+
+        p(X_k) = \pi^{-d n_k / 2} \left( \frac{\kappa_0}{\kappa_0 + n_k} \right)^{d/2}
+        \frac{|\Psi_0|^{\nu_0 / 2}}{|\Psi_k|^{(\nu_0 + n_k) / 2}}
+        \frac{\Gamma_d((\nu_0 + n_k) / 2)}{\Gamma_d(\nu_0 / 2)}, \qquad
+        \Psi_k = \Psi_0 + W_k + \frac{\kappa_0 n_k}{\kappa_0 + n_k} (\bar x_k - \mu_0) (\bar x_k - \mu_0)',
+
+    where :math:`W_k` is the sum of :math:`(x - \bar x_k) (x - \bar x_k)'` and :math:`\Gamma_d` the multivariate gamma
+    function. For variances it is the same formula with :math:`d = 1` for each feature; a spherical component has one
+    factor with :math:`\Psi_0` and :math:`\nu_0`, for the sum of the squares of all features. The prior mean of the
+    covariances, :math:`\Psi_0 / (\nu_0 - d - 1)`, is a scale times the pooled covariance within the clusters. The
+    marginal likelihood is multiplied by lognormal densities of the scale, of :math:`\nu_0 - d - 1` and of
+    :math:`\kappa_0`, with medians 1, 2 and 0.1, and standard deviations of the logarithms 2, 2 and 0.5. They keep the
+    numbers finite if there are few clusters. "diag" and "spherical" have :math:`\nu_0 - 2` in place of
+    :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is learned: the rows determine the common covariance.
+    :math:`\mu_0` is not learned.
+
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 

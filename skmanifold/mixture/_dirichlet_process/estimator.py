@@ -119,7 +119,7 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
     n_categories_ : ndarray of shape (n_features_in_,)
         "categorical" only: number of categories of each column.
     emission_ : BaseEmission
-        The emission that was used.
+        The emission that was used. A Gaussian emission has the learned numbers of the prior, see Notes.
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
@@ -143,6 +143,16 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
 
     Clusters of rows are not always clusters of the emission: a group whose shape is not Gaussian is described by
     several Gaussian components.
+
+    The number of Gaussian components depends on the prior of means and covariances. Hyperparameters of
+    :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
+    given partitions of a random sample of at most 20,000 rows. The partitions come from several numbers of seeds, a few
+    passes and merges; the one with the highest estimated evidence is used. The learned prior does not depend on the
+    number of components in the draws, and is the same for all chains. Given hyperparameters are not learned. This is
+    empirical Bayes: the rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers
+    because they are fixed during sampling. So intervals can be too narrow, most of all with few rows. To see how much
+    the result depends on the prior, repeat the fit with other numbers, for example with those of ``emission_`` and
+    twice its `mean_precision_prior`.
 
     References
     ----------
