@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -14,6 +14,14 @@ from .statistics import with_labels
 
 _N_SIMULATED = 2000  # rows drawn from the mixture to estimate the mutual information
 _KEY_OF_SIMULATION = np.uint64(24)
+
+
+class StartEffort(NamedTuple):
+    """How much is done to find initial clusters."""
+
+    most_rows: int = 20_000  # of a random sample
+    fewer_seeds: tuple[int, ...] = (30, 10, 3, 1)  # also tried: many small clusters may share a prior that suits them
+    n_rounds: int = 3  # of passes, merges and learning of the prior
 
 
 class Clusters:
@@ -29,6 +37,8 @@ class Clusters:
         Number of rows.
     """
 
+    prior: Any
+
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data
         self.n_rows = n_rows
@@ -36,6 +46,14 @@ class Clusters:
     def attributes(self) -> dict[str, Any]:
         """Attributes of the data that a fit keeps."""
         return {}
+
+    def start_effort(self) -> StartEffort:
+        """How much is done to find initial clusters."""
+        return StartEffort()
+
+    def with_prior(self, prior: Any) -> Clusters:
+        """These rows with another prior, in the same units; only for families with ``with_learned_prior``."""
+        raise NotImplementedError
 
     def with_learned_prior(self, statistics: Any, free: Any) -> Clusters:
         """These rows with the most probable prior given a partition; `free` are the hyperparameters that are learned.

@@ -100,6 +100,18 @@ class DiagonalClusters(Clusters):
         super().__init__(data, len(rows))
         self.prior, self.origin, self.scales = prior, origin, scales
 
+    def with_prior(self, prior: NormalPrior) -> DiagonalClusters:
+        """These rows with another prior, in the same units; the mean of the prior stays."""
+        other, data, degrees = copy(self), self.data, float(prior.degrees)
+        other.prior = prior
+        other.data = data._replace(
+            mean_precision=float(prior.mean_precision),
+            scatter=prior.covariance / self.scales[: len(prior.covariance)] ** 2,
+            degrees=degrees,
+            log_gammas=_log_gammas(degrees, len(data.log_gammas)),
+        )
+        return other
+
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalClusters:
         """These rows with the most probable prior given a partition.
 
@@ -118,13 +130,8 @@ class DiagonalClusters(Clusters):
         moments = VarianceMoments(observed, means - data.mean, scatters, reference)
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
         factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, 2.0)
-        scatter = factor * reference
-        learned, n_table = copy(self), len(data.log_gammas)
-        learned.prior = NormalPrior(prior.mean, mean_precision, scatter * self.scales[:n_pools] ** 2, degrees)
-        learned.data = data._replace(
-            mean_precision=mean_precision, scatter=scatter, degrees=degrees, log_gammas=_log_gammas(degrees, n_table)
-        )
-        return learned
+        spread = factor * reference * self.scales[:n_pools] ** 2
+        return self.with_prior(NormalPrior(prior.mean, mean_precision, spread, degrees))
 
     def no_statistics(self, capacity: int) -> DiagonalSums:
         """Sums of no rows."""

@@ -15,6 +15,7 @@ from .._gaussian_base import LOG_2PI, NormalPrior
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_full_densities, order_by_label
 from .._gaussian_missing_kernels import fill_columns_and_precisions
+from .base import StartEffort
 from .full_gaussian_kernels import FullComponents, FullData, count_sorted_rows, draw_components
 from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
 from .full_gaussian_split_kernels import FullCache, FullSides
@@ -22,7 +23,9 @@ from .gaussian import GaussianClusters, log_student, student_rows
 from .kernels import clear_sides
 from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
 from .statistics import OF_ROWS, occupied
+from .tied_start import tied_labels
 
+_MANY_COLUMNS = 32  # distances between rows say little then
 _COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 
 
@@ -67,6 +70,14 @@ class FullClusters(GaussianClusters):
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
         return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
 
+    def start_effort(self) -> StartEffort:
+        """With many columns, many rows and one round of passes: few rows do not tell clusters apart."""
+        return StartEffort(100_000, (), 1) if self._has_many_columns else StartEffort()
+
+    def with_prior(self, prior: NormalPrior) -> FullClusters:
+        """These rows with another prior."""
+        return FullClusters(self.values, prior, self.origin)
+
     def with_learned_prior(self, statistics: FullSums, free: Any) -> FullClusters:
         """These rows with the most probable prior given a partition.
 
@@ -85,8 +96,7 @@ class FullClusters(GaussianClusters):
         moments = MatrixMoments(sizes, means - (prior.mean - self.origin), scatters, reference)
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
         factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, d + 1.0)
-        learned = NormalPrior(prior.mean, mean_precision, factor * reference, degrees)
-        return FullClusters(self.values, learned, self.origin)
+        return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
 
     def no_statistics(self, capacity: int) -> FullSums:
         """Sums of no rows."""
@@ -133,6 +143,17 @@ class FullClusters(GaussianClusters):
         again = self.no_statistics(capacity)._replace(completed=statistics.completed)
         self.count(labels, again, workers)
         return again
+
+    @property
+    def _has_many_columns(self) -> bool:
+        return self.n_features >= _MANY_COLUMNS
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels by k-means; with many columns, of clusters with one covariance that EM finds from there."""
+        labels = super().seed_labels(n_clusters, key)
+        if n_clusters == 1 or not self._has_many_columns:
+            return labels
+        return tied_labels(np.where(np.isnan(self.values), self.origin, self.values), labels, n_clusters)
 
     def draw_components(
         self, statistics: FullSums, labels: np.ndarray, key: np.uint64, workers: Workers

@@ -15,7 +15,7 @@ from ...random._variates import fill_normal
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._gaussian_base import LOG_2PI
+from .._gaussian_base import LOG_2PI, NormalPrior
 from .._gaussian_families import LEAST_SHARE, refuse_singular
 from .._gaussian_kernels import add_products, add_tied_densities, draw_full_component
 from .._gaussian_missing_kernels import fill_columns_and_precisions
@@ -74,6 +74,13 @@ class TiedClusters(GaussianClusters):
         log_det = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(covariance))).sum())
         return TiedData(self.values, self._place, self._patterns, self.origin, *of_prior, log_det)
 
+    def with_prior(self, prior: NormalPrior) -> TiedClusters:
+        """These rows with another prior."""
+        other = copy(self)
+        other.prior = prior
+        other.data = other._data()
+        return other
+
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedClusters:
         """These rows with the most probable prior of the means given a partition.
 
@@ -83,17 +90,11 @@ class TiedClusters(GaussianClusters):
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
 
         def log_marginal(numbers: PriorNumbers) -> float:
-            return self._with_mean_precision(numbers.mean_precision).log_marginal(statistics)
+            return self.with_prior(prior._replace(mean_precision=numbers.mean_precision)).log_marginal(statistics)
 
         of_means = "mean_precision" in free and ("mean_precision",)
         numbers = best_numbers(log_marginal, given, of_means or (), self.n_features + 1.0)
-        return self._with_mean_precision(numbers.mean_precision)
-
-    def _with_mean_precision(self, mean_precision: float) -> TiedClusters:
-        other = copy(self)
-        other.prior = self.prior._replace(mean_precision=mean_precision)
-        other.data = self.data._replace(mean_precision=mean_precision)
-        return other
+        return self.with_prior(prior._replace(mean_precision=numbers.mean_precision))
 
     def no_statistics(self, capacity: int) -> TiedSums:
         """Sums of no rows."""

@@ -24,7 +24,7 @@ from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fi
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
-from .starts import learned_prior, spread_start
+from .starts import find_clusters, labels_of_all, spread_start
 
 
 @fitted_mixture
@@ -271,12 +271,17 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         family = emission.bind(rows, 1)
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
+        found = None
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
-            emission = emission.with_prior_of(learned_prior(clusters, free, subkey(run.key, Purpose.PRIOR)))
+            found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR))
+            emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
             family = emission.bind(rows, 1)
             clusters = family.clusters(rows)
+        start = spread_start(self.init, clusters)
+        if found and self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
+            start = labels_of_all(before, found)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}
-        return PartitionFit(self, run, clusters, spread_start(self.init, clusters), settled)
+        return PartitionFit(self, run, clusters, start, settled)
 
     def _expected(self, name: str) -> Any:
         check_is_fitted(self)

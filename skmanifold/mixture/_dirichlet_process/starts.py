@@ -20,9 +20,7 @@ from .greedy_merging import merge_greedily
 from .model import DPModel, Start
 
 _AUTO_CLUSTERS = 100
-_FEWER_CLUSTERS = 30, 10, 3, 1  # from these too: too many small clusters may share parameters that fit them alone
-_MOST_SAMPLED = 20_000  # rows
-_N_ROUNDS, _N_PASSES = 3, 3  # passes of each round
+_N_PASSES = 3  # of each round
 _ROWS_AT_ONCE = 1 << 14
 _CONCENTRATION = 1.0
 
@@ -36,38 +34,30 @@ def spread_start(init: Any, clusters: Clusters) -> Start:
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
-def learned_prior(clusters: Clusters, free: tuple[str, ...], key: np.uint64) -> Clusters:
-    """A random sample of the rows, with the prior that suits the best clusters that are found from seeds.
+def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64) -> Found:
+    """Clusters of a random sample of the rows, and the prior that suits them.
 
     Parameters
     ----------
     clusters : Clusters
         All rows, with default values of the hyperparameters.
     free : tuple of str
-        Hyperparameters that are learned, at least one.
+        Hyperparameters that are learned.
     key : uint64
         Key of the random choices.
 
     Returns
     -------
-    clusters : Clusters
-        Rows of the sample, with the learned prior.
+    found : Found
     """
-    return _best_clusters(_sample_of(clusters, key), _AUTO_CLUSTERS, free, key).clusters
+    return _best_clusters(_sample_of(clusters, key), _AUTO_CLUSTERS, free, key)
 
 
-def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
-
-    A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
-    chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
-    rows.
-    """
-    sample = _sample_of(clusters, key)
-    best = _best_clusters(sample, n_clusters, (), key)
-    if sample is clusters:
-        return best.labels
-    statistics = selected(best.statistics, by_size(best.statistics))
+def labels_of_all(clusters: Clusters, found: Found) -> np.ndarray:
+    """Labels of all rows, given the clusters that were found in them or in a sample of them, with the same prior."""
+    if len(found.labels) == clusters.n_rows:
+        return found.labels
+    statistics = selected(found.statistics, by_size(found.statistics))
     labels = np.empty(clusters.n_rows, np.int32)
     log_shares = np.log(statistics.sizes / statistics.sizes.sum())
     with Workers(1) as workers:
@@ -78,7 +68,17 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
     return labels
 
 
-class _Found(NamedTuple):
+def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
+
+    A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
+    chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
+    rows.
+    """
+    return labels_of_all(clusters, _best_clusters(_sample_of(clusters, key), n_clusters, (), key))
+
+
+class Found(NamedTuple):
     """Clusters that were found from seeds."""
 
     evidence: float  # logarithm, see `merge_greedily`
@@ -89,13 +89,14 @@ class _Found(NamedTuple):
 
 def _sample_of(clusters: Clusters, key: np.uint64) -> Clusters:
     """The rows, or a random sample of them if they are many."""
-    if clusters.n_rows <= _MOST_SAMPLED:
+    n_sampled = clusters.start_effort().most_rows
+    if clusters.n_rows <= n_sampled:
         return clusters
     order = np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows)), kind="stable")
-    return clusters.subset(np.sort(order[:_MOST_SAMPLED]))
+    return clusters.subset(np.sort(order[:n_sampled]))
 
 
-def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64) -> _Found:
+def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64) -> Found:
     """The clusters with the highest evidence among those from several numbers of seeds.
 
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
@@ -103,7 +104,7 @@ def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], k
     """
     most = min(n_clusters, clusters.n_rows)
     with Workers(1) as workers:
-        numbers = most, *(n for n in _FEWER_CLUSTERS if n < most)
+        numbers = most, *(n for n in clusters.start_effort().fewer_seeds if n < most)
         found = [_clusters_from_seeds(clusters, n, free, key, workers) for n in numbers]
     best = max(found, key=lambda each: each.evidence)
     return best._replace(labels=compact_labels(best.labels).astype(np.int32))
@@ -111,13 +112,13 @@ def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], k
 
 def _clusters_from_seeds(
     clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers
-) -> _Found:
+) -> Found:
     """Clusters after rounds of passes from the seeds and greedy merges, with a prior that is learned before each."""
     adapted, sampler = clusters, cast(Any, Slice(n_split_merge=0))
     labels = clusters.seed_labels(n_clusters, subkey(key, Purpose.CENTRES, n_clusters))
     statistics = clusters.no_statistics(int(labels.max()) + 1)
     clusters.count(labels, statistics, workers)
-    for n_round in range(_N_ROUNDS):
+    for n_round in range(clusters.start_effort().n_rounds):
         if free:
             adapted = clusters.with_learned_prior(statistics, free)
         model = DPModel(adapted, _CONCENTRATION, (1.0, 1.0), init=labels, batch_size=None, workers=workers)
@@ -129,4 +130,4 @@ def _clusters_from_seeds(
         labels, statistics, evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
-    return _Found(evidence, labels, statistics, adapted)
+    return Found(evidence, labels, statistics, adapted)
