@@ -5,10 +5,13 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.stats import multivariate_normal
+from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.emissions._clusters import diagonal_gaussian, full_gaussian
+from skmanifold.emissions._clusters import diagonal_gaussian, full_gaussian, tied_start
+from skmanifold.emissions._clusters.gaussian import GaussianClusters
 from skmanifold.emissions._clusters.learned_prior import PriorNumbers
 from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
 from skmanifold.mixture._dirichlet_process.dissolving import dissolve_small
@@ -418,3 +421,36 @@ def test_a_small_cluster_of_rows_of_others_is_dissolved_and_a_separate_one_stays
     np.testing.assert_allclose(statistics.products, model.count(found).products, rtol=1e-9)
     assert evidence > before
     np.testing.assert_allclose(evidence, model.log_joint(model.count(found), 1.0) + entropy_of(shares), rtol=1e-9)
+
+
+def test_many_columns_start_from_clusters_with_one_covariance():
+    rng = np.random.default_rng(0)
+    n, d, K = 2000, 40, 4
+    root = np.exp(rng.normal(size=(d, 1))) * rng.normal(size=(d, d))  # all columns show the widest directions most
+    truth = rng.integers(0, K, n)
+    X = (rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(K, d))[truth]) @ root
+    clusters, _ = clusters_of(X, "full")
+    assert adjusted_rand_score(truth, GaussianClusters.seed_labels(clusters, K, root_key(3))) < 0.5
+    labels = clusters.seed_labels(K, root_key(3))
+    assert labels.dtype == np.int32
+    assert adjusted_rand_score(truth, labels) > 0.9
+
+
+def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3)) + 3.0
+    labels = rng.integers(0, 2, 50)
+    gaps = X - X.mean(axis=0)
+    whole = gaps.T @ gaps + 0.01 * np.diag((gaps**2).sum(axis=0))
+    sizes = np.bincount(labels).astype(float)
+    sums = np.array([gaps[labels == k].sum(axis=0) for k in range(2)])
+    for n_passes in (1, 2, 3):
+        means = sums / (sizes + 1.0)[:, np.newaxis]  # a prior of one row at the mean of all rows
+        covariance = (whole - np.einsum("k,ka,kb->ab", sizes + 1.0, means, means)) / 50
+        densities = np.column_stack([multivariate_normal(mean, covariance).pdf(gaps) for mean in means])
+        joint = densities * (sizes + 1.0)
+        shares = joint / joint.sum(axis=1, keepdims=True)
+        monkeypatch.setattr(tied_start, "_N_PASSES", n_passes)
+        monkeypatch.setattr(tied_start, "_ROWS_AT_ONCE", 7)
+        np.testing.assert_array_equal(tied_start.tied_labels(X, labels, 2), shares.argmax(axis=1))
+        sizes, sums = shares.sum(axis=0), shares.T @ gaps

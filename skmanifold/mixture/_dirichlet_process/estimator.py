@@ -24,6 +24,7 @@ from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fi
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
+from .model import check_settings
 from .starts import find_clusters, labels_of_all, spread_start
 
 
@@ -61,8 +62,9 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         1e6.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of initial clusters, or initial labels. Initial clusters have centres that are spread over the rows, as
-        in k-means++. "auto" is 100, or the number of rows if that is smaller: starting from too many clusters
-        distinguishes more components than starting from too few.
+        in k-means++; a few passes adapt them, and superfluous ones are merged. "auto" is 100, or the number of rows if
+        that is smaller, and for most emissions also smaller numbers, of which the start with the highest evidence is
+        used.
     max_iter : int, default=200
         Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
@@ -271,13 +273,14 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         family = emission.bind(rows, 1)
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
-        found = None
+        check_settings(self, clusters)
+        start, found = spread_start(self.init, clusters), None  # wrong labels are refused before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
             found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR))
             emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
             family = emission.bind(rows, 1)
             clusters = family.clusters(rows)
-        start = spread_start(self.init, clusters)
+            start = spread_start(self.init, clusters)
         if found and self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
             start = labels_of_all(before, found)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}

@@ -208,8 +208,8 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
-def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers) -> DPModel:
-    """Check the settings of the estimator and return the model of some rows."""
+def check_settings(mixture: Any, clusters: Clusters) -> None:
+    """Raise a ValueError if the prior of the concentration, or the concentration given the rows, is out of range."""
     prior = np.asarray(mixture.concentration_prior)
     if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):
         raise ValueError(
@@ -227,6 +227,12 @@ def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers)
             f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
             f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: use a smaller concentration."
         )
+
+
+def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers) -> DPModel:
+    """Check the settings of the estimator and return the model of some rows."""
+    check_settings(mixture, clusters)
+    prior = np.asarray(mixture.concentration_prior)
     batch_size = mixture.batch_size
     if batch_size == "auto":
         batch_size = max(clusters.rows_of_batch(), clusters.n_rows // 100, 1)
