@@ -434,6 +434,11 @@ def test_many_columns_start_from_clusters_with_one_covariance():
     labels = clusters.seed_labels(K, root_key(3))
     assert labels.dtype == np.int32
     assert adjusted_rand_score(truth, labels) > 0.9
+    X[:, 1] = 2.0  # a constant column and a copy: the scatter of the rows is singular
+    X[:, 3] = X[:, 2]
+    X[rng.random(X.shape) < 0.01] = NAN
+    clusters, _ = clusters_of(X, "full")
+    assert adjusted_rand_score(truth, clusters.seed_labels(K, root_key(3))) > 0.8
 
 
 def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):
@@ -441,7 +446,8 @@ def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):
     X = rng.normal(size=(50, 3)) + 3.0
     labels = rng.integers(0, 2, 50)
     gaps = X - X.mean(axis=0)
-    whole = gaps.T @ gaps + 0.01 * np.diag((gaps**2).sum(axis=0))
+    scatter = np.diag([1.0, 2.0, 3.0])
+    whole = gaps.T @ gaps + scatter
     sizes = np.bincount(labels).astype(float)
     sums = np.array([gaps[labels == k].sum(axis=0) for k in range(2)])
     for n_passes in (1, 2, 3):
@@ -452,5 +458,5 @@ def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):
         shares = joint / joint.sum(axis=1, keepdims=True)
         monkeypatch.setattr(tied_start, "_N_PASSES", n_passes)
         monkeypatch.setattr(tied_start, "_ROWS_AT_ONCE", 7)
-        np.testing.assert_array_equal(tied_start.tied_labels(X, labels, 2), shares.argmax(axis=1))
+        np.testing.assert_array_equal(tied_start.tied_labels(X, labels, 2, scatter), shares.argmax(axis=1))
         sizes, sums = shares.sum(axis=0), shares.T @ gaps

@@ -71,8 +71,10 @@ class FullClusters(GaussianClusters):
         return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
 
     def start_effort(self) -> StartEffort:
-        """With many columns, many rows and one round of passes: few rows do not tell clusters apart."""
-        return StartEffort(100_000, (), 1) if self._has_many_columns else StartEffort()
+        """With many columns, more rows but one round of passes: few rows do not tell clusters apart."""
+        usual = StartEffort()
+        is_large = self._has_many_columns and self.n_rows > usual.most_rows
+        return StartEffort(100_000, (), 1) if is_large else usual
 
     def with_prior(self, prior: NormalPrior) -> FullClusters:
         """These rows with another prior."""
@@ -153,7 +155,10 @@ class FullClusters(GaussianClusters):
         labels = super().seed_labels(n_clusters, key)
         if n_clusters == 1 or not self._has_many_columns:
             return labels
-        return tied_labels(np.where(np.isnan(self.values), self.origin, self.values), labels, n_clusters)
+        d, prior = self.n_features, self.prior
+        scatter = (d + 2.0) / max(prior.degrees - d - 1.0, 0.5) * prior.covariance  # as of d + 2 rows
+        values = np.where(np.isnan(self.values), self.origin, self.values)
+        return tied_labels(values, labels, n_clusters, scatter)
 
     def draw_components(
         self, statistics: FullSums, labels: np.ndarray, key: np.uint64, workers: Workers

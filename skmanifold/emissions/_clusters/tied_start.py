@@ -9,11 +9,10 @@ from ...utils._threads import split_range
 
 _N_PASSES = 40
 _ROWS_AT_ONCE = 1 << 12
-_RIDGE = 0.01  # share of the covariance of all rows in that of the clusters
 _PRIOR_ROWS = 1.0  # with the mean of all rows, in each cluster
 
 
-def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int, scatter: np.ndarray) -> np.ndarray:
     """The likeliest clusters of rows after some passes of EM for Gaussian clusters with one covariance.
 
     Distances between rows say little in many dimensions. Such passes find the metric of the clusters, and a pass takes
@@ -22,11 +21,13 @@ def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.nda
     Parameters
     ----------
     rows : ndarray of shape (n, d)
-        Rows without missing cells, with a covariance that is positive definite.
+        Rows without missing cells.
     labels : ndarray of shape (n,)
         Labels to start from.
     n_clusters : int
         Number of clusters K.
+    scatter : ndarray of shape (d, d)
+        Positive definite; added to the scatter of the rows within clusters.
 
     Returns
     -------
@@ -34,8 +35,7 @@ def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.nda
     """
     n, d = rows.shape
     gaps = rows - rows.mean(axis=0)
-    whole = gaps.T @ gaps
-    whole[np.diag_indices(d)] *= 1.0 + _RIDGE
+    whole = gaps.T @ gaps + scatter
     sizes, sums = np.bincount(labels, minlength=n_clusters).astype(float), np.zeros((n_clusters, d))
     np.add.at(sums, labels, gaps)
     found = np.empty(n, np.int32)
