@@ -45,7 +45,7 @@ from .gamma_target import (
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
-_LEAST_ROWS = 1e-3  # trailing components of a stream with fewer expected rows are dropped
+_LEAST_ROWS = 1e-3  # trailing components of a stream with fewer expected rows and tokens are dropped
 _MOST_LOG = 64.0  # of a gamma variable
 
 
@@ -173,7 +173,7 @@ class StochasticSlice(BaseSampler):
     changing parameters although no row is used twice; :math:`\rho = 1` is the plain algorithm. The method is
     approximate in four ways. The label of a row does not depend on later rows, except through the `n_local_sweeps`
     sweeps. New components do not correct T. T is clipped at zero and rescaled to its previous sum. Trailing components
-    with an expected number of rows below 0.001 are dropped.
+    with less than 0.001 expected rows and tokens are dropped.
 
     Parameters
     ----------
@@ -266,7 +266,8 @@ class StochasticSlice(BaseSampler):
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
             parts = zip(old.first(n), seen, now, before, strict=True)
             sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
-        n = int(np.flatnonzero(sums.sizes > _LEAST_ROWS)[-1]) + 1
+        has_any = np.maximum(sums.sizes, sums.categories.sum(axis=1)) > _LEAST_ROWS  # sizes alone may be clipped to 0
+        n = int(np.flatnonzero(has_any)[-1]) + 1
         sums, mixture = sums.first(n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
         return StreamState(blocks, state.key, state.n_steps + 1, np.nan, sums, mixture)

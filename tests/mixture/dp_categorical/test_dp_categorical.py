@@ -111,7 +111,9 @@ def test_point_estimates_are_those_of_the_point_partition(emission):
 
 def test_the_point_partition_has_no_more_components_than_the_median_draw():
     X = make_categorical_mixture(200, 10, 8, category_prior=0.6, random_state=2).data  # rows of uncertain labels
-    mixture = DPCategoricalMixture("categorical", init=20, max_iter=60, random_state=0).fit(X)
+    mixture = DPCategoricalMixture(
+        "categorical", sampler=Slice(n_split_merge=3), init=20, max_iter=60, random_state=0
+    ).fit(X)
     draws = mixture.posterior_["labels"][0]
     n_components = mixture.posterior_["n_components"]
     free = point_partition(draws)
