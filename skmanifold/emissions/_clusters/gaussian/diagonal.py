@@ -17,7 +17,7 @@ from ..._seeds import cluster_vectors
 from ..base import Clusters
 from ..counting import count_rows
 from ..statistics import occupied
-from . import diagonal_split_kernels as diagonal_gaussian_split_kernels  # noqa: F401 - its kernels are chosen by type
+from . import diagonal_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .base import refuse_far_rows
 from .diagonal_kernels import DiagonalComponents, DiagonalData, add_given_components, draw_components
 from .diagonal_predictive_kernels import (
