@@ -27,7 +27,7 @@ from _corpora import data_folder
 from _results import add_write, begin_table, finish, row
 from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 
-from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel

@@ -26,7 +26,7 @@ from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.emissions._bernoulli import BernoulliFamily
-from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._codes import Table
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily

@@ -18,7 +18,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._clusters.bernoulli import BernoulliClusters
+from ._clusters.linear.bernoulli import BernoulliClusters
 from ._linear import (
     PRIOR,
     LinearFamily,

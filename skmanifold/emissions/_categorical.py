@@ -22,7 +22,7 @@ from ._linear import LinearFamily, LinearParameters, linear_family
 from ._protocols import Arrays
 
 if TYPE_CHECKING:
-    from ._clusters.categories import CodeClusters
+    from ._clusters.categories.clusters import CodeClusters
 
 
 class Categorical(BaseEmission):
@@ -291,7 +291,7 @@ class CategoricalFamily(LinearFamily):
         clusters : CodeClusters
             Statistics, draws and marginal densities of clusters.
         """
-        from ._clusters.categories import CodeClusters  # its kernels are slow to import
+        from ._clusters.categories.clusters import CodeClusters  # its kernels are slow to import
 
         return CodeClusters(empty_table(self.column_start) if rows is None else rows, self.prior)
 

@@ -22,8 +22,8 @@ from ._gaussian_tied import TiedFamily
 from ._rows import DenseRows, IncompleteRows, read_dense
 
 if TYPE_CHECKING:
-    from ._clusters.diagonal_gaussian import DiagonalClusters
-    from ._clusters.gaussian import GaussianClusters
+    from ._clusters.gaussian.base import GaussianClusters
+    from ._clusters.gaussian.diagonal import DiagonalClusters
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01

@@ -13,7 +13,7 @@ from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ..utils._declared import Held, holds
 from ._base import NoModeError
-from ._clusters.diagonal_gaussian import DiagonalClusters
+from ._clusters.gaussian.diagonal import DiagonalClusters
 from ._gaussian_base import (
     LOG_2PI,
     GaussianFamily,
@@ -41,7 +41,7 @@ from ._rows import DenseRows, IncompleteRows
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 if TYPE_CHECKING:
-    from ._clusters.full_gaussian import FullClusters
+    from ._clusters.gaussian.full import FullClusters
 
 _PROPER: WeakSet[GaussianFamily] = WeakSet()  # families whose prior was found to be proper
 
@@ -197,7 +197,7 @@ class FullFamily(CompletingFamily):
         ValueError
             If the prior is not proper.
         """
-        from ._clusters.full_gaussian import FullClusters  # its kernels are slow to import
+        from ._clusters.gaussian.full import FullClusters  # its kernels are slow to import
 
         return FullClusters(values_of(rows, self.n_features), self.prior, self.origin)
 

@@ -39,7 +39,7 @@ def _agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
 
 
 if TYPE_CHECKING:
-    from ._clusters.tied_gaussian import TiedClusters
+    from ._clusters.gaussian.tied import TiedClusters
 
 
 @holds(
@@ -211,7 +211,7 @@ class TiedFamily(CompletingFamily):
         ValueError
             If the prior is not proper.
         """
-        from ._clusters.tied_gaussian import TiedClusters  # its kernels are slow to import
+        from ._clusters.gaussian.tied import TiedClusters  # its kernels are slow to import
 
         return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
 

@@ -17,7 +17,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._clusters.category_families import CategoryFamilyClusters
+from ._clusters.categories.families import CategoryFamilyClusters
 from ._codes import Table
 from ._linear import (
     PRIOR,

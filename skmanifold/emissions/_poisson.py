@@ -15,7 +15,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior
-from ._clusters.poisson import PoissonClusters
+from ._clusters.linear.poisson import PoissonClusters
 from ._linear import (
     PRIOR,
     LinearFamily,

@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._clusters.full_gaussian import FullClusters
+from skmanifold.emissions._clusters.gaussian.full import FullClusters
+from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
-from skmanifold.emissions._clusters.tied_gaussian import TiedClusters
 from skmanifold.emissions._gaussian_base import NormalPrior
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from skmanifold.emissions import Gaussian
 from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._clusters.diagonal_gaussian import DiagonalClusters
+from skmanifold.emissions._clusters.gaussian.diagonal import DiagonalClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._gaussian_base import NormalPrior
 from skmanifold.emissions._rows import DenseRows

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.categories import CategoryCounts
-from ...emissions._clusters.diagonal_gaussian import DiagonalSums
-from ...emissions._clusters.full_gaussian import FullSums
-from ...emissions._clusters.linear import LinearCounts
+from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._clusters.gaussian.diagonal import DiagonalSums
+from ...emissions._clusters.gaussian.full import FullSums
+from ...emissions._clusters.gaussian.tied import TiedSums
+from ...emissions._clusters.linear.base import LinearCounts
 from ...emissions._clusters.statistics import by_size, selected
-from ...emissions._clusters.tied_gaussian import TiedSums
 from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import Array, Real, Sizes

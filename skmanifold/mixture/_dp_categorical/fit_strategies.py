@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, samples_density
-from ...emissions._clusters.categories import CategoryClusters
+from ...emissions._clusters.categories.clusters import CategoryClusters
 from ...emissions._codes import Table, category_table, fit_categories, validate_codes
 from ...inference._chains import Chain
 from ...models import IncompatibleError

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._clusters.categories import CategoryClusters, CodeClusters
+from ...emissions._clusters.categories.clusters import CategoryClusters, CodeClusters
 from ...emissions._codes import category_table, empty_table, validate_codes
 from ...utils._threads import split_range
 from .._dirichlet_process.inference import PartitionInference

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base import stack_draws
-from ...emissions._clusters.categories import CategoryCounts, arrays_of_components
+from ...emissions._clusters.categories.clusters import CategoryCounts, arrays_of_components
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey

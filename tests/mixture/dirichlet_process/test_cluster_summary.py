@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
 from skmanifold.emissions._clusters.base import Clusters, mutual_information
-from skmanifold.emissions._clusters.categories import CategoryClusters, CategoryCounts, CodeClusters
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts, CodeClusters
 from skmanifold.emissions._codes import empty_table
 from skmanifold.mixture._dirichlet_process import cluster_summary
 

@@ -6,8 +6,8 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
-from skmanifold.emissions._clusters import categories
-from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.categories import clusters as categories
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._clusters import categories
-from skmanifold.emissions._clusters.categories import CategoryClusters, CategoryCounts
+from skmanifold.emissions._clusters.categories import clusters as categories
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts
 from skmanifold.mixture._dirichlet_process import posterior_draws
 from skmanifold.mixture._dirichlet_process.posterior_draws import (
     ParameterDraw,

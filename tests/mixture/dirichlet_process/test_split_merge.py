@@ -6,8 +6,8 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.emissions._clusters.categories import CategoryClusters
-from skmanifold.emissions._clusters.category_predictive_kernels import log_marginal_of_counts
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
+from skmanifold.emissions._clusters.categories.predictive_kernels import log_marginal_of_counts
 from skmanifold.emissions._clusters.kernels import clear_sides, log_bayes_factor_of_sides
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge

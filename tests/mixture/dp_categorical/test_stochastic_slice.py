@@ -7,7 +7,7 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, logsumexp
 
-from skmanifold.emissions._clusters.categories import CategoryClusters
+from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dp_categorical import stochastic_slice

@@ -6,23 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.rank_one import fill_upper_root
-from ...numerics.row_squares import ENTRIES
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import holds
-from ...utils._threads import Workers, split_range
-from .._gaussian_base import LOG_2PI, NormalPrior
-from .._gaussian_families import LEAST_SHARE, refuse_singular
-from .._gaussian_kernels import add_full_densities, order_by_label
-from .._gaussian_missing_kernels import fill_columns_and_precisions
-from .base import StartEffort
-from .full_gaussian_kernels import FullComponents, FullData, count_sorted_rows, draw_components
-from .full_gaussian_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
-from .full_gaussian_split_kernels import FullCache, FullSides
-from .gaussian import GaussianClusters, log_student, student_rows
-from .kernels import clear_sides
+from ....numerics.rank_one import fill_upper_root
+from ....numerics.row_squares import ENTRIES
+from ....utils._conditions import MOST_COUNTED, Array
+from ....utils._declared import holds
+from ....utils._threads import Workers, split_range
+from ..._gaussian_base import LOG_2PI, NormalPrior
+from ..._gaussian_families import LEAST_SHARE, refuse_singular
+from ..._gaussian_kernels import add_full_densities, order_by_label
+from ..._gaussian_missing_kernels import fill_columns_and_precisions
+from ..base import StartEffort
+from ..kernels import clear_sides
+from ..statistics import OF_ROWS, occupied
+from .base import GaussianClusters, log_student, student_rows
+from .full_kernels import FullComponents, FullData, count_sorted_rows, draw_components
+from .full_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
+from .full_split_kernels import FullCache, FullSides
 from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
-from .statistics import OF_ROWS, occupied
 from .tied_start import tied_labels
 
 _MANY_COLUMNS = 32  # distances between rows say little then

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...utils._threads import Workers
-from .._linear import add_linear_scores, fill_events
-from .._rows import LinearRows
+from ....utils._threads import Workers
+from ..._linear import add_linear_scores, fill_events
+from ..._rows import LinearRows
+from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 from .bernoulli_kernels import BernoulliData, draw_logits, log_marginal_of_label
-from .linear import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 
 
 class BernoulliClusters(LinearClusters):

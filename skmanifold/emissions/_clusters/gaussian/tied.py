@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
-from ...numerics.triangular import divide_by_lower, fill_cholesky
-from ...random._keys import fold_in_each, subkey
-from ...random._variates import fill_normal
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import holds
-from ...utils._threads import Workers
-from .._gaussian_base import LOG_2PI, NormalPrior
-from .._gaussian_families import LEAST_SHARE, refuse_singular
-from .._gaussian_kernels import add_products, add_tied_densities, draw_full_component
-from .._gaussian_missing_kernels import fill_columns_and_precisions
-from .gaussian import GaussianClusters, log_student, student_rows
-from .kernels import clear_sides
+from ....numerics.triangular import divide_by_lower, fill_cholesky
+from ....random._keys import fold_in_each, subkey
+from ....random._variates import fill_normal
+from ....utils._conditions import MOST_COUNTED, Array
+from ....utils._declared import holds
+from ....utils._threads import Workers
+from ..._gaussian_base import LOG_2PI, NormalPrior
+from ..._gaussian_families import LEAST_SHARE, refuse_singular
+from ..._gaussian_kernels import add_products, add_tied_densities, draw_full_component
+from ..._gaussian_missing_kernels import fill_columns_and_precisions
+from ..kernels import clear_sides
+from ..statistics import OF_ROWS, occupied
+from .base import GaussianClusters, log_student, student_rows
 from .learned_prior import PriorNumbers, best_numbers
-from .statistics import OF_ROWS, occupied
-from .tied_gaussian_kernels import (
+from .tied_kernels import (
     TiedComponents,
     TiedData,
     add_student_densities,
@@ -31,7 +31,7 @@ from .tied_gaussian_kernels import (
     fill_posterior_mean,
     fill_within,
 )
-from .tied_gaussian_split_kernels import TiedCache, TiedSides
+from .tied_split_kernels import TiedCache, TiedSides
 
 
 @holds(

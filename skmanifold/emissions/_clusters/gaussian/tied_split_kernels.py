@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...utils._njit import njit
-from . import kernels
-from .gaussian_missing_kernels import row_of
-from .tied_gaussian_kernels import TiedData, fill_image
+from ....utils._njit import njit
+from .. import kernels
+from .missing_kernels import row_of
+from .tied_kernels import TiedData, fill_image
 
 
 class TiedCache(NamedTuple):

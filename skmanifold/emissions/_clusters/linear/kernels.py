@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...utils._njit import njit
+from ....utils._njit import njit
 
 
 class FeatureGroups(NamedTuple):
@@ -138,7 +138,7 @@ def clear_sides(data, sides):
 
 def register(cls: type) -> None:
     """Register these kernels for a class of data."""
-    from . import kernels
+    from .. import kernels
 
     for kernel in count_row, merge_labels, fill_scores, note_row, add_to_side, remove_from_side, clear_sides:
         getattr(kernels, kernel.__name__).of(cls)(kernel)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.special import log_rising, log_rising_of_real
-from ...utils._njit import njit
-from .category_kernels import add_scores
+from ....numerics.special import log_rising, log_rising_of_real
+from ....utils._njit import njit
+from .kernels import add_scores
 
 
 @njit(cache=True, nogil=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...random._keys import subkey
-from ...random._variates import sample_rows
-from ...utils._threads import split_range
-from .. import _seeds
+from ....random._keys import subkey
+from ....random._variates import sample_rows
+from ....utils._threads import split_range
+from ... import _seeds
 
 _MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds are chosen
 _ROWS_AT_ONCE = 1 << 14  # whose log densities are stored

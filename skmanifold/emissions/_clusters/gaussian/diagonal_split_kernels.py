@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...utils._njit import njit
-from . import kernels
-from .diagonal_gaussian_kernels import DiagonalData
-from .diagonal_gaussian_predictive_kernels import fill_posterior, log_marginal, log_predictive
+from ....utils._njit import njit
+from .. import kernels
+from .diagonal_kernels import DiagonalData
+from .diagonal_predictive_kernels import fill_posterior, log_marginal, log_predictive
 
 # Clusters
 

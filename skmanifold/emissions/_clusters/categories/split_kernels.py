@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.special import log_rising
-from ...utils._njit import njit, njit_part
-from . import kernels
-from .category_kernels import CategoryData
-from .odds import log_bayes_factor_of_counts, multiply_rising
+from ....numerics.special import log_rising
+from ....utils._njit import njit, njit_part
+from .. import kernels
+from ..linear.odds import log_bayes_factor_of_counts, multiply_rising
+from .kernels import CategoryData
 
 _SIDE_1 = np.array([1])
 

@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...random._keys import Purpose, fold_in_each, subkey
-from ...utils._conditions import MOST_COUNTED, Array, Sizes
-from ...utils._declared import holds
-from ...utils._threads import Workers, split_range
-from .._gaussian_base import NormalPrior
-from .._seeds import cluster_vectors
-from . import diagonal_gaussian_split_kernels  # noqa: F401 - its kernels are chosen by type
-from .base import Clusters
-from .counting import count_rows
-from .diagonal_gaussian_kernels import DiagonalComponents, DiagonalData, add_given_components, draw_components
-from .diagonal_gaussian_predictive_kernels import (
+from ....random._keys import Purpose, fold_in_each, subkey
+from ....utils._conditions import MOST_COUNTED, Array, Sizes
+from ....utils._declared import holds
+from ....utils._threads import Workers, split_range
+from ..._gaussian_base import NormalPrior
+from ..._seeds import cluster_vectors
+from ..base import Clusters
+from ..counting import count_rows
+from ..statistics import occupied
+from . import diagonal_split_kernels  # noqa: F401 - its kernels are chosen by type
+from .base import refuse_far_rows
+from .diagonal_kernels import DiagonalComponents, DiagonalData, add_given_components, draw_components
+from .diagonal_predictive_kernels import (
     DiagonalPosteriors,
     PredictiveTerms,
     add_given_sums,
@@ -26,9 +28,7 @@ from .diagonal_gaussian_predictive_kernels import (
     fill_posteriors,
     no_posteriors,
 )
-from .gaussian import refuse_far_rows
 from .learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
-from .statistics import occupied
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.special import log_rising
-from ...random._keys import fold_in
-from ...random._variates import log_gamma_variate
-from ...utils._njit import njit
-from . import kernels
-from .linear_kernels import FeatureGroups, register
+from ....numerics.special import log_rising
+from ....random._keys import fold_in
+from ....random._variates import log_gamma_variate
+from ....utils._njit import njit
+from .. import kernels
+from .kernels import FeatureGroups, register
 from .odds import log_bayes_factor_of_counts, multiply, multiply_power
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...utils._njit import njit
-from .._gaussian_kernels import add_tied_densities
-from . import kernels
-from .gaussian_missing_kernels import fill_observed_scores, row_of
+from ....utils._njit import njit
+from ..._gaussian_kernels import add_tied_densities
+from .. import kernels
+from .missing_kernels import fill_observed_scores, row_of
 
 _LANES = 64  # rows whose images are computed at the same time
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.simd import prefetch
-from ...random._keys import fold_in
-from ...random._variates import log_gamma_variate, normal
-from ...utils._njit import njit
-from . import kernels
+from ....numerics.simd import prefetch
+from ....random._keys import fold_in
+from ....random._variates import log_gamma_variate, normal
+from ....utils._njit import njit
+from .. import kernels
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from ...random._keys import fold_in_each, subkey
-from ...random._variates import fill_normal, gamma_variate
-from ...utils._threads import Workers, split_range
-from .._gaussian_base import NormalPrior
-from .._gaussian_kernels import add_diagonal_densities
-from .._gaussian_missing_kernels import add_observed_densities, draw_cells, fill_observed_squares
-from .._pattern_kernels import fill_patterns
-from .._seeds import cluster_rows
-from .base import Clusters
-from .counting import count_some_rows
+from ....random._keys import fold_in_each, subkey
+from ....random._variates import fill_normal, gamma_variate
+from ....utils._threads import Workers, split_range
+from ..._gaussian_base import NormalPrior
+from ..._gaussian_kernels import add_diagonal_densities
+from ..._gaussian_missing_kernels import add_observed_densities, draw_cells, fill_observed_squares
+from ..._pattern_kernels import fill_patterns
+from ..._seeds import cluster_rows
+from ..base import Clusters
+from ..counting import count_some_rows
 
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import nbinom
 
-from ...utils._threads import Workers
-from .._rows import LinearRows
-from .linear import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
+from ....utils._threads import Workers
+from ..._rows import LinearRows
+from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 from .poisson_kernels import PoissonData, add_given_sums, draw_rates, fill_counts, log_marginal_of_label
 
 

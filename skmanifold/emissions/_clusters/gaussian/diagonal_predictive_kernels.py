@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.special import log_rising_of_real
-from ...numerics.vector_math import fill_log
-from ...random._keys import fold_in
-from ...random._variates import log_gamma_variate, normal
-from ...utils._njit import njit
-from .diagonal_gaussian_kernels import DiagonalData, list_present, posterior_of_cells
+from ....numerics.special import log_rising_of_real
+from ....numerics.vector_math import fill_log
+from ....random._keys import fold_in
+from ....random._variates import log_gamma_variate, normal
+from ....utils._njit import njit
+from .diagonal_kernels import DiagonalData, list_present, posterior_of_cells
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _LARGE, _SMALL = 1e100, 1e-100  # products beyond them are replaced by their logarithms

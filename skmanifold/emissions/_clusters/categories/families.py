@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...random._keys import subkey
-from ...utils._threads import Workers
-from .categories import CategoryClusters, CategoryCounts
-from .linear import refuse_fractions
-from .seeds import seed_labels
+from ....random._keys import subkey
+from ....utils._threads import Workers
+from ..linear.base import refuse_fractions
+from ..linear.seeds import seed_labels
+from .clusters import CategoryClusters, CategoryCounts
 
 _PARAMETERS, _ROWS = 0, 1  # uses of a key
 

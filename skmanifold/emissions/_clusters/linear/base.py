@@ -6,15 +6,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import holds
-from ...utils._threads import Workers, split_by_task, split_range
-from .._linear import add_linear_scores
-from .._rows import LinearRows
-from .base import Clusters
-from .linear_kernels import FeatureGroups, LinearSides, ZeroRow
+from ....utils._conditions import MOST_COUNTED, Array
+from ....utils._declared import holds
+from ....utils._threads import Workers, split_by_task, split_range
+from ..._linear import add_linear_scores
+from ..._rows import LinearRows
+from ..base import Clusters
+from ..statistics import occupied
+from .kernels import FeatureGroups, LinearSides, ZeroRow
 from .seeds import seed_labels
-from .statistics import occupied
 
 _DRAWS_OF_TASK = 10_000  # some milliseconds
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few entries per row

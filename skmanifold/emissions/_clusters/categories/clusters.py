@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...random._log_gamma_ziggurat import gamma_tables
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import holds
-from ...utils._threads import Workers, split_by_task, split_range
-from .._categorical import CategoricalFamily, fill_codes
-from .._seeds import seed_labels
-from . import category_split_kernels  # noqa: F401 - its kernels are chosen by type
-from .base import Clusters
-from .category_kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
-from .category_predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
-from .counting import count_rows, move_rows
-from .statistics import occupied
+from ....random._log_gamma_ziggurat import gamma_tables
+from ....utils._conditions import MOST_COUNTED, Array
+from ....utils._declared import holds
+from ....utils._threads import Workers, split_by_task, split_range
+from ..._categorical import CategoricalFamily, fill_codes
+from ..._seeds import seed_labels
+from ..base import Clusters
+from ..counting import count_rows, move_rows
+from ..statistics import occupied
+from . import split_kernels as category_split_kernels  # noqa: F401 - its kernels are chosen by type
+from .kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
+from .predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
 
 _ROWS_MOVED = 1 << 12  # of a task, at least
 _CELLS_DRAWN = 100_000  # of a task

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.row_squares import ENTRIES, LANES, add_squares
-from ...random._keys import fold_in
-from ...utils._njit import njit
-from .._gaussian_kernels import add_products, draw_full_component
-from . import kernels
-from .gaussian_missing_kernels import fill_observed_scores, row_of
+from ....numerics.row_squares import ENTRIES, LANES, add_squares
+from ....random._keys import fold_in
+from ....utils._njit import njit
+from ..._gaussian_kernels import add_products, draw_full_component
+from .. import kernels
+from .missing_kernels import fill_observed_scores, row_of
 
 _FAR = 120.0  # twice the least difference of log densities from the highest at which a score may be -inf
 

@@ -1,0 +1,1 @@
+"""Clusters of rows of categories, and of counts."""

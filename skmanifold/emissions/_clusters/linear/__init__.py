@@ -1,0 +1,1 @@
+"""Clusters of rows whose log densities are linear in the cells: events and counts."""
