@@ -20,6 +20,7 @@ from ._seeds import cluster_rows, cluster_vectors
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
 LOG_2PI = math.log(2.0 * math.pi)
+LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
 _SPREADS = Either(  # matrices, or variances, of components
@@ -418,3 +419,11 @@ def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.nd
         Rows; NaN where a cell is missing.
     """
     return np.empty((0, n_features)) if rows is None else rows.values
+
+
+def refuse_singular(what: str) -> None:
+    """Raise a NoModeError that names a singular covariance."""
+    raise NoModeError(
+        f"{what} is singular: its rows lie on a hyperplane or are too few, and the prior is too weak: use a larger "
+        "covariance_prior, or fewer components where their number is given."
+    )

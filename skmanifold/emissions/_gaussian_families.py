@@ -12,13 +12,14 @@ from ..random._keys import fold_in_each
 from ..random._variates import fill_normal
 from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ..utils._declared import Held, holds
-from ._base import NoModeError
 from ._clusters.gaussian.diagonal import DiagonalClusters
 from ._gaussian_base import (
+    LEAST_SHARE,
     LOG_2PI,
     GaussianFamily,
     GaussianParameters,
     NormalPrior,
+    refuse_singular,
     values_of,
 )
 from ._gaussian_kernels import (
@@ -37,8 +38,6 @@ from ._gaussian_missing_kernels import (
 )
 from ._protocols import Arrays
 from ._rows import DenseRows, IncompleteRows
-
-LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 if TYPE_CHECKING:
     from ._clusters.gaussian.full import FullClusters
@@ -485,11 +484,3 @@ class DiagonalFamily(GaussianFamily):
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
     """Log densities of the features at their means, (K, d)."""
     return -0.5 * (np.log(parameters.covariances) + LOG_2PI)
-
-
-def refuse_singular(what: str) -> None:
-    """Raise a NoModeError that names a singular covariance."""
-    raise NoModeError(
-        f"{what} is singular: its rows lie on a hyperplane or are too few, and the prior is too weak: use a larger "
-        "covariance_prior, or fewer components where their number is given."
-    )

@@ -13,12 +13,14 @@ from ..random._variates import fill_normal
 from ..utils._conditions import Array, Sizes
 from ..utils._declared import holds
 from ._gaussian_base import (
+    LEAST_SHARE,
     LOG_2PI,
     GaussianParameters,
     parameters_agree,
+    refuse_singular,
     values_of,
 )
-from ._gaussian_families import LEAST_SHARE, OF_GAUSSIANS, family_agrees, refuse_singular
+from ._gaussian_families import OF_GAUSSIANS, family_agrees
 from ._gaussian_kernels import (
     add_counted_products,
     add_labelled_products,

@@ -8,14 +8,13 @@ import numpy as np
 from scipy.special import entr
 
 from ...emissions._clusters.statistics import by_size
+from .greedy_merging import LEAST_SHARE
 from .model import DPModel
-
-_LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out
 
 
 def dissolve_small(
     model: DPModel, labels: np.ndarray, statistics: Any, shares: np.ndarray, concentration: float
-) -> tuple[np.ndarray, Any, float]:
+) -> float:
     """Move all rows of a cluster to the other clusters that suit each row best, if the evidence increases.
 
     Rows between large clusters may form a small one that no merge removes, since it belongs to several of them. The
@@ -34,12 +33,10 @@ def dissolve_small(
 
     Returns
     -------
-    labels : ndarray of shape (n_rows,), int32
-    statistics : NamedTuple
     evidence : float
         In nats.
     """
-    shares[shares <= _LEAST_SHARE] = 0.0
+    shares[shares <= LEAST_SHARE] = 0.0
     entropy = _entropy(shares)
     evidence = model.log_joint(statistics, concentration) + entropy
     present = by_size(statistics)[::-1]
@@ -66,7 +63,7 @@ def dissolve_small(
             old_labels = np.full(len(rows), label, labels.dtype)
             model.clusters.move(rows, old_labels, labels, statistics, model.workers)
             labels[rows] = label
-    return labels, statistics, evidence
+    return evidence
 
 
 def _entropy(shares: np.ndarray) -> float:

@@ -148,7 +148,8 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
 
     The number of Gaussian components depends on the prior of means and covariances. Hyperparameters of
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
-    given partitions of a random sample of at most 20,000 rows. The partitions come from several numbers of seeds, a few
+    given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
+    which start from one number of seeds). The partitions come from several numbers of seeds, a few
     passes and merges; the one with the highest estimated evidence is used. The learned prior does not depend on the
     number of components in the draws, and is the same for all chains. Given hyperparameters are not learned. This is
     empirical Bayes: the rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers
@@ -274,15 +275,15 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
         check_settings(self, clusters)
-        start, found = spread_start(self.init, clusters), None  # wrong labels are refused before long work
+        start = spread_start(self.init, clusters)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
             found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR))
             emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
             family = emission.bind(rows, 1)
             clusters = family.clusters(rows)
             start = spread_start(self.init, clusters)
-        if found and self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
-            start = labels_of_all(before, found)
+            if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
+                start = labels_of_all(before, found)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}
         return PartitionFit(self, run, clusters, start, settled)
 

@@ -15,7 +15,7 @@ from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 
 _CELLS_AT_ONCE = 1 << 22  # log densities
-_LEAST_SHARE = 1e-4  # of a row in a cluster, for entropies
+LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
 
 
 def merge_greedily(
@@ -83,12 +83,12 @@ def _fill_pair_entropies(shares, a, out):
     out[:] = 0.0
     for i in range(n):
         of_a = shares[i, a]
-        if of_a <= _LEAST_SHARE:
+        if of_a <= LEAST_SHARE:
             continue
         of_a_alone = of_a * math.log(of_a)
         for b in range(K):
             of_b = shares[i, b]
-            if of_b > _LEAST_SHARE and b != a:
+            if of_b > LEAST_SHARE and b != a:
                 both = of_a + of_b
                 out[b] += both * math.log(both) - of_a_alone - of_b * math.log(of_b)
 

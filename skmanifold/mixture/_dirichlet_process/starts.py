@@ -127,7 +127,7 @@ def _clusters_from_seeds(
             state = sampler.step(model, state)
         statistics = state.statistics
         labels, shares = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key)
-        labels, statistics, evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
+        evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
     return Found(evidence, labels, statistics, adapted)

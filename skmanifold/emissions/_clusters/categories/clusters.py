@@ -15,7 +15,7 @@ from ..._seeds import seed_labels
 from ..base import Clusters
 from ..counting import count_rows, move_rows
 from ..statistics import occupied
-from . import split_kernels as category_split_kernels  # noqa: F401 - its kernels are chosen by type
+from . import split_kernels  # noqa: F401 - its kernels are chosen by type
 from .kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
 from .predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
 

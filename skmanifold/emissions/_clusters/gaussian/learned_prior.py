@@ -85,7 +85,7 @@ class MatrixMoments:
     gaps : ndarray of shape (K, d)
         Means relative to the prior's mean.
     scatters : ndarray of shape (K, d, d)
-        Sums of products about the means; the lower triangles are read.
+        Sums of products about the means.
     reference : ndarray of shape (d, d)
         What the factor multiplies.
     """
@@ -93,7 +93,7 @@ class MatrixMoments:
     def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
         d = gaps.shape[1]
         whiten = solve_triangular(np.linalg.cholesky(reference), np.eye(d), lower=True)
-        values, vectors = np.linalg.eigh(whiten @ (np.tril(scatters) + np.tril(scatters, -1).mT) @ whiten.T)
+        values, vectors = np.linalg.eigh(whiten @ scatters @ whiten.T)
         self.sizes, self.values = sizes.astype(float), np.maximum(values, 0.0)
         self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
         self.halves = 0.5 * np.arange(d)

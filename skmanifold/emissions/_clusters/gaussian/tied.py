@@ -15,8 +15,7 @@ from ....random._variates import fill_normal
 from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers
-from ..._gaussian_base import LOG_2PI, NormalPrior
-from ..._gaussian_families import LEAST_SHARE, refuse_singular
+from ..._gaussian_base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
 from ..._gaussian_kernels import add_products, add_tied_densities, draw_full_component
 from ..._gaussian_missing_kernels import fill_columns_and_precisions
 from ..kernels import clear_sides
@@ -92,8 +91,8 @@ class TiedClusters(GaussianClusters):
         def log_marginal(numbers: PriorNumbers) -> float:
             return self.with_prior(prior._replace(mean_precision=numbers.mean_precision)).log_marginal(statistics)
 
-        of_means = "mean_precision" in free and ("mean_precision",)
-        numbers = best_numbers(log_marginal, given, of_means or (), self.n_features + 1.0)
+        of_means = {"mean_precision"}.intersection(free)
+        numbers = best_numbers(log_marginal, given, of_means, self.n_features + 1.0)
         return self.with_prior(prior._replace(mean_precision=numbers.mean_precision))
 
     def no_statistics(self, capacity: int) -> TiedSums:
