@@ -24,6 +24,7 @@ from skmanifold import (
     sample,
 )
 from skmanifold.datasets import make_categorical_mixture, make_lda_corpus
+from skmanifold.emissions import Gaussian
 from skmanifold.manifolds import Stiefel
 from skmanifold.metrics import left_to_right
 from skmanifold.models import Density, LogNormalMean, gamma, standard_normal
@@ -70,7 +71,19 @@ def print_figures():
         print("mixture", sampler, *mixture.labels_, *mixture.score_samples(table[:5]).round(9))
     mixture.partial_fit(table[:10])
     print("mixture on a stream", *mixture.score_samples(table[:5]).round(6))
-    for emission, rows in (("categorical", table),):  # EMISSIONS OF DPMixture: the others, once they have clusters
+    counts, points = (
+        X.toarray()[:, :4],
+        (X.toarray()[:, :3] - 0.5) @ [[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.2, 0.0, 1.0]],
+    )
+    holes = np.random.default_rng(0).random((30, 4)) < 0.1
+    of_emissions = {
+        "categorical": table,
+        "multinomial": counts,
+        "poisson": np.where(holes, np.nan, counts),
+        "bernoulli": np.where(holes, np.nan, counts > 0),
+        **{Gaussian(kind): np.where(holes[:, :3], np.nan, points) for kind in ("full", "tied", "diag", "spherical")},
+    }
+    for emission, rows in of_emissions.items():
         mixture = DPMixture(emission, batch_size=15, max_iter=6, random_state=0).fit(rows)
         print("mixture of any number of", emission, *mixture.labels_, *mixture.score_samples(rows[:5]).round(9))
         print("new rows of", emission, *mixture.sample(4, random_state=0)[0].ravel())
@@ -133,7 +146,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 31 + len(SAMPLERS)
+    assert here.count("\n") == 48 + len(SAMPLERS)
 
 
 if __name__ == "__main__":

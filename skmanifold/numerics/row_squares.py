@@ -1,7 +1,13 @@
-"""Squared lengths of linear maps of rows: four entries of eight maps are kept in registers while a row is read."""
+"""Squared lengths of linear maps of rows: four entries of sixteen maps are kept in registers while a row is read.
+
+A product and its sum are rounded once (fused multiply-add), as IEEE 754 prescribes, so results are identical on all
+processors.
+"""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,14 +18,14 @@ from numba.extending import intrinsic
 
 from .simd import I64, pointer_to, splat, vector_at
 
-ENTRIES, LANES = 4, 8
+ENTRIES, LANES = 4, 16
 _LANES = ir.VectorType(ir.DoubleType(), LANES)
 _ZEROS = ir.Constant(_LANES, [0.0] * LANES)
 
 
 @intrinsic
 def _add_squares_in_registers(typing_context, factor, columns, first, n, lane, total):
-    """Add to eight numbers of `total`; each sum has the order of the reference below."""
+    """Add to sixteen numbers of `total`; each sum has the order of the reference below."""
     signature = types.void(factor, columns, types.int64, types.int64, types.int64, total)
 
     def codegen(context, builder, signature, arguments):
@@ -37,12 +43,15 @@ def _add_squares_in_registers(typing_context, factor, columns, first, n, lane, t
         sums = [cgutils.alloca_once(builder, _LANES) for _ in rows]
         for each in sums:
             builder.store(_ZEROS, each)
+        fused = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_LANES, [_LANES] * 3), f"llvm.fma.v{LANES}f64"
+        )
         with cgutils.for_range(builder, n) as loop:
             place = vector_at(builder, inputs, builder.mul(loop.index, n_lanes), _LANES)
             of_lanes = builder.load(place, align=8)
             for row, each in zip(rows, sums, strict=True):
                 entry = splat(builder, builder.load(builder.gep(row, [loop.index])), _LANES)
-                builder.store(builder.fadd(builder.load(each), builder.fmul(entry, of_lanes)), each)
+                builder.store(builder.call(fused, [entry, of_lanes, builder.load(each)]), each)
         squares = [builder.fmul(value, value) for value in map(builder.load, sums)]
         place = vector_at(builder, pointer_to(context, builder, of_total, total), lane, _LANES)
         with_two = builder.fadd(builder.load(place, align=8), builder.fadd(*squares[:2]))
@@ -52,15 +61,23 @@ def _add_squares_in_registers(typing_context, factor, columns, first, n, lane, t
     return signature, codegen
 
 
+def _multiply_add(x, y, z):
+    """Return x y + z, rounded once; `math.fma` exists from Python 3.13 on."""
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        return x * y + z
+    return float(Fraction(x) * Fraction(y) + Fraction(z))
+
+
 def _add_squares_reference(factor, columns, first, n, lane, total):
     y = np.zeros((ENTRIES, LANES))
     for a in range(n):
-        y += factor[first : first + ENTRIES, a, None] * columns[a, lane : lane + LANES]
+        terms = np.broadcast_arrays(factor[first : first + ENTRIES, a, None], columns[a, lane : lane + LANES], y)
+        y = np.reshape([_multiply_add(*map(float, each)) for each in zip(*map(np.ravel, terms), strict=True)], y.shape)
     y *= y
     total[lane : lane + LANES] += y[0] + y[1]
     total[lane : lane + LANES] += y[2] + y[3]
 
 
 # add_squares(factor, columns, first, n, lane, total): with y = factor @ columns, the squares of four rows of y, from
-# `first` on, are added to `total` at eight lanes, from `lane` on. Only the first n columns of these rows are read.
+# `first` on, are added to `total` at sixteen lanes, from `lane` on. Only the first n columns of these rows are read.
 add_squares: Any = _add_squares_reference if config.DISABLE_JIT else _add_squares_in_registers

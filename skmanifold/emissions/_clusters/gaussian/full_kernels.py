@@ -13,7 +13,7 @@ from ..._gaussian_kernels import add_products, draw_full_component
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 
-_FAR = 120.0  # twice the least difference of log densities from the highest at which a score may be -inf
+_FAR = 84.0  # twice the least difference of log densities from the highest at which a score may be -inf
 
 
 class FullData(NamedTuple):
@@ -149,16 +149,16 @@ def draw_components(first, stop, data, statistics, labels, least_share, key, mea
 @kernels.fill_scores.of(FullData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    """Eight rows at a time; rows with the same current component should be next to each other.
+    """Sixteen rows at a time; rows with the same current component should be next to each other.
 
     The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
-    as the squares of the first features show that all eight rows are far from it.
+    as the squares of the first features show that all sixteen rows are far from it.
     """
     fill_observed_scores(data, rows, n_above, components, scores)
     n_padded = components.factors.shape[1]
     chosen, columns, gaps = np.empty(LANES, np.int64), np.empty((n_padded, LANES)), np.zeros((n_padded, LANES))
     best, limit, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    seen = np.full(len(components.offsets), -1)  # the first row of the last eight for which a component was computed
+    seen = np.full(len(components.offsets), -1)  # the first row of the last sixteen for which a component was computed
     i = 0
     while i < len(rows):
         n = 0
@@ -200,7 +200,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
 
 @njit(cache=True, nogil=True)
 def _add_until_far(columns, mean, factor, limit, gaps, total):
-    """Fill `total` with squared lengths of eight rows; False as soon as all are above their limits."""
+    """Fill `total` with squared lengths of sixteen rows; False as soon as all are above their limits."""
     d, n_padded = len(mean), len(columns)
     for lane in range(LANES):
         total[lane] = 0.0
