@@ -440,6 +440,7 @@ def test_partition_posterior_of_five_rows(name, sampler, batch_size):
     assert_disagrees(estimate, law_of(case.read_as_zero()))
 
 
+@pytest.mark.long
 @parametrize_kind
 def test_results_do_not_depend_on_threads(kind):
     X, _ = table(3000, missing=0.01)

@@ -8,7 +8,7 @@ from fuzz import _checkpoint_door
 from fuzz._cases import failures
 
 
-@pytest.mark.parametrize("seeds", [range(0, 150, 5), pytest.param(range(150), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("seeds", [range(0, 150, 10), pytest.param(range(150), marks=pytest.mark.long)], ids=len)
 def test_altered_checkpoints(seeds):
     assert failures("_checkpoint_door", seeds) == []
 

@@ -11,7 +11,7 @@ from ._cases import failures
 DOORS = ["_corpus_door", "_text_door"]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 200, 4), pytest.param(range(200), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("seeds", [range(0, 200, 8), pytest.param(range(200), marks=pytest.mark.long)], ids=len)
 @pytest.mark.parametrize("door", DOORS)
 def test_altered_files(door, seeds):
     assert failures(door, seeds) == []

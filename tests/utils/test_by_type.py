@@ -107,6 +107,7 @@ def test_only_the_caller_and_the_kernel_are_compiled(run):
     assert run(COMPILED) == "_area_of_disc total"
 
 
+@pytest.mark.long
 def test_untested_versions_of_numba_call_the_same_kernels(run):
     code = 'import numba; numba.__version__ = "99.0.0"' + USE
     assert run(code) == "72.0 60.0 12.0 20.0 area Area of a shape. True"

@@ -96,6 +96,7 @@ def abs_of(x):
     return abs(x)
 
 
+@pytest.mark.long
 def test_a_cached_kernel_brings_its_parts(tmp_path):
     (tmp_path / "cached.py").write_text(
         textwrap.dedent("""
