@@ -22,7 +22,7 @@ from ._linear import LinearFamily, LinearParameters, linear_family
 from ._protocols import Arrays
 
 if TYPE_CHECKING:
-    from ._clusters.categories.clusters import CodeClusters
+    from ._clusters.categories.families import CodeFamilyClusters
 
 
 class Categorical(BaseEmission):
@@ -278,7 +278,7 @@ class CategoricalFamily(LinearFamily):
         fill_codes(key, labels, np.ascontiguousarray(parameters.means.T), self.column_start, out)
         return out
 
-    def clusters(self, rows: Table | None = None) -> CodeClusters:
+    def clusters(self, rows: Table | None = None) -> CodeFamilyClusters:
         """The rows together with the prior, as Dirichlet process mixtures use them.
 
         Parameters
@@ -288,12 +288,12 @@ class CategoricalFamily(LinearFamily):
 
         Returns
         -------
-        clusters : CodeClusters
+        clusters : CodeFamilyClusters
             Statistics, draws and marginal densities of clusters.
         """
-        from ._clusters.categories.clusters import CodeClusters  # its kernels are slow to import
+        from ._clusters.categories.families import CodeFamilyClusters  # its kernels are slow to import
 
-        return CodeClusters(empty_table(self.column_start) if rows is None else rows, self.prior)
+        return CodeFamilyClusters(self, empty_table(self.column_start) if rows is None else rows)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
         """The fitted attributes ``components_``, probabilities by column, and ``n_categories_``.

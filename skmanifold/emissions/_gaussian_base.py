@@ -91,6 +91,28 @@ class GaussianParameters(NamedTuple):
     offsets: np.ndarray  # log densities at the means, (K,)
 
 
+def _tied_agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
+    means, covariances, factors, offsets = parameters
+    matrices = covariances[np.newaxis], factors[np.newaxis]
+    return parameters_agree(GaussianParameters(means, *matrices, offsets), sizes)
+
+
+@holds(
+    _tied_agree,
+    means=Array("float64", ("n_components", "n_dimensions")),
+    covariances=Array("float64", ("n_dimensions", "n_dimensions")),
+    factors=Array("float64", ("n_dimensions", "n_dimensions")),
+    offsets=Array("float64", ("n_components",)),
+)
+class TiedParameters(NamedTuple):
+    """Parameters of K components with one covariance, in the form that the kernels read."""
+
+    means: np.ndarray  # (K, d)
+    covariances: np.ndarray  # (d, d)
+    factors: np.ndarray  # inverse of the Cholesky factor of the covariance, (d, d)
+    offsets: np.ndarray  # log densities at the means, which are equal, (K,)
+
+
 class GaussianFamily(Family):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
 from ..utils._threads import split_range
-from ._gaussian_base import GaussianFamily, GaussianParameters
+from ._gaussian_base import GaussianFamily, GaussianParameters, TiedParameters
 from ._gaussian_missing_kernels import add_expected_products, add_observed_densities, draw_missing_cells
 from ._rows import DenseRows, IncompleteRows
-
-if TYPE_CHECKING:
-    from ._gaussian_tied import TiedParameters
 
 
 class CompletingFamily(GaussianFamily):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,13 +10,11 @@ from ..numerics.block_sums import BLOCK_ROWS
 from ..numerics.triangular import fill_cholesky
 from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
-from ..utils._conditions import Array, Sizes
 from ..utils._declared import holds
 from ._gaussian_base import (
     LEAST_SHARE,
     LOG_2PI,
-    GaussianParameters,
-    parameters_agree,
+    TiedParameters,
     refuse_singular,
     values_of,
 )
@@ -33,31 +31,8 @@ from ._gaussian_missing import CompletingFamily
 from ._protocols import Arrays, TokenCounts
 from ._rows import DenseRows, IncompleteRows
 
-
-def _agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
-    means, covariances, factors, offsets = parameters
-    matrices = covariances[np.newaxis], factors[np.newaxis]
-    return parameters_agree(GaussianParameters(means, *matrices, offsets), sizes)
-
-
 if TYPE_CHECKING:
     from ._clusters.gaussian.tied import TiedClusters
-
-
-@holds(
-    _agree,
-    means=Array("float64", ("n_components", "n_dimensions")),
-    covariances=Array("float64", ("n_dimensions", "n_dimensions")),
-    factors=Array("float64", ("n_dimensions", "n_dimensions")),
-    offsets=Array("float64", ("n_components",)),
-)
-class TiedParameters(NamedTuple):
-    """Parameters of K components with one covariance, in the form that the kernels read."""
-
-    means: np.ndarray  # (K, d)
-    covariances: np.ndarray  # (d, d)
-    factors: np.ndarray  # inverse of the Cholesky factor of the covariance, (d, d)
-    offsets: np.ndarray  # log densities at the means, which are equal, (K,)
 
 
 @holds(family_agrees, **OF_GAUSSIANS)

@@ -65,7 +65,7 @@ _PLACES = {
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
     "TiedFamily": "emissions._gaussian_tied:TiedFamily",
-    "TiedParameters": "emissions._gaussian_tied:TiedParameters",
+    "TiedParameters": "emissions._gaussian_base:TiedParameters",
     # states of samplers
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",

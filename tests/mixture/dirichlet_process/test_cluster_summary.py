@@ -13,8 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
+from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._clusters.base import Clusters, mutual_information
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts, CodeClusters
+from skmanifold.emissions._clusters.categories.families import CodeFamilyClusters
 from skmanifold.emissions._codes import empty_table
 from skmanifold.mixture._dirichlet_process import cluster_summary
 
@@ -127,7 +129,7 @@ def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labe
     np.testing.assert_allclose(information, [0, entropy([0.75, 0.25])], atol=1e-9)
 
 
-class Simulated(CodeClusters):
+class Simulated(CodeFamilyClusters):
     """With the information of a column from simulated rows, as of families without a closed form."""
 
     column_information = Clusters.column_information
@@ -139,7 +141,8 @@ class Simulated(CodeClusters):
 def test_information_from_simulated_rows_is_that_in_closed_form():
     rng, start = np.random.default_rng(0), np.array([0, 3, 5, 9])
     counts = CategoryCounts(np.array([50, 30, 20]), rng.integers(0, 30, (9, 3)))
-    exact, simulated = (kind(empty_table(start), 0.5).column_information(counts) for kind in (CodeClusters, Simulated))
+    of_family = CategoricalFamily(0.5, start, 3), empty_table(start)
+    exact, simulated = (kind(*of_family).column_information(counts) for kind in (CodeFamilyClusters, Simulated))
     weights = counts.sizes / 100
     for column, (a, b) in enumerate(pairwise(start)):
         cells = counts.categories[a:b].T + 0.5

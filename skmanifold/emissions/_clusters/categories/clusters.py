@@ -10,8 +10,7 @@ from ....random._log_gamma_ziggurat import gamma_tables
 from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers, split_by_task, split_range
-from ..._categorical import CategoricalFamily, fill_codes
-from ..._seeds import seed_labels
+from ..._codes import Table
 from ..base import Clusters
 from ..counting import count_rows, move_rows
 from ..statistics import occupied
@@ -149,11 +148,11 @@ class CategoryClusters(Clusters):
 
     def part(self, start: int, stop: int) -> CategoryClusters:
         """The clusters of some of the rows."""
-        return type(self)(self.table._replace(indptr=self.table.indptr[start : stop + 1]), self.prior)
+        return self._of(self.table._replace(indptr=self.table.indptr[start : stop + 1]))
 
     def subset(self, rows: np.ndarray) -> CategoryClusters:
         """The clusters of the rows with these indices."""
-        return type(self)(self.table.take(rows), self.prior)
+        return self._of(self.table.take(rows))
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
@@ -163,6 +162,9 @@ class CategoryClusters(Clusters):
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         tokens_of_row = len(self.table.indices) / self.n_rows
         return int(240 * self.table.n_categories / (tokens_of_row + 12))
+
+    def _of(self, table: Table) -> CategoryClusters:
+        return type(self)(table, self.prior)
 
 
 class CodeClusters(CategoryClusters):
@@ -176,17 +178,6 @@ class CodeClusters(CategoryClusters):
         """Posterior means of the probabilities of the categories, (K, n_categories) for each column."""
         means = super().expected(statistics)["components_"]
         return {"components_": np.split(means, self.table.column_start[1:-1], axis=1)}
-
-    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Codes drawn from the predictive distributions, without missing cells."""
-        means = np.concatenate(self.expected(statistics)["components_"], axis=1)
-        out = np.empty((len(labels), self.table.n_columns), np.int64)
-        fill_codes(key, labels, means, self.table.column_start, out)
-        return out
-
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds that are spread over the rows."""
-        return seed_labels(CategoricalFamily(self.prior, self.table.column_start, n_clusters), self.table, key)
 
     def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
         """The most probable code of each column, (K, n_columns)."""

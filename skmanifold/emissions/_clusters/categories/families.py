@@ -10,7 +10,7 @@ from ....random._keys import subkey
 from ....utils._threads import Workers
 from ..linear.base import refuse_fractions
 from ..linear.seeds import seed_labels
-from .clusters import CategoryClusters, CategoryCounts
+from .clusters import CategoryClusters, CategoryCounts, CodeClusters
 
 _PARAMETERS, _ROWS = 0, 1  # uses of a key
 
@@ -62,3 +62,30 @@ class CategoryFamilyClusters(CategoryClusters):
     def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
         return seed_labels(self.family, self.rows, n_clusters, key)
+
+
+class CodeFamilyClusters(CodeClusters):
+    """Rows of codes, with the draws and the seeds of their family.
+
+    Parameters
+    ----------
+    family : CategoricalFamily
+        The prior.
+    table : Table
+        Rows of the family.
+    """
+
+    def __init__(self, family: Any, table: Any) -> None:
+        super().__init__(table, family.prior)
+        self.family = family
+
+    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Codes drawn from the predictive distributions, without missing cells."""
+        return self.family.sample(self.family.mode((statistics.sizes, statistics.categories)), labels, key)
+
+    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds among the rows."""
+        return seed_labels(self.family, self.table, n_clusters, key)
+
+    def _of(self, table: Any) -> CodeFamilyClusters:
+        return CodeFamilyClusters(self.family, table)
