@@ -8,10 +8,10 @@ from ..utils._declared import Held
 from ._base import BaseEmission
 from ._bernoulli import Bernoulli, BernoulliFamily
 from ._categorical import Categorical, CategoricalFamily
-from ._gaussian import Gaussian
-from ._gaussian_base import GaussianFamily, GaussianParameters, TiedParameters
-from ._gaussian_families import DiagonalFamily, FullFamily
-from ._gaussian_tied import TiedFamily
+from ._gaussian.base import GaussianFamily, GaussianParameters, TiedParameters
+from ._gaussian.emission import Gaussian
+from ._gaussian.families import DiagonalFamily, FullFamily
+from ._gaussian.tied import TiedFamily
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily

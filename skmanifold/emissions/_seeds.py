@@ -9,8 +9,8 @@ import numpy as np
 from sklearn import config_context
 
 from ..random._keys import subkey, uniform
-from ._gaussian_kernels import add_diagonal_densities, add_labelled_products
-from ._gaussian_missing_kernels import add_observed_diagonal_densities, count_labelled_missing
+from ._gaussian.kernels import add_diagonal_densities, add_labelled_products
+from ._gaussian.missing_kernels import add_observed_diagonal_densities, count_labelled_missing
 
 _N_ROUNDS = 10
 _N_ROUNDS_OF_ROWS = 20

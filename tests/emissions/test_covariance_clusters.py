@@ -12,7 +12,7 @@ from skmanifold.emissions._clusters import kernels
 from skmanifold.emissions._clusters.gaussian.full import FullClusters
 from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
-from skmanifold.emissions._gaussian_base import NormalPrior
+from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.numerics.row_squares import LANES
 from skmanifold.random._keys import root_key, subkey

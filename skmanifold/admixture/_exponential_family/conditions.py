@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions._base import BaseEmission
-from ...emissions._gaussian_base import GaussianParameters, TiedParameters
+from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._registry import are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree

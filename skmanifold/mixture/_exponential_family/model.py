@@ -17,7 +17,7 @@ from ...emissions._abilities import (
     missing_members,
     needs_of_family,
 )
-from ...emissions._gaussian_base import GaussianParameters, TiedParameters
+from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.stored_latents import RowLatents

@@ -75,7 +75,7 @@ def test_random_starts_of_word_vectors_would_stick_in_worse_modes(monkeypatch):
     vectors, _, counts = words_with_vectors()
     settings = {"emission": "gaussian", "word_vectors": vectors, "max_iter": 40, "random_state": 0}
     clustered = ExponentialFamilyAdmixture(5, **settings).fit(counts)
-    from skmanifold.emissions._gaussian_base import GaussianFamily
+    from skmanifold.emissions._gaussian.base import GaussianFamily
 
     monkeypatch.setattr(GaussianFamily, "start_of_tokens", lambda family, key: None)
     at_random = ExponentialFamilyAdmixture(5, **settings).fit(counts)

@@ -13,9 +13,9 @@ from scipy.special import digamma
 from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import category_table
-from skmanifold.emissions._gaussian import DenseRows
-from skmanifold.emissions._gaussian_families import DiagonalFamily, FullFamily, NormalPrior
-from skmanifold.emissions._gaussian_tied import TiedFamily
+from skmanifold.emissions._gaussian.emission import DenseRows
+from skmanifold.emissions._gaussian.families import DiagonalFamily, FullFamily, NormalPrior
+from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily

@@ -10,9 +10,9 @@ from scipy.special import gammaln
 from ....random._keys import fold_in_each, subkey
 from ....random._variates import fill_normal, gamma_variate
 from ....utils._threads import Workers, split_range
-from ..._gaussian_base import NormalPrior
-from ..._gaussian_kernels import add_diagonal_densities
-from ..._gaussian_missing_kernels import add_observed_densities, draw_cells, fill_observed_squares
+from ..._gaussian.base import NormalPrior
+from ..._gaussian.kernels import add_diagonal_densities
+from ..._gaussian.missing_kernels import add_observed_densities, draw_cells, fill_observed_squares
 from ..._pattern_kernels import fill_patterns
 from ..._seeds import cluster_rows
 from ..base import Clusters

@@ -12,7 +12,7 @@ from ....random._keys import Purpose, fold_in_each, subkey
 from ....utils._conditions import MOST_COUNTED, Array, Sizes
 from ....utils._declared import holds
 from ....utils._threads import Workers, split_range
-from ..._gaussian_base import NormalPrior
+from ..._gaussian.base import NormalPrior
 from ..._seeds import cluster_vectors
 from ..base import Clusters
 from ..counting import count_rows

@@ -11,9 +11,9 @@ from ....numerics.row_squares import ENTRIES
 from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers, split_range
-from ..._gaussian_base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
-from ..._gaussian_kernels import add_full_densities, order_by_label
-from ..._gaussian_missing_kernels import fill_columns_and_precisions
+from ..._gaussian.base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
+from ..._gaussian.kernels import add_full_densities, order_by_label
+from ..._gaussian.missing_kernels import fill_columns_and_precisions
 from ..base import StartEffort
 from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied

@@ -9,7 +9,7 @@ import numpy as np
 from ....numerics.row_squares import ENTRIES, LANES, add_squares
 from ....random._keys import fold_in
 from ....utils._njit import njit
-from ..._gaussian_kernels import add_products, draw_full_component
+from ..._gaussian.kernels import add_products, draw_full_component
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 

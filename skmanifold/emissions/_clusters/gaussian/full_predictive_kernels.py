@@ -7,7 +7,7 @@ import numpy as np
 from ....numerics.rank_one import fill_upper_root
 from ....numerics.triangular import divide_by_lower, fill_cholesky
 from ....utils._njit import njit
-from ..._gaussian_kernels import add_full_densities
+from ..._gaussian.kernels import add_full_densities
 from .full_kernels import fill_posterior
 from .full_split_kernels import constant_of, log_density, log_marginal_of
 

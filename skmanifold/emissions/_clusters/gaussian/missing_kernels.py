@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....utils._njit import njit
-from ..._gaussian_missing_kernels import HALF_LOG_2PI, fill_root, observed_square
+from ..._gaussian.missing_kernels import HALF_LOG_2PI, fill_root, observed_square
 from ..._pattern_kernels import find_missing, have_same_missing
 
 

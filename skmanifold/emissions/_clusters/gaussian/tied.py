@@ -15,9 +15,9 @@ from ....random._variates import fill_normal
 from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers
-from ..._gaussian_base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
-from ..._gaussian_kernels import add_products, add_tied_densities, draw_full_component
-from ..._gaussian_missing_kernels import fill_columns_and_precisions
+from ..._gaussian.base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
+from ..._gaussian.kernels import add_products, add_tied_densities, draw_full_component
+from ..._gaussian.missing_kernels import fill_columns_and_precisions
 from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied
 from .base import GaussianClusters, log_student, student_rows

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....utils._njit import njit
-from ..._gaussian_kernels import add_tied_densities
+from ..._gaussian.kernels import add_tied_densities
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS, BlockSums
-from ..utils._threads import split_range
-from ._gaussian_base import GaussianFamily, GaussianParameters, TiedParameters
-from ._gaussian_missing_kernels import add_expected_products, add_observed_densities, draw_missing_cells
-from ._rows import DenseRows, IncompleteRows
+from ...numerics.block_sums import BLOCK_ROWS, BlockSums
+from ...utils._threads import split_range
+from .._rows import DenseRows, IncompleteRows
+from .base import GaussianFamily, GaussianParameters, TiedParameters
+from .missing_kernels import add_expected_products, add_observed_densities, draw_missing_cells
 
 
 class CompletingFamily(GaussianFamily):

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS
-from ..utils._threads import split_range
+from ...numerics.block_sums import BLOCK_ROWS
+from ...utils._threads import split_range
 
 
 def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.row_batches import ROW_LANES, load_rows
-from ..numerics.row_squares import ENTRIES, LANES, add_squares
-from ..numerics.triangular import divide_by_lower, fill_cholesky, fill_square
-from ..random._keys import fold_in
-from ..random._variates import gamma_variate, normal
-from ..utils._njit import njit
+from ...numerics.row_batches import ROW_LANES, load_rows
+from ...numerics.row_squares import ENTRIES, LANES, add_squares
+from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
+from ...random._keys import fold_in
+from ...random._variates import gamma_variate, normal
+from ...utils._njit import njit
 
 
 @njit(cache=True, nogil=True)

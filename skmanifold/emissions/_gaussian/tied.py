@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS
-from ..numerics.triangular import fill_cholesky
-from ..random._keys import fold_in_each, subkey
-from ..random._variates import fill_normal
-from ..utils._declared import holds
-from ._gaussian_base import (
+from ...numerics.block_sums import BLOCK_ROWS
+from ...numerics.triangular import fill_cholesky
+from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_normal
+from ...utils._declared import holds
+from .._protocols import Arrays, TokenCounts
+from .._rows import DenseRows, IncompleteRows
+from .base import (
     LEAST_SHARE,
     LOG_2PI,
     TiedParameters,
     refuse_singular,
     values_of,
 )
-from ._gaussian_families import OF_GAUSSIANS, family_agrees
-from ._gaussian_kernels import (
+from .families import OF_GAUSSIANS, family_agrees
+from .kernels import (
     add_counted_products,
     add_labelled_products,
     add_shared_products,
@@ -27,12 +29,10 @@ from ._gaussian_kernels import (
     draw_full_components,
     factor_covariances,
 )
-from ._gaussian_missing import CompletingFamily
-from ._protocols import Arrays, TokenCounts
-from ._rows import DenseRows, IncompleteRows
+from .missing import CompletingFamily
 
 if TYPE_CHECKING:
-    from ._clusters.gaussian.tied import TiedClusters
+    from .._clusters.gaussian.tied import TiedClusters
 
 
 @holds(family_agrees, **OF_GAUSSIANS)
@@ -188,7 +188,7 @@ class TiedFamily(CompletingFamily):
         ValueError
             If the prior is not proper.
         """
-        from ._clusters.gaussian.tied import TiedClusters  # its kernels are slow to import
+        from .._clusters.gaussian.tied import TiedClusters  # its kernels are slow to import
 
         return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
 

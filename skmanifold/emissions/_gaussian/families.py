@@ -7,13 +7,15 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS
-from ..random._keys import fold_in_each
-from ..random._variates import fill_normal
-from ..utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
-from ..utils._declared import Held, holds
-from ._clusters.gaussian.diagonal import DiagonalClusters
-from ._gaussian_base import (
+from ...numerics.block_sums import BLOCK_ROWS
+from ...random._keys import fold_in_each
+from ...random._variates import fill_normal
+from ...utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
+from ...utils._declared import Held, holds
+from .._clusters.gaussian.diagonal import DiagonalClusters
+from .._protocols import Arrays
+from .._rows import DenseRows, IncompleteRows
+from .base import (
     LEAST_SHARE,
     LOG_2PI,
     GaussianFamily,
@@ -22,7 +24,7 @@ from ._gaussian_base import (
     refuse_singular,
     values_of,
 )
-from ._gaussian_kernels import (
+from .kernels import (
     add_diagonal_densities,
     add_full_densities,
     draw_full_components,
@@ -30,17 +32,15 @@ from ._gaussian_kernels import (
     fill_full_posteriors,
     fill_gammas_and_normals,
 )
-from ._gaussian_missing import CompletingFamily
-from ._gaussian_missing_kernels import (
+from .missing import CompletingFamily
+from .missing_kernels import (
     add_observed_diagonal_densities,
     count_labelled_missing,
     count_shared_missing,
 )
-from ._protocols import Arrays
-from ._rows import DenseRows, IncompleteRows
 
 if TYPE_CHECKING:
-    from ._clusters.gaussian.full import FullClusters
+    from .._clusters.gaussian.full import FullClusters
 
 _PROPER: WeakSet[GaussianFamily] = WeakSet()  # families whose prior was found to be proper
 
@@ -196,7 +196,7 @@ class FullFamily(CompletingFamily):
         ValueError
             If the prior is not proper.
         """
-        from ._clusters.gaussian.full import FullClusters  # its kernels are slow to import
+        from .._clusters.gaussian.full import FullClusters  # its kernels are slow to import
 
         return FullClusters(values_of(rows, self.n_features), self.prior, self.origin)
 

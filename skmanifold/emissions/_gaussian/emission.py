@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..sparse.counts import Counts
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._validation import check_array
-from ._base import BaseEmission
-from ._gaussian_base import GaussianFamily, NormalPrior
-from ._gaussian_families import DiagonalFamily, FullFamily
-from ._gaussian_moments import location_and_covariance
-from ._gaussian_tied import TiedFamily
-from ._rows import DenseRows, IncompleteRows, read_dense
+from ...sparse.counts import Counts
+from ...utils._sklearn import Interval, StrOptions
+from ...utils._typing import ArrayLike, MatrixLike
+from ...utils._validation import check_array
+from .._base import BaseEmission
+from .._rows import DenseRows, IncompleteRows, read_dense
+from .base import GaussianFamily, NormalPrior
+from .families import DiagonalFamily, FullFamily
+from .moments import location_and_covariance
+from .tied import TiedFamily
 
 if TYPE_CHECKING:
-    from ._clusters.gaussian.base import GaussianClusters
-    from ._clusters.gaussian.diagonal import DiagonalClusters
+    from .._clusters.gaussian.base import GaussianClusters
+    from .._clusters.gaussian.diagonal import DiagonalClusters
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01

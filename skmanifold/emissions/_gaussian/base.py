@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS, BlockSums
-from ..utils._conditions import Array, Either, Real, Sizes
-from ..utils._declared import holds
-from ..utils._threads import split_range
-from ._base import Family, NoModeError, check_shapes
-from ._gaussian_kernels import add_counted_products, add_labelled_products, add_shared_products
-from ._protocols import Arrays, TokenCounts
-from ._rows import DenseRows, IncompleteRows
-from ._seeds import cluster_rows, cluster_vectors
+from ...numerics.block_sums import BLOCK_ROWS, BlockSums
+from ...utils._conditions import Array, Either, Real, Sizes
+from ...utils._declared import holds
+from ...utils._threads import split_range
+from .._base import Family, NoModeError, check_shapes
+from .._protocols import Arrays, TokenCounts
+from .._rows import DenseRows, IncompleteRows
+from .._seeds import cluster_rows, cluster_vectors
+from .kernels import add_counted_products, add_labelled_products, add_shared_products
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
