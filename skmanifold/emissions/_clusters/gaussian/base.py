@@ -71,7 +71,10 @@ class GaussianClusters(Clusters):
         """Rows of a minibatch, sorted by their labels; then those with missing cells, sorted by these cells."""
         if len(self._incomplete):
             return rows[np.lexsort((labels[rows], self._patterns[rows]))]
-        return rows[np.argsort(labels[rows], kind="stable")]
+        of_rows = labels[rows]
+        if of_rows.max(initial=0) <= np.iinfo(np.uint16).max:
+            of_rows = of_rows.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
+        return rows[np.argsort(of_rows, kind="stable")]
 
     def redraw_missing(
         self,

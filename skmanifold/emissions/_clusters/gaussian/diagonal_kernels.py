@@ -16,7 +16,7 @@ import numpy as np
 from ....numerics.simd import prefetch
 from ....random._keys import fold_in
 from ....random._variates import log_gamma_variate, normal
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from .. import kernels
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
@@ -50,7 +50,7 @@ class DiagonalComponents(NamedTuple):
 
 
 @kernels.count_row.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _count_row(data, statistics, row, label, sign):
     observed, sums, squares = statistics.observed[label], statistics.sums[label], statistics.squares[label]
     statistics.sizes[label] += sign
@@ -65,7 +65,7 @@ def _count_row(data, statistics, row, label, sign):
 
 
 @kernels.merge_labels.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _merge_labels(data, statistics, kept, gone):
     statistics.sizes[kept] += statistics.sizes[gone]
     statistics.sizes[gone] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from .. import kernels
 from .diagonal_kernels import DiagonalData
 from .diagonal_predictive_kernels import fill_posterior, log_marginal, log_predictive
@@ -11,14 +11,14 @@ from .diagonal_predictive_kernels import fill_posterior, log_marginal, log_predi
 
 
 @kernels.refresh_cluster.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _refresh_cluster(data, statistics, label, cache):
     fill_posterior(data, statistics.observed[label], statistics.sums[label], statistics.squares[label], cache, label)
     cache.log_marginals[label] = log_marginal(data, cache, label)
 
 
 @kernels.add_predictive.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
     for c in range(n_labels):
         out[c] += log_predictive(data, row, cache, labels[c])
@@ -39,13 +39,13 @@ def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
 
 
 @kernels.note_row.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _note_row(data, row, sides):
     pass
 
 
 @kernels.add_to_side.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_to_side(data, statistics, row, side, sides):
     observed, means, weights = sides.observed[side], sides.means[side], sides.weights[side]
     for g in range(len(data.scatter)):
@@ -62,7 +62,7 @@ def _add_to_side(data, statistics, row, side, sides):
 
 
 @kernels.remove_from_side.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _remove_from_side(data, statistics, row, side, sides):
     observed, means, weights = sides.observed[side], sides.means[side], sides.weights[side]
     for g in range(len(data.scatter)):
@@ -82,25 +82,25 @@ def _remove_from_side(data, statistics, row, side, sides):
 
 
 @kernels.odds_of_sides.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _odds_of_sides(data, statistics, row, sides):
     return 1.0, 1.0, log_predictive(data, row, sides, 1) - log_predictive(data, row, sides, 0)
 
 
 @kernels.log_predictive_of_side.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_predictive_of_side(data, statistics, row, sides):
     return log_predictive(data, row, sides, 1)
 
 
 @kernels.log_bayes_factor_of_sides.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
     return log_marginal(data, sides, 0) + log_marginal(data, sides, 1) - cache.log_marginals[label]
 
 
 @kernels.clear_sides.of(DiagonalData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _clear_sides(data, sides):
     weight = data.mean_precision / (data.mean_precision + 1.0)
     for side in range(2):

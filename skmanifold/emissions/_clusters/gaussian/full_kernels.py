@@ -8,7 +8,7 @@ import numpy as np
 
 from ....numerics.row_squares import ENTRIES, LANES, add_squares
 from ....random._keys import fold_in
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from ..._gaussian.kernels import add_products, draw_full_component
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
@@ -42,7 +42,7 @@ class FullComponents(NamedTuple):
 
 
 @kernels.count_row.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _count_row(data, statistics, row, label, sign):
     statistics.sizes[label] += sign
     total, product = statistics.sums[label], statistics.products[label]
@@ -74,7 +74,7 @@ def count_sorted_rows(data, statistics, order, first, stop, label):
 
 
 @kernels.merge_labels.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _merge_labels(data, statistics, kept, gone):
     sums, products = statistics.sums, statistics.products
     statistics.sizes[kept] += statistics.sizes[gone]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....numerics.rank_one import add_outer, fill_upper_root, squared_length, subtract_outer
 from ....numerics.special import log_rising_of_real
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from .. import kernels
 from .full_kernels import FullData, fill_from_sums, fill_posterior
 from .missing_kernels import row_of
@@ -83,14 +83,14 @@ def _square_of(data, statistics, row, mean, root, gaps):
 
 
 @kernels.refresh_cluster.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _refresh_cluster(data, statistics, label, cache):
     fill_posterior(data, statistics, label, cache.means[label], cache.scratch)
     cache.log_dets[label] = fill_upper_root(cache.scratch, cache.roots[label])
 
 
 @kernels.add_predictive.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
     for c in range(n_labels):
         label = labels[c]
@@ -119,13 +119,13 @@ def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
 
 
 @kernels.note_row.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _note_row(data, row, sides):
     pass
 
 
 @kernels.add_to_side.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_to_side(data, statistics, row, side, sides):
     n, mean = sides.sizes[side] + 1, sides.means[side]
     _count(data, statistics, row, side, 1.0, sides)
@@ -140,7 +140,7 @@ def _add_to_side(data, statistics, row, side, sides):
 
 
 @kernels.remove_from_side.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _remove_from_side(data, statistics, row, side, sides):
     n, mean = sides.sizes[side] - 1, sides.means[side]
     _count(data, statistics, row, side, -1.0, sides)
@@ -176,20 +176,20 @@ def _log_predictive(data, statistics, row, side, sides):
 
 
 @kernels.odds_of_sides.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _odds_of_sides(data, statistics, row, sides):
     of_1 = _log_predictive(data, statistics, row, 1, sides)
     return 1.0, 1.0, of_1 - _log_predictive(data, statistics, row, 0, sides)
 
 
 @kernels.log_predictive_of_side.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_predictive_of_side(data, statistics, row, sides):
     return _log_predictive(data, statistics, row, 1, sides)
 
 
 @kernels.log_bayes_factor_of_sides.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
     of_0 = log_marginal_of(data, sides.sizes[0], sides.log_dets[0])
     of_1 = log_marginal_of(data, sides.sizes[1], sides.log_dets[1])
@@ -197,7 +197,7 @@ def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
 
 
 @kernels.clear_sides.of(FullData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _clear_sides(data, sides):
     d = len(data.mean)
     for side in range(2):

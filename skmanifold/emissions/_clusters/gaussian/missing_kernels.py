@@ -9,7 +9,7 @@ from ..._gaussian.missing_kernels import HALF_LOG_2PI, fill_root, observed_squar
 from ..._pattern_kernels import find_missing, have_same_missing
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")  # kernels without counts of references cannot return an array
 def row_of(data, statistics, row):
     """The cells of a row; those that are missing have their current values."""
     place = data.place[row]

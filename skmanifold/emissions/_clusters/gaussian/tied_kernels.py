@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from ..._gaussian.kernels import add_tied_densities
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
@@ -40,7 +40,7 @@ class TiedComponents(NamedTuple):
 
 
 @kernels.count_row.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _count_row(data, statistics, row, label, sign):
     statistics.sizes[label] += sign
     total = statistics.sums[label]
@@ -53,7 +53,7 @@ def _count_row(data, statistics, row, label, sign):
 
 
 @kernels.merge_labels.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _merge_labels(data, statistics, kept, gone):
     sums = statistics.sums
     statistics.sizes[kept] += statistics.sizes[gone]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from .. import kernels
 from .missing_kernels import row_of
 from .tied_kernels import TiedData, fill_image
@@ -77,7 +77,7 @@ def _log_bayes_factor(data, n_0, n_1, sum_0, sum_1):
 
 
 @kernels.refresh_cluster.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _refresh_cluster(data, statistics, label, cache):
     n = statistics.sizes[label]
     for a in range(len(data.mean)):
@@ -86,7 +86,7 @@ def _refresh_cluster(data, statistics, label, cache):
 
 
 @kernels.add_predictive.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
     _fill_image_of_row(data, statistics, row, cache.factor, cache.gaps, cache.image)
     for c in range(n_labels):
@@ -105,7 +105,7 @@ def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
 
 
 @kernels.note_row.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _note_row(data, row, sides):
     pass
 
@@ -119,7 +119,7 @@ def _use_row(data, statistics, row, sides):
 
 
 @kernels.add_to_side.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_to_side(data, statistics, row, side, sides):
     _use_row(data, statistics, row, sides)
     sides.sizes[side] += 1
@@ -128,7 +128,7 @@ def _add_to_side(data, statistics, row, side, sides):
 
 
 @kernels.remove_from_side.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _remove_from_side(data, statistics, row, side, sides):
     _use_row(data, statistics, row, sides)
     sides.sizes[side] -= 1
@@ -143,14 +143,14 @@ def _log_predictive(data, statistics, row, side, sides):
 
 
 @kernels.odds_of_sides.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _odds_of_sides(data, statistics, row, sides):
     of_1 = _log_predictive(data, statistics, row, 1, sides)
     return 1.0, 1.0, of_1 - _log_predictive(data, statistics, row, 0, sides)
 
 
 @kernels.log_predictive_of_side.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _log_predictive_of_side(data, statistics, row, sides):
     return _log_predictive(data, statistics, row, 1, sides)
 
@@ -162,7 +162,7 @@ def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
 
 
 @kernels.clear_sides.of(TiedData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _clear_sides(data, sides):
     sides.last[0] = -1
     for side in range(2):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....utils._njit import njit
+from ....utils._njit import njit_part
 
 
 class FeatureGroups(NamedTuple):
@@ -45,7 +45,7 @@ class LinearSides(NamedTuple):
 # Statistics and scores
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def count_row(data, statistics, row, label, sign):
     """Add or subtract a row."""
     statistics.sizes[label] += sign
@@ -54,7 +54,7 @@ def count_row(data, statistics, row, label, sign):
         sums[data.indices[e]] += sign * data.counts[e]
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def merge_labels(data, statistics, kept, gone):
     """Add the statistics of one label to another."""
     statistics.sizes[kept] += statistics.sizes[gone]
@@ -64,7 +64,7 @@ def merge_labels(data, statistics, kept, gone):
         statistics.sums[gone, column] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def fill_scores(data, statistics, rows, n_above, current, components, scores):
     """Log densities of rows: the offset of each component plus the counts times its natural parameters."""
     offsets, naturals = components
@@ -88,7 +88,7 @@ def fill_scores(data, statistics, rows, n_above, current, components, scores):
 # Sides
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def note_row(data, row, sides):
     """List the columns of a row that no earlier row has."""
     for e in range(data.indptr[row], data.indptr[row + 1]):
@@ -100,19 +100,19 @@ def note_row(data, row, sides):
                 sides.n_absent[data.groups.of_feature[column]] -= 1
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def add_to_side(data, statistics, row, side, sides):
     """Add a row to a side."""
     _count_on_side(data, row, side, 1, sides)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def remove_from_side(data, statistics, row, side, sides):
     """Remove a row from a side."""
     _count_on_side(data, row, side, -1, sides)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _count_on_side(data, row, side, sign, sides):
     sides.n_rows[side] += sign
     for e in range(data.indptr[row], data.indptr[row + 1]):
@@ -122,7 +122,7 @@ def _count_on_side(data, row, side, sign, sides):
             sides.of_groups[side, data.groups.of_feature[column]] += count
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def clear_sides(data, sides):
     """Remove all rows from both sides."""
     for place in range(sides.n_present[0]):

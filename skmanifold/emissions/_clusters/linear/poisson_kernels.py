@@ -16,7 +16,7 @@ from ....numerics.special import log_rising
 from ....random._discrete_variates import poisson
 from ....random._keys import fold_in
 from ....random._variates import gamma_variate, log_gamma_variate
-from ....utils._njit import njit
+from ....utils._njit import njit, njit_part
 from .. import kernels
 from .kernels import FeatureGroups, register
 from .odds import log_bayes_factor_of_counts, multiply_power, multiply_rising
@@ -165,7 +165,7 @@ def _log_ratio_to_zeros(data, row, size, sums):
 
 
 @kernels.add_predictive.of(PoissonData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
     for c in range(n_labels):
         label = labels[c]
@@ -204,7 +204,7 @@ def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
 
 
 @kernels.odds_of_sides.of(PoissonData)
-@njit(cache=True, nogil=True)
+@njit_part
 def _odds_of_sides(data, statistics, row, sides):
     """The odds of a row of zeros, times those of each entry compared with a zero."""
     n_features, groups = data.n_features, data.groups

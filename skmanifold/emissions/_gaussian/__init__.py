@@ -1,0 +1,1 @@
+"""Gaussian rows: the emission, and its families of covariances."""
