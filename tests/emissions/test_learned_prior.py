@@ -359,7 +359,7 @@ def test_merges_are_those_of_brute_force(kind):
         clusters, _ = clusters_of(X, kind)
         statistics = counted(clusters, labels)
         shares = shares_of(clusters, statistics)
-        found, of_labels = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
+        found, of_labels = merge_greedily(clusters, labels, statistics, 1.0, root_key(0), ONE)
         expected, of_merged = brute_force(clusters, labels, shares)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_allclose(of_labels, of_merged, rtol=1e-9, atol=1e-9)
@@ -395,10 +395,10 @@ def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
     statistics = counted(clusters, labels)
     without_entropy, _ = brute_force(clusters, labels, shares_of(clusters, statistics), counting_entropy=False)
     assert len(np.unique(without_entropy)) == 1
-    found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0))
+    found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0), ONE)
     np.testing.assert_array_equal(found == 2, labels == 2)
     assert len(np.unique(found)) == 2
-    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0))
+    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0), ONE)
     np.testing.assert_array_equal(again, found)
 
 

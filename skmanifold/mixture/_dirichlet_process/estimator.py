@@ -20,6 +20,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
@@ -277,13 +278,14 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         check_settings(self, clusters)
         start = spread_start(self.init, clusters)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
-            found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR))
-            emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
-            family = emission.bind(rows, 1)
-            clusters = family.clusters(rows)
-            start = spread_start(self.init, clusters)
-            if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
-                start = labels_of_all(before, found)
+            with Workers(self.n_jobs) as workers:
+                found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR), workers)
+                emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
+                family = emission.bind(rows, 1)
+                clusters = family.clusters(rows)
+                start = spread_start(self.init, clusters)
+                if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
+                    start = labels_of_all(before, found, workers)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}
         return PartitionFit(self, run, clusters, start, settled)
 

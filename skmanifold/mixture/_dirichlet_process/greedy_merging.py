@@ -6,20 +6,21 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.kernels import log_bayes_factor_of_labels, merge_labels, refresh_cluster
 from ...emissions._clusters.statistics import occupied, selected
 from ...random._keys import subkey
 from ...utils._njit import njit
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
+from .label_scores import label_scores
 
-_CELLS_AT_ONCE = 1 << 22  # log densities
 LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
 
 
 def merge_greedily(
-    clusters: Clusters, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64
+    clusters: Clusters, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge, in each step, the two clusters whose union increases the evidence most.
 
@@ -36,6 +37,7 @@ def merge_greedily(
     concentration : float
     key : uint64
         Key of a draw of parameters that all clusters share, if there are any.
+    workers : Workers
 
     Returns
     -------
@@ -45,7 +47,7 @@ def merge_greedily(
         Probabilities of the labels given each row.
     """
     present = occupied(statistics)
-    shares = _shares(clusters, statistics, present)
+    shares = _shares(clusters, statistics, present, workers)
     cache, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
     _merge_greedily(clusters.data, statistics, cache, math.log(concentration), present, shares, merged_with)
@@ -54,17 +56,11 @@ def merge_greedily(
     return merged_with[labels], of_labels
 
 
-def _shares(clusters: Clusters, statistics: Any, present: np.ndarray) -> np.ndarray:
+def _shares(clusters: Clusters, statistics: Any, present: np.ndarray, workers: Workers) -> np.ndarray:
     """Probabilities of the clusters `present` given each row, (n_rows, K)."""
-    of_present = selected(statistics, present)
     shares = np.empty((clusters.n_rows, len(present)))
-    shares[:] = np.log(of_present.sizes)
-    with Workers(1) as workers:
-        for start, stop in split_range(clusters.n_rows, max(1, _CELLS_AT_ONCE // len(present))):
-            clusters.part(start, stop).add_log_predictive(of_present, shares[start:stop], workers)
-    shares -= shares.max(axis=1, keepdims=True)
-    np.exp(shares, out=shares)
-    shares /= shares.sum(axis=1, keepdims=True)
+    for rows, scores in label_scores(clusters, selected(statistics, present), workers):
+        shares[rows] = softmax(scores, axis=1)
     return shares
 
 

@@ -27,7 +27,7 @@ Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; 
 _LEAST_ROWS, _MOST_ROWS = 256, 2048  # of a task: a tenth of a millisecond to a millisecond with fifty columns
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
-_AUTO_CLUSTERS = 100  # initial clusters of init="auto"
+AUTO_CLUSTERS = 100  # initial clusters of init="auto"
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 
 
@@ -202,7 +202,7 @@ class DPModel:
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     """Number of random initial labels, or the labels that the user passed, renumbered without gaps."""
     if isinstance(init, str):
-        return min(_AUTO_CLUSTERS, n_rows)
+        return min(AUTO_CLUSTERS, n_rows)
     if isinstance(init, Integral):
         return min(int(init), n_rows)
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))

@@ -13,15 +13,14 @@ from ...emissions._clusters.statistics import by_size, selected
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
 from .._labels import read_labels
 from .dissolving import dissolve_small
 from .greedy_merging import merge_greedily
-from .model import DPModel, Start
+from .label_scores import label_scores
+from .model import AUTO_CLUSTERS, DPModel, Start
 
-_AUTO_CLUSTERS = 100
 _N_PASSES = 3  # of each round
-_ROWS_AT_ONCE = 1 << 14
 _CONCENTRATION = 1.0
 
 
@@ -29,12 +28,12 @@ def spread_start(init: Any, clusters: Clusters) -> Start:
     """Initial labels from many seeds, from one cluster, or those that the user passed, renumbered without gaps."""
     n_rows = clusters.n_rows
     if isinstance(init, str | Integral):
-        n_clusters = min(_AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
+        n_clusters = min(AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
         return np.zeros(n_rows, np.int32) if n_clusters == 1 else partial(_labels_from_seeds, clusters, n_clusters)
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
-def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64) -> Found:
+def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64, workers: Workers) -> Found:
     """Clusters of a random sample of the rows, and the prior that suits them.
 
     Parameters
@@ -45,26 +44,23 @@ def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64) -> 
         Hyperparameters that are learned.
     key : uint64
         Key of the random choices.
+    workers : Workers
 
     Returns
     -------
     found : Found
     """
-    return _best_clusters(_sample_of(clusters, key), _AUTO_CLUSTERS, free, key)
+    return _best_clusters(_sample_of(clusters, key), AUTO_CLUSTERS, free, key, workers)
 
 
-def labels_of_all(clusters: Clusters, found: Found) -> np.ndarray:
+def labels_of_all(clusters: Clusters, found: Found, workers: Workers) -> np.ndarray:
     """Labels of all rows, given the clusters that were found in them or in a sample of them, with the same prior."""
     if len(found.labels) == clusters.n_rows:
         return found.labels
     statistics = selected(found.statistics, by_size(found.statistics))
     labels = np.empty(clusters.n_rows, np.int32)
-    log_shares = np.log(statistics.sizes / statistics.sizes.sum())
-    with Workers(1) as workers:
-        for start, stop in split_range(clusters.n_rows, _ROWS_AT_ONCE):
-            terms = np.repeat(log_shares[np.newaxis], stop - start, axis=0)
-            clusters.part(start, stop).add_log_predictive(statistics, terms, workers)
-            labels[start:stop] = terms.argmax(axis=1)
+    for rows, scores in label_scores(clusters, statistics, workers):
+        labels[rows] = scores.argmax(axis=1)
     return labels
 
 
@@ -75,7 +71,9 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
     chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
     rows.
     """
-    return labels_of_all(clusters, _best_clusters(_sample_of(clusters, key), n_clusters, (), key))
+    with Workers(1) as workers:  # chains may run in parallel
+        found = _best_clusters(_sample_of(clusters, key), n_clusters, (), key, workers)
+        return labels_of_all(clusters, found, workers)
 
 
 class Found(NamedTuple):
@@ -96,16 +94,17 @@ def _sample_of(clusters: Clusters, key: np.uint64) -> Clusters:
     return clusters.subset(np.sort(order[:n_sampled]))
 
 
-def _best_clusters(clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64) -> Found:
+def _best_clusters(
+    clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers
+) -> Found:
     """The clusters with the highest evidence among those from several numbers of seeds.
 
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
     and the fit should not depend on that.
     """
     most = min(n_clusters, clusters.n_rows)
-    with Workers(1) as workers:
-        numbers = most, *(n for n in clusters.start_effort().fewer_seeds if n < most)
-        found = [_clusters_from_seeds(clusters, n, free, key, workers) for n in numbers]
+    numbers = most, *(n for n in clusters.start_effort().fewer_seeds if n < most)
+    found = [_clusters_from_seeds(clusters, n, free, key, workers) for n in numbers]
     best = max(found, key=lambda each: each.evidence)
     return best._replace(labels=compact_labels(best.labels).astype(np.int32))
 
@@ -126,7 +125,7 @@ def _clusters_from_seeds(
         for _ in range(_N_PASSES):
             state = sampler.step(model, state)
         statistics = state.statistics
-        labels, shares = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key)
+        labels, shares = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key, workers)
         evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
