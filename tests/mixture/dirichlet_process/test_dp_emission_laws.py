@@ -55,7 +55,7 @@ def test_slice_leaves_the_posterior_alone(name, sampler, prior):
 @pytest.mark.parametrize("name", CASES)
 def test_slice_leaves_the_posterior_alone_in_long_chains(name, sampler):
     posterior = posterior_of(name, "learned")
-    found = estimate(SAMPLERS[sampler][0], posterior, SAMPLERS[sampler][1], n_chains=60, n_steps=300)
+    found = estimate(SAMPLERS[sampler][0], posterior, SAMPLERS[sampler][1], n_chains=300, n_steps=100)
     assert_agrees(found, posterior.expected())
 
 
@@ -96,5 +96,5 @@ def test_the_joint_distribution_finds_another_prior_out(name):
     def wrong(rows):
         return rows.changed(degrees=rows.hyper["degrees"] - 1)
 
-    difference = joint_difference(Slice(2), CASES[name], wrong=wrong, n_chains=120, n_steps=100)
+    difference = joint_difference(Slice(2), CASES[name], wrong=wrong, n_chains=400, n_steps=100)
     assert_disagrees(difference, 0.0)
