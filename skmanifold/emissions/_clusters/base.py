@@ -22,6 +22,7 @@ class StartEffort(NamedTuple):
     most_rows: int = 20_000  # of a random sample
     fewer_seeds: tuple[int, ...] = (30, 10, 3, 1)  # also tried: many small clusters may share a prior that suits them
     n_rounds: int = 3  # of passes, merges and learning of the prior
+    least_size: float = 0.0  # relative to the average: a last round is tried with and without smaller clusters; 0: none
 
 
 class Clusters:

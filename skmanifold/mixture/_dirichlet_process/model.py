@@ -24,7 +24,7 @@ from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
 
-_LEAST_ROWS, _MOST_ROWS = 256, 2048  # of a task: a tenth of a millisecond to a millisecond with fifty columns
+_LEAST_ROWS, _MOST_ROWS = 256, 8192  # of a task: a tenth of a millisecond to some milliseconds with fifty columns
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
 AUTO_CLUSTERS = 100  # initial clusters of init="auto"
@@ -93,12 +93,12 @@ class DPModel:
         return statistics
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Divide the rows into random minibatches; each row is in one of them."""
+        """Divide the rows into random minibatches, each in the order of the rows, which is the order in memory."""
         if self.batch_size is None or self.batch_size >= self.n_rows:
             return [np.arange(self.n_rows)]
         order = np.empty(self.n_rows, np.int64)
         shuffle_rows(key, order)
-        return [order[start:stop] for start, stop in split_range(self.n_rows, self.batch_size)]
+        return [np.sort(order[start:stop]) for start, stop in split_range(self.n_rows, self.batch_size)]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""
@@ -235,7 +235,7 @@ def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers)
     prior = np.asarray(mixture.concentration_prior)
     batch_size = mixture.batch_size
     if batch_size == "auto":
-        batch_size = max(clusters.rows_of_batch(), clusters.n_rows // 100, 1)
+        batch_size = max(clusters.rows_of_batch(), clusters.n_rows // 20, 1)
     return DPModel(
         clusters,
         mixture.concentration,

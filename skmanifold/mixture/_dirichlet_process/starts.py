@@ -102,26 +102,35 @@ def _best_clusters(
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
     and the fit should not depend on that.
     """
-    most = min(n_clusters, clusters.n_rows)
-    numbers = most, *(n for n in clusters.start_effort().fewer_seeds if n < most)
-    found = [_clusters_from_seeds(clusters, n, free, key, workers) for n in numbers]
-    best = max(found, key=lambda each: each.evidence)
+    effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
+    found = []
+    for n in (most, *(n for n in effort.fewer_seeds if n < most)):
+        labels = clusters.seed_labels(n, subkey(key, Purpose.CENTRES, n))
+        found.append(_improved(clusters, labels, free, effort.n_rounds, subkey(key, Purpose.WARM_UP, n), workers))
+    best = _best(found)
+    if effort.least_size > 0.0:
+        fewer, last = _without_small(best, effort.least_size, workers), subkey(key, Purpose.WARM_UP)
+        starts = [best.labels] if np.array_equal(fewer, best.labels) else [best.labels, fewer]
+        best = _best([_improved(clusters, labels, free, 1, last, workers) for labels in starts])
     return best._replace(labels=compact_labels(best.labels).astype(np.int32))
 
 
-def _clusters_from_seeds(
-    clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers
+def _best(found: list[Found]) -> Found:
+    return max(found, key=lambda each: each.evidence)
+
+
+def _improved(
+    clusters: Clusters, labels: np.ndarray, free: tuple[str, ...], n_rounds: int, key: np.uint64, workers: Workers
 ) -> Found:
-    """Clusters after rounds of passes from the seeds and greedy merges, with a prior that is learned before each."""
+    """Clusters after rounds of passes and greedy merges, with a prior that is learned before each."""
     adapted, sampler = clusters, cast(Any, Slice(n_split_merge=0))
-    labels = clusters.seed_labels(n_clusters, subkey(key, Purpose.CENTRES, n_clusters))
     statistics = clusters.no_statistics(int(labels.max()) + 1)
     clusters.count(labels, statistics, workers)
-    for n_round in range(clusters.start_effort().n_rounds):
+    for n_round in range(n_rounds):
         if free:
             adapted = clusters.with_learned_prior(statistics, free)
         model = DPModel(adapted, _CONCENTRATION, (1.0, 1.0), init=labels, batch_size=None, workers=workers)
-        state = sampler.init(model, subkey(key, Purpose.WARM_UP, n_clusters, n_round))
+        state = sampler.init(model, subkey(key, n_round))
         for _ in range(_N_PASSES):
             state = sampler.step(model, state)
         statistics = state.statistics
@@ -130,3 +139,18 @@ def _clusters_from_seeds(
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
     return Found(evidence, labels, statistics, adapted)
+
+
+def _without_small(found: Found, least_size: float, workers: Workers) -> np.ndarray:
+    """Labels where the rows of clusters smaller than this multiple of the average have the best of the others.
+
+    A few passes from seeds may leave many small clusters between the large ones. Each alone suits its rows, but the
+    partition without all of them may be more probable after another round.
+    """
+    present, sizes = by_size(found.statistics), found.statistics.sizes
+    large = present[sizes[present] >= least_size * found.clusters.n_rows / len(present)]
+    labels = found.labels.copy()
+    rows = np.flatnonzero(~np.isin(labels, large))
+    for some, scores in label_scores(found.clusters.subset(rows), selected(found.statistics, large), workers):
+        labels[rows[some]] = large[scores.argmax(axis=1)]
+    return labels

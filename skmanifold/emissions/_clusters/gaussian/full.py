@@ -70,10 +70,10 @@ class FullClusters(GaussianClusters):
         return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
 
     def start_effort(self) -> StartEffort:
-        """With many columns, more rows but one round of passes: few rows do not tell clusters apart."""
+        """With many columns, more rows but fewer rounds: few rows do not tell clusters apart."""
         usual = StartEffort()
         is_large = self._has_many_columns and self.n_rows > usual.most_rows
-        return StartEffort(100_000, (), 1) if is_large else usual
+        return StartEffort(100_000, (), 1, 0.25) if is_large else usual
 
     def with_prior(self, prior: NormalPrior) -> FullClusters:
         """These rows with another prior."""
