@@ -27,6 +27,7 @@ Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; 
 _LEAST_ROWS, _MOST_ROWS = 256, 8192  # of a task: a tenth of a millisecond to some milliseconds with fifty columns
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
+_MOST_BATCHES = 20  # of a pass: more need longer, mostly to read the rows
 AUTO_CLUSTERS = 100  # initial clusters of init="auto"
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 
@@ -229,13 +230,15 @@ def check_settings(mixture: Any, clusters: Clusters) -> None:
         )
 
 
-def build_model(mixture: Any, clusters: Clusters, init: Start, workers: Workers) -> DPModel:
+def build_model(
+    mixture: Any, clusters: Clusters, init: Start, workers: Workers, most_batches: int = _MOST_BATCHES
+) -> DPModel:
     """Check the settings of the estimator and return the model of some rows."""
     check_settings(mixture, clusters)
     prior = np.asarray(mixture.concentration_prior)
     batch_size = mixture.batch_size
     if batch_size == "auto":
-        batch_size = max(clusters.rows_of_batch(), clusters.n_rows // 20, 1)
+        batch_size = max(clusters.rows_of_batch(), clusters.n_rows // most_batches, 1)
     return DPModel(
         clusters,
         mixture.concentration,

@@ -73,8 +73,9 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     max_iter : int, default=200
         Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
-        Rows of a minibatch, after which components and weights are redrawn. With "auto", drawing components takes about
-        a fifth of the time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
+        Rows of a minibatch, after which components and weights are redrawn. With "auto" there are at most 20
+        minibatches (100 for samplers other than `Slice`), and drawing components takes at most about a fifth of the
+        time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
     burn_in : int, default=None
         Number of discarded initial passes; None discards half of them.
     thin : int, default=2

@@ -27,6 +27,7 @@ from .count_table import count_table
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 
+_MOST_BATCHES = 100  # of a pass; each is a step of the sampler
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 
 
@@ -66,6 +67,10 @@ class ExactFit(PartitionFit):
 
 class StochasticFit(PartitionFit):
     """The fit with samplers of gamma variables, of which `StochasticSlice` computes the weights and the components."""
+
+    def model(self, workers: Workers) -> DPModel:
+        """The model of all rows."""
+        return build_model(self.mixture, self.clusters, self.start, workers, _MOST_BATCHES)
 
     def check(self, model: DPModel, known: Any) -> None:
         """No check here: `StochasticSlice` compares its samplers with their targets before its first step."""

@@ -1,0 +1,73 @@
+"""Starts of Dirichlet process mixtures that are tried with and without their small clusters."""
+
+import numpy as np
+import pytest
+
+from skmanifold.emissions._clusters.base import StartEffort
+from skmanifold.emissions._clusters.gaussian.full import FullClusters
+from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.mixture._dirichlet_process import starts
+from skmanifold.random._keys import root_key
+from skmanifold.utils._threads import Workers
+
+ONE = Workers(1)
+CENTRES = np.array([[-5.0, 0.0], [5.0, 0.0]])
+SMALL = 6
+
+
+@pytest.fixture
+def clusters():
+    """Two clusters of 100 rows each."""
+    rows = np.repeat(CENTRES, 100, axis=0) + np.random.default_rng(0).normal(size=(200, 2))
+    return FullClusters(rows, NormalPrior(np.zeros(2), 0.1, np.eye(2), 5.0), np.zeros(2))
+
+
+@pytest.fixture
+def labels():
+    """Labels with a gap, where some rows of each cluster form a small third one."""
+    labels = np.repeat(np.array([3, 1], np.int32), 100)
+    labels[:SMALL] = labels[-SMALL:] = 4
+    return labels
+
+
+def found_with(clusters, labels, evidence=0.0):
+    statistics = clusters.no_statistics(5)
+    clusters.count(labels, statistics, ONE)
+    return starts.Found(evidence, labels, statistics, clusters)
+
+
+def test_rows_of_small_clusters_go_to_the_best_of_the_others(clusters, labels):
+    found = found_with(clusters, labels)
+    expected = np.repeat([3, 1], 100)
+    np.testing.assert_array_equal(starts._without_small(found, 0.25, ONE), expected)
+    assert np.bincount(found.labels)[4] == 2 * SMALL  # the labels that were passed stay
+    np.testing.assert_array_equal(starts._without_small(found, 0.1, ONE), labels)  # 12 of 67 rows on average
+
+
+@pytest.mark.parametrize("has_small", [False, True])
+@pytest.mark.parametrize("better", ["with", "without"])
+def test_the_last_round_is_tried_with_and_without_small_clusters(clusters, labels, has_small, better, monkeypatch):
+    if not has_small:
+        labels = np.repeat(np.array([3, 1], np.int32), 100)
+    tried = []
+
+    def improved(clusters, labels, free, n_rounds, key, workers):
+        if labels.max() != 9:  # not those of the seeds
+            tried.append(len(np.unique(labels)))
+        evidence = {"with": 1.0, "without": -1.0}[better] * len(np.unique(labels))
+        return found_with(clusters, labels if labels.max() != 9 else given, evidence)
+
+    given = labels
+    monkeypatch.setattr(FullClusters, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
+    monkeypatch.setattr(FullClusters, "seed_labels", lambda self, n, key: np.full(200, 9, np.int32))
+    monkeypatch.setattr(starts, "_improved", improved)
+    found = starts.find_clusters(clusters, (), root_key(0), ONE)
+    assert tried == ([3, 2] if has_small else [2])
+    assert len(np.unique(found.labels)) == (3 if has_small and better == "with" else 2)
+
+
+def test_superfluous_clusters_are_found_out(clusters, monkeypatch):
+    monkeypatch.setattr(FullClusters, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
+    found = starts.find_clusters(clusters, ("covariance",), root_key(0), ONE)
+    np.testing.assert_array_equal(found.labels[[0, 100]], [0, 1])
+    assert np.bincount(found.labels).tolist() == [100, 100]
