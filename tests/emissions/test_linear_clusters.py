@@ -116,7 +116,8 @@ def assert_same(statistics, others):
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "poisson"])
-def test_statistics_after_moves_are_those_of_a_recount_with_any_threads(name):
+def test_statistics_after_moves_are_those_of_a_recount_with_any_threads(name, monkeypatch):
+    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 10)
     case, labels = Case(name, 500), random_labels(500)
     rows, new = np.arange(0, 500, 2), random_labels(250, 5, 4)
     after = labels.copy()

@@ -14,6 +14,7 @@ from .statistics import with_labels
 
 _N_SIMULATED = 2000  # rows drawn from the mixture to estimate the mutual information
 _KEY_OF_SIMULATION = np.uint64(24)
+_ROWS_OF_TASK = 5_000  # whose labels change, at least: some tenths of a millisecond
 
 
 class StartEffort(NamedTuple):
@@ -194,7 +195,8 @@ class Clusters:
     def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
         """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""
         done = np.cumsum(work)
-        ends = np.searchsorted(done, done[-1] * np.arange(1, workers.n_workers) / workers.n_workers, side="right")
+        n_tasks = min(workers.n_workers, 1 + int(done[-1]) // _ROWS_OF_TASK)
+        ends = np.searchsorted(done, done[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
         return list(pairwise([0, *ends.tolist(), len(work)]))
 
 

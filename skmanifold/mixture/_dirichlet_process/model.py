@@ -24,7 +24,8 @@ from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
 
-_LEAST_ROWS, _MOST_ROWS = 256, 8192  # of a task: a tenth of a millisecond to some milliseconds with fifty columns
+_LEAST_ROWS, _MOST_ROWS = 1024, 8192  # of a task: half a millisecond to some milliseconds with fifty columns
+_LEAST_SLICES = 1 << 15  # of a task: some tenths of a millisecond
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
 _MOST_BATCHES = 20  # of a pass: more need longer, mostly to read the rows
@@ -103,7 +104,7 @@ class DPModel:
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""
-        tasks = split_range(len(rows), -(-len(rows) // self.workers.n_workers))
+        tasks = split_range(len(rows), max(_LEAST_SLICES, -(-len(rows) // self.workers.n_workers)))
         return min(self.workers.run(least_slice, [(rows[a:b], labels, weights, key) for a, b in tasks]))
 
     def draw_components(self, statistics: Any, components: np.ndarray, key: np.uint64) -> Any:

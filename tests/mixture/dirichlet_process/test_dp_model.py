@@ -149,6 +149,7 @@ def test_any_number_of_workers_gives_the_same_bytes(monkeypatch):
     run = Workers.run
     monkeypatch.setattr(Workers, "run", lambda self, f, t: tasks.append(len(t)) or run(self, f, t))
     monkeypatch.setattr(model_module, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(model_module, "_LEAST_SLICES", 1000)
     monkeypatch.setattr(categories, "_CELLS_DRAWN", 500)
     monkeypatch.setattr(categories, "_ROWS_MOVED", 500)
     results = []
