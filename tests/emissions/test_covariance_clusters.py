@@ -20,8 +20,7 @@ from skmanifold.samplers import Slice
 from skmanifold.utils._njit import njit
 from skmanifold.utils._threads import Workers
 
-ONE = Workers(1)
-NAN = np.nan
+ONE, NAN = Workers(1), np.nan
 KINDS = {"full": FullClusters, "tied": TiedClusters}
 D = 5  # not a multiple of four
 _ROOT = np.tril(np.random.default_rng(5).normal(size=(D, D))) + 2.0 * np.eye(D)
