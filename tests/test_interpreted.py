@@ -71,10 +71,8 @@ def print_figures():
         print("mixture", sampler, *mixture.labels_, *mixture.score_samples(table[:5]).round(9))
     mixture.partial_fit(table[:10])
     print("mixture on a stream", *mixture.score_samples(table[:5]).round(6))
-    counts, points = (
-        X.toarray()[:, :4],
-        (X.toarray()[:, :3] - 0.5) @ [[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.2, 0.0, 1.0]],
-    )
+    counts = X.toarray()[:, :4]
+    points = (counts[:, :3] - 0.5) @ [[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.2, 0.0, 1.0]]
     holes = np.random.default_rng(0).random((30, 4)) < 0.1
     of_emissions = {
         "categorical": table,
