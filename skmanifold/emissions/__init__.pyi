@@ -13,6 +13,7 @@ from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
+from ._columns.emission import Columns as Columns
 from ._gaussian.emission import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters

@@ -45,6 +45,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     has_vector_tokens: ClassVar[bool] = False  # tokens are vectors, with densities in place of probabilities
     has_random_totals: ClassVar[bool] = False  # the number of tokens of a row is random, so that rows have intensities
     has_codes: ClassVar[bool] = False  # cells are codes of categories
+    stores: ClassVar[tuple[str, ...]] = ()  # other attributes that `read` stores in the estimator, besides names
     tokens_of_column: ClassVar[int] = 1  # number of different tokens for each column of X
     _parameter_constraints: ClassVar[dict] = {}
 

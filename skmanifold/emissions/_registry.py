@@ -8,6 +8,8 @@ from ..utils._declared import Held
 from ._base import BaseEmission
 from ._bernoulli import Bernoulli, BernoulliFamily
 from ._categorical import Categorical, CategoricalFamily
+from ._columns.emission import Columns
+from ._columns.family import ColumnParameters, ColumnsFamily
 from ._gaussian.base import GaussianFamily, GaussianParameters, TiedParameters
 from ._gaussian.emission import Gaussian
 from ._gaussian.families import DiagonalFamily, FullFamily
@@ -17,11 +19,12 @@ from ._multinomial import Multinomial, MultinomialFamily
 from ._poisson import Poisson, PoissonFamily
 
 EMISSIONS: dict[str, type[BaseEmission]] = {
-    emission.short_name: emission for emission in (Bernoulli, Categorical, Gaussian, Multinomial, Poisson)
+    emission.short_name: emission for emission in (Columns, Bernoulli, Categorical, Gaussian, Multinomial, Poisson)
 }
 
 # The families of these emissions in mixtures and in admixtures, which define what each emission can do.
 ROW_FAMILIES: dict[str, type] = {
+    "auto": ColumnsFamily,
     "bernoulli": BernoulliFamily,
     "categorical": CategoricalFamily,
     "gaussian": FullFamily,
@@ -37,7 +40,14 @@ TOKEN_FAMILIES: dict[str, type] = {
 TOKEN_EMISSIONS: dict[str, type[BaseEmission]] = {name: EMISSIONS[name] for name in TOKEN_FAMILIES}
 
 FAMILY = Held(
-    BernoulliFamily, CategoricalFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily, TiedFamily
+    BernoulliFamily,
+    CategoricalFamily,
+    ColumnsFamily,
+    DiagonalFamily,
+    FullFamily,
+    MultinomialFamily,
+    PoissonFamily,
+    TiedFamily,
 )
 
 
@@ -56,6 +66,10 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid for the family.
     """
+    if isinstance(family, ColumnsFamily):
+        if not isinstance(parameters, ColumnParameters) or len(parameters.blocks) != len(family.blocks):
+            return "has parameters that are not of its family"
+        return next(filter(None, map(are_of_family, family.blocks, parameters.blocks)), None)
     if isinstance(family, TiedFamily):
         return None if isinstance(parameters, TiedParameters) else "has parameters that are not of its family"
     if isinstance(family, GaussianFamily):

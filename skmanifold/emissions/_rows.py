@@ -238,6 +238,21 @@ class DenseRows(NamedTuple):
         """
         return DenseRows(self.values[start:stop])
 
+    def take(self, rows: np.ndarray) -> DenseRows:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        taken : DenseRows
+            These rows alone.
+        """
+        return DenseRows(self.values[rows])
+
 
 class IncompleteRows(NamedTuple):
     """Rows of real numbers with missing cells.
@@ -364,6 +379,21 @@ class IncompleteRows(NamedTuple):
             These rows alone, also if none of them has a missing cell.
         """
         return IncompleteRows(self.values[start:stop], self.patterns[start:stop])
+
+    def take(self, rows: np.ndarray) -> IncompleteRows:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        taken : IncompleteRows
+            These rows alone, also if none of them has a missing cell.
+        """
+        return IncompleteRows(self.values[rows], self.patterns[rows])
 
 
 def read_dense(

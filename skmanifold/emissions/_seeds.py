@@ -44,7 +44,29 @@ def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, k
     rows, weights = vectors[present], weights[present]
     gaps = rows - np.average(rows, axis=0, weights=weights)
     scales = np.sqrt(np.average(gaps**2, axis=0, weights=weights))
-    rows = gaps / np.where(scales > 0.0, scales, 1.0)
+    labels[present] = cluster_scaled(gaps / np.where(scales > 0.0, scales, 1.0), weights, n_clusters, key)
+    return labels
+
+
+def cluster_scaled(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Cluster weighted vectors by k-means as they are, with seeds as in `cluster_vectors`.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Vectors.
+    weights : ndarray of shape (n,)
+        Positive.
+    n_clusters : int
+        Number of clusters K.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,)
+        Clusters.
+    """
     nearest = _squared_distances(rows, rows[_seeds(rows, weights, n_clusters, key)]).argmin(axis=1)
     for _ in range(_N_ROUNDS):
         before, sizes = nearest, np.bincount(nearest, weights=weights, minlength=n_clusters)
@@ -54,8 +76,7 @@ def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, k
         nearest = np.where(sizes > 0.0, distances, np.inf).argmin(axis=1)
         if np.array_equal(nearest, before):
             break
-    labels[present] = nearest
-    return labels
+    return nearest
 
 
 def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:

@@ -6,6 +6,7 @@ a fixed binary tree. A range of blocks is represented by the complete nodes of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,24 @@ def merge(left: BlockSums, right: BlockSums) -> BlockSums:
             arrays = _add(before, arrays)
             if level != _WHOLE:
                 level, index = level + 1, index // 2
+        nodes.append((level, index, arrays))
+    return BlockSums(tuple(nodes))
+
+
+def side_by_side(parts: Iterable[BlockSums]) -> BlockSums:
+    """Sums of several quantities over the same range; exact sums are added to the first node of the others."""
+    parts = list(parts)
+    shape = max(parts, key=lambda sums: sums.nodes[0][0] != _WHOLE)  # one that is not exact, if there is one
+    nodes = []
+    for i, (level, index, _) in enumerate(shape.nodes):
+        arrays: Arrays = ()
+        for sums in parts:
+            if sums.nodes[0][0] == level or level == _WHOLE:
+                arrays += sums.nodes[i][2]
+            elif i == 0:
+                arrays += sums.total()
+            else:
+                arrays += tuple(np.zeros_like(array) for array in sums.nodes[0][2])
         nodes.append((level, index, arrays))
     return BlockSums(tuple(nodes))
 

@@ -3,6 +3,7 @@
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _num_samples as n_rows
 
 from ._inputs.sparse_structure import check_structure
@@ -24,6 +25,7 @@ def take_rows(X, rows):
 
 __all__ = [
     "CALLBACK_STATE",
+    "BaseComposition",
     "HasMethods",
     "Interval",
     "StrOptions",

@@ -36,6 +36,9 @@ def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: A
 
 def column_name(estimator: BaseEstimator, column: int) -> str:
     """Name of a column for messages: its feature name, or its index if X had no feature names."""
+    labels = getattr(estimator, "column_labels", None)  # of a block of columns
+    if labels is not None:
+        return labels[column]
     names = getattr(estimator, "feature_names_in_", None)
     return repr(column if names is None else names[column])
 

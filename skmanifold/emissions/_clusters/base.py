@@ -49,6 +49,10 @@ class Clusters:
         """Attributes of the data that a fit keeps."""
         return {}
 
+    def among_others(self) -> Clusters:
+        """These rows as one of several blocks of columns, whose scores are added."""
+        return self
+
     def start_effort(self) -> StartEffort:
         """How much is done to find initial clusters."""
         return StartEffort()

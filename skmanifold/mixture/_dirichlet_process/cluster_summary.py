@@ -49,6 +49,10 @@ class SummarizesClusters:
         @property
         def posterior_(self) -> dict[str, np.ndarray]: ...
 
+        def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
+            """Cells of a column as in the table of `fit`."""
+            ...
+
         def _clusters_of_no_rows(self) -> Clusters:
             """The fitted prior."""
             ...
@@ -104,7 +108,7 @@ class SummarizesClusters:
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             clusters["typical_row"] = self.typical_rows_
         cells = clusters_of_prior.typical_cells(statistics)
-        of_columns = pd.DataFrame(cells[:, order], columns=[names[j] for j in order])
+        of_columns = pd.DataFrame({names[j]: self._cells_of(j, cells[:, j]) for j in order})
         columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)
         return ClusterSummary(pd.concat((pd.DataFrame(clusters), of_columns), axis=1), columns)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...emissions import BaseEmission
+from ...emissions._clusters.statistics import shapes_of
+from ...emissions._columns.layout import ColumnLayout
 from ...emissions._registry import FAMILY
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
@@ -24,9 +26,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     clusters = mixture._family.clusters()
     for draw in (mixture._summary, *mixture._draws):
         expected = clusters.no_statistics(len(draw.statistics.sizes))
-        if type(draw.statistics) is not type(expected):
-            return "has statistics that are not those of its family"
-        if [array.shape for array in draw.statistics] != [array.shape for array in expected]:
+        if shapes_of(draw.statistics) != shapes_of(expected):
             return "has statistics that are not those of its family"
     if len(mixture._summary.statistics.sizes) != sizes["n_components"]:
         return "has another number of components"
@@ -38,6 +38,7 @@ fitted_mixture = holds(
     n_features_in_=Counted("n_features"),
     feature_names_in_=Lacking(Names("n_features")),
     _family=FAMILY,
+    _layout=Lacking(Held(ColumnLayout)),
     n_components_=Counted("n_components"),
     _summary=Held(PartitionDraw),
     **traces(

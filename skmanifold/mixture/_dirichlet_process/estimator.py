@@ -188,7 +188,7 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
     _emission_protocol = RowEmission
     _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _single_threaded = "all"
-    _of_some_fits = ("n_categories_",)
+    _of_some_fits = ("n_categories_", "_layout")
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
@@ -288,6 +288,7 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}
+        settled |= {name: vars(self)[name] for name in emission.stores}
         return PartitionFit(self, run, clusters, start, settled)
 
     def _expected(self, name: str) -> Any:
@@ -304,9 +305,12 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
     def _clusters_of_no_rows(self) -> Clusters:
         return self._family.clusters()
 
-    def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> np.ndarray:
+    def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
         key = np.uint64(rng.randint(0, 2**63, dtype=np.uint64))
-        return self._family.clusters().new_rows(statistics, labels.astype(np.int32), key)
+        return self._as_table(self._family.clusters().new_rows(statistics, labels.astype(np.int32), key))
+
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        return self._family.clusters().expected_of_blocks(self._summary.statistics)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")

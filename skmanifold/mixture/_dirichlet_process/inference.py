@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import selected
+from ...emissions._columns.estimator import WithColumns
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers
@@ -27,7 +28,7 @@ _OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do no
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 
 
-class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScores):
+class PartitionInference(WithColumns, SummarizesClusters, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.

@@ -13,10 +13,10 @@ from ...emissions._clusters.gaussian.diagonal import DiagonalSums
 from ...emissions._clusters.gaussian.full import FullSums
 from ...emissions._clusters.gaussian.tied import TiedSums
 from ...emissions._clusters.linear.base import LinearCounts
-from ...emissions._clusters.statistics import by_size, selected
+from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
 from ...inference._draw_store import DrawStore
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
-from ...utils._conditions import Array, Real, Sizes
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
 from .predictive_kernels import log_sums
@@ -27,13 +27,19 @@ _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
+_STATISTICS = Held(CategoryCounts, DiagonalSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
+holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
+    JoinedStatistics
+)
+
+
 def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
     return None if np.min(draw.statistics.sizes) > 0 else "has a cluster without rows"
 
 
 @holds(
     _sizes_agree,
-    statistics=Held(CategoryCounts, DiagonalSums, FullSums, LinearCounts, TiedSums),
+    statistics=_STATISTICS,
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):

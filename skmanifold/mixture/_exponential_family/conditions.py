@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions._base import BaseEmission
+from ...emissions._columns.layout import ColumnLayout
 from ...emissions._registry import FAMILY, are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
@@ -58,9 +59,10 @@ fitted_mixture = holds(
     feature_names_in_=Lacking(Names("n_features")),
     weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
     _family=FAMILY,
+    _layout=Lacking(Held(ColumnLayout)),
     components_=Either(
         _is_list,
-        ListOf(Array("float64", ("n_components", None), low=0), size="n_features"),
+        ListOf(Array("float64", ("n_components", None)), size="n_features"),
         Array("float64", ("n_components", "n_features")),
     ),
     n_categories_=Lacking(Array("int64", ("n_features",), low=1)),

@@ -37,6 +37,7 @@ class RowsFit(FitStrategy):
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
         self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
+        self.settled |= {name: vars(mixture)[name] for name in emission.stores}
 
     @property
     def climbs(self) -> bool:

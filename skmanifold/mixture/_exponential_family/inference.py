@@ -15,6 +15,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
+from ...emissions._columns.estimator import WithColumns
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
@@ -33,13 +34,14 @@ _ROWS_OF_TASK = 2048
 _TO_UNIT = 2.0**-64
 
 
-class FamilyInference(WithEmission, MembershipTransformer, DensityScores, InformationCriteria):
+class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityScores, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
     n_jobs: int | None
+    n_features_in_: int
     n_predictive_draws: int
     n_polish: int
     _emissions = EMISSIONS
@@ -108,10 +110,23 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         }
         coords, axis, names = {"draw": whole}, "feature", getattr(self, "feature_names_in_", None)
         if isinstance(self.components_, list):
-            axis, names = "category", _names_of_categories(names, self.n_categories_)
+            axis, names = "category", self._names_of_categories(names)
         if names is not None:
             coords[axis] = names
         return to_tree(draws, {"weights": ["component"], "components": ["component", axis]}, coords)
+
+    def _names_of_categories(self, names: np.ndarray | None) -> np.ndarray:
+        """Names such as "colour_red" for the categories of all columns; a column of numbers has its own name."""
+        columns = [f"x{c}" for c in range(self.n_features_in_)] if names is None else list(names)
+        if "_layout" in vars(self):
+            categories = [None if each is None else each.tolist() for each in self.categories_]
+        else:
+            categories = [list(range(n)) for n in self.n_categories_]
+        pairs = zip(columns, categories, strict=True)
+        return np.array([name if of is None else f"{name}_{each}" for name, of in pairs for each in of or [0]])
+
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        return self._family.attributes_of_blocks(self._position.parameters)
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
         """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
@@ -231,7 +246,7 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
         labels = np.searchsorted(levels[:-1], places, side="right")
         of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
         with limit_threads("blas"):  # other numbers of threads round otherwise
-            return self._family.sample(*of_rows), labels
+            return self._as_table(self._family.sample(*of_rows)), labels
 
     def _rows_of(self, X) -> Any:
         check_is_fitted(self)
@@ -274,12 +289,6 @@ class FamilyInference(WithEmission, MembershipTransformer, DensityScores, Inform
 def side_by_side(components: np.ndarray | list[np.ndarray]) -> np.ndarray:
     """``components_`` as one array with a row for each component: the categories of all columns are concatenated."""
     return np.concatenate(components, axis=1) if isinstance(components, list) else components
-
-
-def _names_of_categories(names: np.ndarray | None, n_categories: np.ndarray) -> np.ndarray:
-    """Names such as "colour_0" for the categories of all columns; columns without names are "x0", "x1", ..."""
-    columns = [f"x{c}" for c in range(len(n_categories))] if names is None else names
-    return np.array([f"{name}_{code}" for name, n in zip(columns, n_categories, strict=True) for code in range(n)])
 
 
 def shares_and_log_density(

@@ -17,6 +17,7 @@ from ...emissions._abilities import (
     missing_members,
     needs_of_family,
 )
+from ...emissions._columns.family import ColumnParameters
 from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
@@ -51,7 +52,7 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
 
 @holds(
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(GaussianParameters, LinearParameters, TiedParameters),
+    parameters=Held(ColumnParameters, GaussianParameters, LinearParameters, TiedParameters),
 )
 class Position(NamedTuple):
     """Parameters of a mixture."""

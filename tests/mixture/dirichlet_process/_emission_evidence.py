@@ -7,6 +7,7 @@ from samplers._evidence import Estimate, summarize
 from sklearn.base import clone
 
 from skmanifold import DPMixture
+from skmanifold.emissions._clusters.statistics import JoinedStatistics, join_statistics
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -48,12 +49,22 @@ def model_of(rows, concentration, batch_size=None, kind=DPModel):
 def state_at(model, alpha, labels, key, X):
     """A sampler's state at these labels and completed rows X."""
     state = state_of(model, alpha, labels, key)
-    if not hasattr(state.statistics, "completed"):
-        return state
-    incomplete = np.isnan(model.clusters.values).any(axis=1)
-    statistics = model.clusters.no_statistics(len(state.statistics.sizes))._replace(completed=X[incomplete])
+    statistics = with_completed(model.clusters, model.clusters.no_statistics(len(state.statistics.sizes)), X)
     model.clusters.count(state.latents, statistics, model.workers)
     return state._replace(statistics=statistics)
+
+
+def with_completed(clusters, statistics, X):
+    """Statistics of no rows, with the values of completed rows X if these are part of them."""
+    if isinstance(statistics, JoinedStatistics):
+        pairs = zip(clusters.blocks, clusters.places, strict=True)
+        return join_statistics(
+            [with_completed(block, block.no_statistics(len(statistics.sizes)), X[:, place]) for block, place in pairs]
+        )
+    if not hasattr(statistics, "completed"):
+        return statistics
+    incomplete = np.isnan(clusters.values).any(axis=1)
+    return statistics._replace(completed=np.ascontiguousarray(X[incomplete]))
 
 
 # --- chains that begin at exact draws --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp, multigammaln
 
-from skmanifold.emissions import Bernoulli, Categorical, Gaussian, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Multinomial, Poisson
 
 from . import _tiny_partitions as tiny
 
@@ -393,6 +393,60 @@ class TiedRows(_WishartRows):
         return np.broadcast_to(np.reshape(covariance, (self.n_features, self.n_features)), (n, *2 * [self.n_features]))
 
 
+class TableRows(Rows):
+    """Blocks of columns that are independent given the component; `blocks` are the rows of each."""
+
+    def __init__(self, *blocks):
+        self.blocks = blocks
+        self.ends = np.cumsum([block.n_features for block in blocks])
+        super().__init__(np.concatenate([block.X for block in blocks], axis=1))
+        for block in blocks:
+            self.hyper |= {name: value for name, value in block.hyper.items() if name == "degrees"}
+
+    has_missing_draws = True
+
+    def divided(self, X):
+        """Columns of each block."""
+        return np.split(X, self.ends[:-1], axis=-1)
+
+    def changed(self, *, X=None, **hyper):
+        parts = self.divided(self.X if X is None else np.asarray(X, float))
+        return TableRows(
+            *(
+                block.changed(X=part, **(hyper if set(hyper) <= set(block.hyper) else {}))
+                for block, part in zip(self.blocks, parts, strict=True)
+            )
+        )
+
+    @property
+    def emission(self):
+        places = np.split(np.arange(self.n_features), self.ends[:-1])
+        return Columns(
+            [
+                (f"b{i}", block.emission, list(place))
+                for i, (block, place) in enumerate(zip(self.blocks, places, strict=True))
+            ]
+        )
+
+    def log_likelihood(self, clusters):
+        return sum(block.log_likelihood(clusters) for block in self.blocks)
+
+    def draw_components(self, n, rng):
+        return [block.draw_components(n, rng) for block in self.blocks]
+
+    def draw_rows(self, components, labels, rng):
+        drawn = (block.draw_rows(own, labels, rng) for block, own in zip(self.blocks, components, strict=True))
+        return np.concatenate(list(drawn), axis=-1)
+
+    def log_densities(self, components, row):
+        triples = zip(self.blocks, components, self.divided(row), strict=True)
+        return sum(block.log_densities(own, part) for block, own, part in triples)
+
+    def draw_missing(self, labels, rng):
+        drawn = (block.draw_missing(labels, rng) if block.has_missing_draws else block.X for block in self.blocks)
+        return np.concatenate(list(drawn), axis=-1)
+
+
 # --- the cases -------------------------------------------------------------------------------------------
 
 _NUMBERS = [(1.1, 0.2), (0.3, 0.9), (-1.4, -0.5), (-0.6, -1.7), (0.4, -0.3)]
@@ -434,5 +488,22 @@ CASES: dict[str, Rows] = {
         "categorical",
         CategoricalRows([(0, 1, 1), (0, 1, 0), (1, 0, 1), (1, 2, 1), (0, 2, 0)], prior=0.4, widths=(2, 3, 2)),
         (1, 2), (3, 1), (0, 0),
+    ),
+    **_with_and_without(
+        "full and categorical",
+        TableRows(
+            FullRows(_NUMBERS, **_NORMAL, psi=((1.5, 0.2), (0.2, 1.2)), degrees=4.0),
+            CategoricalRows([(0, 1), (0, 1), (1, 0), (1, 2), (0, 2)], prior=1.0, widths=(2, 3)),
+        ),
+        (1, 0), (3, 1), (0, 2), (3, 3),
+    ),
+    **_with_and_without(
+        "diag, bernoulli and poisson",
+        TableRows(
+            PoissonRows([(1,), (3,), (0,), (2,), (5,)], shape=(1.2,), rate=(0.5,)),
+            DiagRows(_NUMBERS, **_NORMAL, psi=(2.0, 1.5), degrees=3.0),
+            BernoulliRows([(1,), (1,), (0,), (0,), (1,)], ones=(1.4,), zeros=(1.3,)),
+        ),
+        (1, 0), (3, 1), (0, 2), (3, 3),
     ),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
 from .tied_start import tied_labels
 
 _MANY_COLUMNS = 32  # distances between rows say little then
+_FAR = 84.0  # the random number of a label has 53 bits, so that smaller densities do not change it
 _COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 
 
@@ -67,7 +69,13 @@ class FullClusters(GaussianClusters):
         covariance = np.ascontiguousarray(prior.covariance, np.float64)
         log_det = float(fill_upper_root(covariance, root))
         of_prior = prior.mean - self.origin, float(prior.mean_precision), covariance, float(prior.degrees)
-        return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det)
+        return FullData(self.values, self._place, self._patterns, self.origin, *of_prior, root, log_det, _FAR)
+
+    def among_others(self) -> FullClusters:
+        """These rows as one of several blocks of columns: no component is far if other blocks may prefer it."""
+        block = copy(self)
+        block.data = self.data._replace(far=np.inf)
+        return block
 
     def start_effort(self) -> StartEffort:
         """With many columns, more rows but fewer rounds: few rows do not tell clusters apart."""

@@ -13,8 +13,6 @@ from ..._gaussian.kernels import add_products, draw_full_component
 from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 
-_FAR = 84.0  # twice the least difference of log densities from the highest at which a score may be -inf
-
 
 class FullData(NamedTuple):
     """Rows of numbers, and the normal-inverse-Wishart prior of each component."""
@@ -29,6 +27,7 @@ class FullData(NamedTuple):
     degrees: float
     root: np.ndarray  # (d, d): U, upper triangular, with U'U the covariance of the prior
     log_det: float  # of the covariance of the prior
+    far: float  # twice the least difference of log densities from the highest at which a score may be -inf
 
 
 class FullComponents(NamedTuple):
@@ -184,7 +183,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
             seen[k] = chosen[0]
             offset = components.offsets[k]
             for lane in range(LANES):
-                limit[lane] = 2.0 * (offset - best[lane]) + _FAR
+                limit[lane] = 2.0 * (offset - best[lane]) + data.far
             for lane in range(n):
                 if n_above[chosen[lane]] <= k:
                     limit[lane] = -1.0

@@ -1,0 +1,1 @@
+"""Clusters of rows of tables whose columns have different emissions."""

@@ -1,0 +1,304 @@
+"""Emission of tables whose columns have different distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ...utils._sklearn import BaseComposition, StrOptions
+from ...utils._typing import ArrayLike, MatrixLike
+from ...utils._validation import validate_data
+from .._abilities import LearnsPrior
+from .._base import BaseEmission
+from .._bernoulli import Bernoulli
+from .._categorical import Categorical
+from .._gaussian.emission import Gaussian
+from .._poisson import Poisson
+from .family import ColumnsFamily
+from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, ordered
+from .reading import Columns as Table
+from .reading import open_table
+from .rows import ColumnRows
+from .selection import chosen_columns, column_label, divided
+
+Block = tuple[str, BaseEmission, Any]
+
+
+class Columns(BaseEmission, BaseComposition):
+    r"""Tables with columns of several kinds: numbers, categories, counts, and yes or no.
+
+    Each *block* of columns has an emission. Blocks are independent given the component:
+
+    .. math:: p(x_i \mid z_i = k) = \prod_b p_b(x_{ib} \mid \eta_{kb}).
+
+    Each block has its own prior and its own missing cells (NaN, None, ``pandas.NA``), which are assumed missing at
+    random.
+
+    Parameters
+    ----------
+    blocks : "auto" or list of (str, BaseEmission, columns), default="auto"
+        The name of each block, its emission and its columns, as in :class:`~sklearn.compose.ColumnTransformer`: a name,
+        an index, a list or slice of these, a mask, or a function of X, such as
+        :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
+
+        "auto" chooses by the types of the columns: numbers are Gaussian, ``bool`` is Bernoulli, and categories and
+        texts are categorical. The fitted emission (``emission_`` of the estimator) lists the chosen blocks.
+    count_columns : columns, default=None
+        With "auto": columns with counts, which get a Poisson emission; chosen as those of a block.
+
+    Notes
+    -----
+    A categorical block takes texts, numbers or truth values, not codes: its categories are those of the type of the
+    column (``pandas.CategoricalDtype``, ``polars.Enum``), or the values that occur in `fit`, in ascending order.
+    Categories that are unknown at `predict` raise an error, unless the emission has ``handle_unknown="ignore"``.
+
+    Columns of a data frame are found by name at `predict`: their order may differ, and additional columns are ignored.
+
+    Estimators with this emission have the additional attributes ``categories_``, the categories of each column, and
+    ``named_blocks_``, the fitted attributes of each block. Their ``components_`` is a list with an array for each
+    column of X: expected values, of shape (n_components, 1), or probabilities of the categories, of shape
+    (n_components, n_categories). Rows that are drawn by ``sample`` are a data frame if X was one in `fit`.
+
+    Admixtures do not accept this emission.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skmanifold import ExponentialFamilyMixture
+    >>> from skmanifold.emissions import Categorical, Columns, Gaussian
+    >>> X = pd.DataFrame({"height": [1.6, 1.9, None, 1.7], "eyes": ["blue", "brown", "brown", None]})
+    >>> emission = Columns([("size", Gaussian("diag"), ["height"]), ("look", Categorical(), ["eyes"])])
+    >>> mixture = ExponentialFamilyMixture(2, emission=emission, random_state=0).fit(X)
+    >>> mixture.predict_proba(X).shape
+    (4, 2)
+    """
+
+    short_name = "auto"
+    allows_missing = True
+    allows_sparse = False
+    has_codes = True
+    positive_only = False
+    stores = ("_layout",)
+    _parameter_constraints: ClassVar[dict] = {"blocks": [StrOptions({"auto"}), list], "count_columns": "no_validation"}
+
+    def __init__(
+        self,
+        blocks: Literal["auto"] | Sequence[tuple[str, BaseEmission, Any]] = "auto",
+        count_columns: str | int | ArrayLike | slice | Callable[..., Any] | None = None,
+    ) -> None:
+        self.blocks = blocks
+        self.count_columns = count_columns
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters, also those of the emissions of blocks, as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return the parameters of the emissions of blocks too.
+
+        Returns
+        -------
+        params : dict of str to object
+            Values by name.
+        """
+        return self._get_params("_named_emissions", deep=deep)
+
+    def set_params(self, **params: Any) -> Columns:
+        """Set parameters, also those of the emissions of blocks, as ``name__parameter``.
+
+        Parameters
+        ----------
+        **params : object
+            Values by name.
+
+        Returns
+        -------
+        self : Columns
+        """
+        self._set_params("_named_emissions", **params)
+        return self
+
+    @property
+    def _named_emissions(self) -> list[tuple[str, Any]]:
+        return [] if isinstance(self.blocks, str) else [(name, emission) for name, emission, _ in self.blocks]
+
+    @_named_emissions.setter
+    def _named_emissions(self, pairs: list[tuple[str, Any]]) -> None:
+        self.blocks = [(*pair, block[2]) for pair, block in zip(pairs, self.blocks, strict=True)]
+
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> ColumnRows:
+        """Validate X and return the rows of all blocks.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Validation stores the number and names of columns in it, as scikit-learn does, and their kinds, blocks and
+            categories. If `reset` is true, the blocks of this emission become those that were chosen.
+        X : array-like of shape (n_samples, n_features)
+            As the user gave it.
+        reset : bool
+            Whether to store these attributes, or to compare X with those of `fit`.
+
+        Returns
+        -------
+        rows : ColumnRows
+            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
+
+        Raises
+        ------
+        ValueError
+            If a column is in no block or in two, or has values that its emission does not accept.
+        TypeError
+            If X is sparse.
+        """
+        table = open_table(X)
+        if reset:
+            return self._read_new(estimator, table)
+        layout, names = vars(estimator)["_layout"], getattr(estimator, "feature_names_in_", None)
+        self.blocks = vars(estimator)["emission_"].blocks if isinstance(self.blocks, str) else self.blocks
+        if names is None or table.names is None:
+            validate_data(estimator, table.table, reset=False, skip_check_array=True)
+        return self._read_blocks(table, ordered(table, names), layout)
+
+    def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
+        """Make the family of rows.
+
+        Parameters
+        ----------
+        rows : ColumnRows
+            What `read` returned.
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : ColumnsFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        families = []
+        for (name, emission), own in zip(self._named_emissions, rows.blocks, strict=True):
+            with _named_errors(name):
+                families.append(emission.bind(own, n_components))
+        return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
+
+    def free_hyperparameters(self) -> tuple[str, ...]:
+        """Hyperparameters of blocks that Dirichlet process mixtures learn, since they are None.
+
+        Returns
+        -------
+        names : tuple of str
+            With the names of the blocks, such as ``numbers__mean_precision``.
+        """
+        learning = [(name, emission) for name, emission in self._named_emissions if isinstance(emission, LearnsPrior)]
+        return tuple(f"{name}__{each}" for name, emission in learning for each in emission.free_hyperparameters())
+
+    def with_prior_of(self, clusters: Any) -> Columns:
+        """The emission with the priors of clusters.
+
+        Parameters
+        ----------
+        clusters : Clusters
+            Clusters of a family of this emission.
+
+        Returns
+        -------
+        emission : Columns
+            A new emission.
+        """
+        blocks = []
+        for name, emission, columns in self.blocks:
+            if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
+                emission = emission.with_prior_of(clusters.of_block(name))
+            blocks.append((name, emission, columns))
+        return Columns(blocks, self.count_columns)
+
+    def _read_new(self, estimator: BaseEstimator, table: Table) -> ColumnRows:
+        validate_data(estimator, table.table, reset=True, skip_check_array=True)
+        if isinstance(self.blocks, str):
+            self.blocks = _automatic(table, self.count_columns)
+        _check_blocks(self.blocks)
+        places = divided(self.blocks, table)
+        labels = [[int(j) if table.names is None else table.names[j] for j in place] for place in places]
+        self.blocks = [
+            (name, emission, of_block) for (name, emission, _), of_block in zip(self.blocks, labels, strict=True)
+        ]
+        kinds, categories = ["float"] * table.n_columns, [np.zeros(0)] * table.n_columns
+        for (_, emission, _), place in zip(self.blocks, places, strict=True):
+            for column in place:
+                read = table.read(column)
+                kinds[column] = read.kind
+                if emission.has_codes:
+                    read = as_categories(read)
+                    kinds[column], categories[column] = "category", read.categories
+        readers = tuple(BlockReader() for _ in places)
+        layout = ColumnLayout(table.library, tuple(kinds), tuple(categories), places, readers)
+        rows = self._read_blocks(table, np.arange(table.n_columns), layout, reset=True)
+        vars(estimator)["_layout"] = layout
+        return rows
+
+    def _read_blocks(self, table: Table, order: np.ndarray, layout: ColumnLayout, reset: bool = False) -> ColumnRows:
+        """Rows of all blocks; column j of the fitted table is column ``order[j]`` of this one."""
+        rows = []
+        for (name, emission), place, reader in zip(self._named_emissions, layout.places, layout.readers, strict=True):
+            X = np.empty((table.n_rows, len(place)))
+            labels = [column_label(table.names, order[column]) for column in place]
+            for i, column in enumerate(place):
+                read = table.read(order[column])
+                if emission.has_codes:
+                    ignore = getattr(emission, "handle_unknown", "error") == "ignore"
+                    X[:, i] = layout.codes(column, read, labels[i], ignore)
+                else:
+                    X[:, i] = numbers_of(read, labels[i], name)
+            with _named_errors(name), reader.named(labels):
+                rows.append(emission.read(reader, X, reset=reset))
+        return ColumnRows(tuple(rows), layout.places)
+
+
+def _automatic(table: Table, counts: Any) -> list[Block]:
+    """Blocks by the kinds of the columns."""
+    counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
+    columns: dict[str, list[int]] = {"numbers": [], "categories": [], "binary": [], "counts": []}
+    block_of = {"float": "numbers", "int": "numbers", "category": "categories", "bool": "binary"}
+    for column in range(table.n_columns):
+        columns["counts" if column in counted else block_of[table.read(column).kind]].append(column)
+    emissions = {"numbers": Gaussian("diag"), "categories": Categorical(), "binary": Bernoulli(), "counts": Poisson()}
+    return [(name, emissions[name], chosen) for name, chosen in columns.items() if chosen]
+
+
+def _check_blocks(blocks: list) -> None:
+    """Raise an error unless blocks are triples with different names and emissions of rows."""
+    names = []
+    for block in blocks:
+        if not isinstance(block, tuple) or len(block) != 3 or not isinstance(block[0], str):
+            raise ValueError(f"A block of Columns is a tuple of a name, an emission and columns; got {block!r}.")
+        name, emission, _ = block
+        if not isinstance(emission, BaseEmission) or isinstance(emission, Columns):
+            raise TypeError(f"The block {name!r} of Columns needs an instance of an emission; got {emission!r}.")
+        if "__" in name or name in ("blocks", "count_columns") or name in names:
+            reason = "two blocks have it" if name in names else "the names of parameters are made of it"
+            raise ValueError(f"A block of Columns cannot have the name {name!r}: {reason}.")
+        emission._validate_params()
+        names.append(name)
+    if not names:
+        raise ValueError("Columns needs at least one block.")
+
+
+@contextmanager
+def _named_errors(block: str) -> Iterator[None]:
+    """Begin errors about rows of a block with its name."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        raise ValueError(f"Block {block!r} of Columns: {error}") from error

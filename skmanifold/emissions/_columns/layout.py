@@ -1,0 +1,278 @@
+"""Where the columns of a fitted table are, and how its cells become numbers and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ...utils._conditions import Array, Counted, Lacking, ListOf, OneOf, Sizes, refuse
+from ...utils._declared import Held, holds
+from .reading import Column, Columns, encoded
+
+_LIBRARIES = "numpy", "pandas", "polars", "pyarrow"
+_KINDS = "float", "int", "bool", "category"
+
+
+@holds(n_features_in_=Counted("n_block_features"), n_categories_=Lacking(Array("int64", ("n_block_features",), low=1)))
+class BlockReader(BaseEstimator):
+    """What the emission of a block stores when it reads rows, as an estimator does."""
+
+    @contextmanager
+    def named(self, labels: list[str]) -> Iterator[None]:
+        """Names of the columns, for errors of `column_name` while rows are read.
+
+        Parameters
+        ----------
+        labels : list of str
+            As they are written.
+
+        Returns
+        -------
+        context : iterator of None
+            For ``with``.
+        """
+        self.column_labels = labels
+        try:
+            yield
+        finally:
+            del self.column_labels
+
+
+def _categories(value: Any, where: str, sizes: Sizes) -> None:
+    if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "Uifb":
+        refuse(where, "is not an array of categories")
+
+
+def _agree(layout: ColumnLayout, sizes: Sizes) -> str | None:
+    n_columns = len(layout.kinds)
+    columns = np.sort(np.concatenate(layout.places))
+    if len(layout.categories) != n_columns or not np.array_equal(columns, np.arange(n_columns)):
+        return "has columns in no block, or in two"
+    if [reader.n_features_in_ for reader in layout.readers] != [len(place) for place in layout.places]:
+        return "has blocks with other numbers of columns"
+    return None
+
+
+@holds(
+    _agree,
+    library=OneOf(_LIBRARIES),
+    kinds=ListOf(OneOf(_KINDS), kind=tuple),
+    categories=ListOf(_categories, kind=tuple),
+    places=ListOf(Array("int64", (None,), low=0), kind=tuple),
+    readers=ListOf(Held(BlockReader), kind=tuple),
+)
+class ColumnLayout(NamedTuple):
+    """The columns of the table that an estimator was fitted to.
+
+    Attributes
+    ----------
+    library : str
+        Library of the table.
+    kinds : tuple of str
+        What the cells of each column are, see `Column`.
+    categories : tuple of ndarray
+        Categories of each column, empty for numbers.
+    places : tuple of ndarray of int64
+        Columns of each block.
+    readers : tuple of BlockReader
+        What the emission of each block stores.
+    """
+
+    library: str
+    kinds: tuple[str, ...]
+    categories: tuple[np.ndarray, ...]
+    places: tuple[np.ndarray, ...]
+    readers: tuple[BlockReader, ...]
+
+    def codes(self, column: int, read: Column, label: str, ignore_unknown: bool) -> np.ndarray:
+        """Codes of the cells of a column in the fitted categories.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+        read : Column
+            Its cells.
+        label : str
+            Name of the column for errors.
+        ignore_unknown : bool
+            Whether unknown categories are missing; if not, they are an error.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_rows,), float64
+            NaN where a cell is missing.
+
+        Raises
+        ------
+        ValueError
+            If a category is unknown.
+        """
+        read = as_categories(read)
+        assert read.categories is not None
+        known = {value: code for code, value in enumerate(self.categories[column].tolist())}
+        code_of = np.array([known.get(value, -1) for value in read.categories.tolist()] or [-1], dtype=np.float64)
+        missing = np.isnan(read.values)
+        codes = code_of[np.where(missing, 0, read.values).astype(np.int64)]
+        unknown = ~missing & (codes < 0)
+        if unknown.any() and not ignore_unknown:
+            value = read.categories[int(read.values[unknown][0])]
+            raise ValueError(
+                f"Column {label} of X has the category {value.item()!r}, which did not occur in fit: set "
+                "handle_unknown='ignore' in Categorical to treat unknown categories as missing."
+            )
+        codes[missing | unknown] = np.nan
+        return codes
+
+    def table(self, values: np.ndarray, names: Any) -> Any:
+        """A table like the fitted one.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_columns)
+            Numbers, and codes of categories.
+        names : sequence of str or None
+            Names of the columns.
+
+        Returns
+        -------
+        table : ndarray or data frame
+            With values of the categories in place of codes.
+        """
+        cells = [self.cells(column, values[:, column]) for column in range(values.shape[1])]
+        if self.library == "numpy" or names is None or self.library not in sys.modules:
+            if all(kind != "category" for kind in self.kinds):
+                return np.column_stack(cells).astype(np.float64)
+            plain = np.empty(values.shape, dtype=object)
+            for column, of_column in enumerate(cells):
+                plain[:, column] = of_column
+            return plain
+        module = sys.modules[self.library]
+        if self.library == "pandas":
+            return module.DataFrame(
+                {
+                    name: module.Categorical.from_codes(_whole(values[:, i]), self.categories[i])
+                    if self.kinds[i] == "category"
+                    else cells[i]
+                    for i, name in enumerate(names)
+                },
+                columns=list(names),
+            )
+        data = {name: of_column.tolist() for name, of_column in zip(names, cells, strict=True)}
+        return module.DataFrame(data) if self.library == "polars" else module.table(data)
+
+    def cells(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Cells of a column as the user had them.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+        values : ndarray of shape (n_rows,)
+            Numbers, or codes; NaN for missing cells.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_rows,)
+            Categories as objects, None for missing ones; truth values if no cell is missing; else numbers.
+        """
+        if self.kinds[column] == "category":
+            names = np.append(self.categories[column].astype(object), None)
+            return names[_whole(values)]
+        return values.astype(bool) if self.kinds[column] == "bool" and not np.isnan(values).any() else values
+
+
+def as_categories(column: Column) -> Column:
+    """A column as codes of categories; numbers that occur become categories in ascending order.
+
+    Parameters
+    ----------
+    column : Column
+        Any column.
+
+    Returns
+    -------
+    column : Column
+        Codes, with the categories.
+    """
+    if column.categories is not None:
+        return column
+    kind = {"int": np.int64, "bool": np.bool_, "float": np.float64}[column.kind]
+    missing = np.isnan(column.values)
+    whole = kind is not np.float64 or bool((column.values[~missing] % 1.0 == 0.0).all())
+    cells = np.where(missing, 0.0, column.values).astype(np.int64 if whole and kind is np.float64 else kind)
+    return encoded(cells, missing)
+
+
+def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
+    """Numbers of a column; a ValueError if it has texts.
+
+    Parameters
+    ----------
+    column : Column
+        Any column.
+    label : str
+        Name of the column for errors.
+    block : str
+        Name of the block for errors.
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows,), float64
+        NaN where a cell is missing.
+
+    Raises
+    ------
+    ValueError
+        If the column has texts.
+    """
+    if column.categories is None:
+        return column.values
+    if column.categories.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Column {label} of X has texts such as {column.categories[0].item()!r}, but the block {block!r} of "
+            "Columns needs numbers: give the column to a block with the emission Categorical."
+        )
+    missing = np.isnan(column.values)
+    codes = np.where(missing, 0, column.values).astype(np.int64)
+    return np.where(missing, np.nan, column.categories.astype(np.float64)[codes])
+
+
+def ordered(columns: Columns, names: Any) -> np.ndarray:
+    """Indices of the fitted columns in a table, found by name if both have names.
+
+    Parameters
+    ----------
+    columns : Columns
+        The table.
+    names : sequence of str or None
+        Names of the fitted columns.
+
+    Returns
+    -------
+    indices : ndarray of int64
+        One for each fitted column.
+
+    Raises
+    ------
+    ValueError
+        If a column is not there.
+    """
+    if names is None or columns.names is None:
+        return np.arange(columns.n_columns)
+    lacking = [name for name in names if name not in columns.names]
+    if lacking:
+        labels = ", ".join(map(repr, lacking[:5]))
+        raise ValueError(f"X lacks the column{'s' if len(lacking) > 1 else ''} {labels} of fit.")
+    place = {name: i for i, name in enumerate(columns.names)}
+    return np.array([place[name] for name in names])
+
+
+def _whole(codes: np.ndarray) -> np.ndarray:
+    """Codes as whole numbers, -1 for NaN."""
+    return np.where(np.isnan(codes), -1, codes).astype(np.int64)

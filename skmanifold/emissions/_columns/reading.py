@@ -1,0 +1,268 @@
+"""Columns of tables of any library: numbers, or categories with codes."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates
+from ...utils._typing import MatrixLike
+
+_SCALARS = {bool: "bool", np.bool_: "bool", str: "text", np.str_: "text"}
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes
+    ----------
+    kind : {"float", "int", "bool", "category"}
+        What the cells are.
+    values : ndarray of shape (n_rows,), float64
+        Numbers, or codes of the categories; NaN where a cell is missing.
+    categories : ndarray or None
+        The categories of the codes, in ascending order or in the order of the table's type.
+    """
+
+    kind: str
+    values: np.ndarray
+    categories: np.ndarray | None = None
+
+
+class Columns(NamedTuple):
+    """A table in memory, whose columns are read one by one.
+
+    Attributes
+    ----------
+    table : object
+        The user's table, or an array with two dimensions.
+    library : {"numpy", "pandas", "polars", "pyarrow"}
+        To which it belongs.
+    names : list or None
+        Names of the columns.
+    n_rows : int
+        Number of rows.
+    n_columns : int
+        Number of columns.
+    """
+
+    table: Any
+    library: str
+    names: list | None
+    n_rows: int
+    n_columns: int
+
+    def read(self, column: int) -> Column:
+        """Read a column.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+
+        Returns
+        -------
+        column : Column
+            Its cells.
+
+        Raises
+        ------
+        ValueError
+            If the cells are dates, nested, or of several types.
+        """
+        name = repr(column if self.names is None else self.names[column])
+        if self.library == "pandas":
+            return _of_pandas(self.table.iloc[:, column], name)
+        if self.library == "polars":
+            return _of_polars(self.table.to_series(column), name)
+        if self.library == "pyarrow":
+            return _of_arrow(self.table.column(column), name)
+        return _of_cells(self.table[:, column], name)
+
+
+def open_table(X: MatrixLike) -> Columns:
+    """Check that X is a table or an array with two dimensions.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        As the user gave it.
+
+    Returns
+    -------
+    columns : Columns
+        The table.
+
+    Raises
+    ------
+    TypeError
+        If X is sparse, or not in memory.
+    ValueError
+        If X does not have two dimensions, or has no rows.
+    """
+    if sp.issparse(X):
+        raise TypeError("The emission Columns does not take sparse X: pass X.toarray(), or a data frame.")
+    X = X if is_table(X) else readable(X)
+    if is_table(X):
+        names = list(X.column_names if is_arrow(X) else X.columns)
+        library = type(X).__module__.split(".")[0]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"X has two columns with the name {twice!r}: give each column its own name.")
+    else:
+        names, library, array = None, "numpy", np.asarray(X)
+        X = np.array(X, dtype=object) if array.dtype.kind in "US" and not isinstance(X, np.ndarray) else array
+    if len(X.shape) != 2:
+        raise ValueError(f"Expected 2D array, got {len(X.shape)}D array instead: reshape your data.")
+    if 0 in X.shape:
+        what = "sample" if X.shape[0] == 0 else "feature"
+        raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
+    return Columns(X, library, names, *X.shape)
+
+
+def _of_pandas(series: Any, name: str) -> Column:
+    types, dtype = sys.modules["pandas"].api.types, series.dtype
+    if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
+        return _of_codes(series.cat.codes.to_numpy(), series.cat.categories.to_numpy(), name)
+    if types.is_bool_dtype(dtype) or types.is_numeric_dtype(dtype):
+        kind = "bool" if types.is_bool_dtype(dtype) else "int" if types.is_integer_dtype(dtype) else "float"
+        return _of_numbers(kind, series.to_numpy(dtype=np.float64, na_value=np.nan), name)
+    refuse_dates(series.to_numpy(), f"Column {name} of X")
+    return _of_objects(series.to_numpy(dtype=object), name, series.isna().to_numpy())
+
+
+def _of_polars(series: Any, name: str) -> Column:
+    polars, dtype = sys.modules["polars"], series.dtype
+    if dtype.is_numeric() or dtype == polars.Boolean:
+        kind = "bool" if dtype == polars.Boolean else "int" if dtype.is_integer() else "float"
+        return _of_numbers(kind, series.cast(polars.Float64).to_numpy().copy(), name)
+    if dtype == polars.Enum:
+        codes = series.to_physical().cast(polars.Float64).to_numpy()
+        return _of_codes(np.nan_to_num(codes, nan=-1.0), np.array(dtype.categories.to_list()), name)
+    if dtype in (polars.String, polars.Categorical, polars.Object):
+        return _of_objects(_objects(series.to_list()), name)
+    raise _refused(name, f"the type {dtype}")
+
+
+def _of_arrow(column: Any, name: str) -> Column:
+    pyarrow = sys.modules["pyarrow"]
+    types = pyarrow.types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if types.is_boolean(kind):
+        column, found = column.cast(pyarrow.int8()), "bool"
+    elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        found = "int" if types.is_integer(kind) else "float"
+    elif types.is_string(kind) or types.is_large_string(kind):
+        return _of_objects(_objects(column.to_pylist()), name)
+    else:
+        raise _refused(name, f"the type {kind}")
+    return _of_numbers(found, np.array(column.cast(pyarrow.float64()).to_numpy()), name)
+
+
+def _of_cells(cells: np.ndarray, name: str) -> Column:
+    """A column of a numpy array."""
+    refuse_dates(cells, f"Column {name} of X")
+    if cells.dtype.kind in "biuf":
+        kind = {"b": "bool", "f": "float"}.get(cells.dtype.kind, "int")
+        return _of_numbers(kind, cells.astype(np.float64), name)
+    return _of_objects(cells.astype(object), name)
+
+
+def _objects(cells: list) -> np.ndarray:
+    out = np.empty(len(cells), dtype=object)
+    out[:] = cells
+    return out
+
+
+def _of_numbers(kind: str, values: np.ndarray, name: str) -> Column:
+    if np.isinf(values).any():
+        raise ValueError(f"Column {name} of X contains infinity: correct these cells, or set them to NaN.")
+    return Column(kind, np.ascontiguousarray(values))
+
+
+def _of_codes(codes: np.ndarray, categories: np.ndarray, name: str) -> Column:
+    """A column of a categorical type; negative codes are missing cells."""
+    kinds = _kinds(categories)
+    if len(kinds) > 1 or (kinds and kinds[0] not in _SCALARS.values()):
+        raise _refused(name, f"categories of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
+    return Column("category", np.where(codes < 0, np.nan, codes), plain_array(categories))
+
+
+def _of_objects(cells: np.ndarray, name: str, missing: np.ndarray | None = None) -> Column:
+    """A column of Python objects: numbers, truth values or texts, but not several of these."""
+    missing = np.array([cell is None or cell != cell for cell in cells]) if missing is None else missing
+    present = cells[~missing]
+    kinds = _kinds(present)
+    if kinds == ["text"]:
+        return encoded(cells, missing)
+    if kinds not in ([], ["bool"], ["float"], ["int"], ["float", "int"]):
+        raise _refused(name, f"cells of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
+    values = np.full(len(cells), np.nan)
+    values[~missing] = present.astype(np.float64)
+    return _of_numbers(kinds[0] if kinds else "float", values, name)
+
+
+def encoded(cells: np.ndarray, missing: np.ndarray) -> Column:
+    """A column of codes of the values that occur, in ascending order.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (n_rows,)
+        Values of one type.
+    missing : ndarray of shape (n_rows,), bool
+        Which cells are missing.
+
+    Returns
+    -------
+    column : Column
+        Codes.
+    """
+    present = cells[~missing]
+    categories = sorted(set(present.tolist()))
+    code_of = {value: code for code, value in enumerate(categories)}
+    values = np.full(len(cells), np.nan)
+    values[~missing] = [code_of[value] for value in present.tolist()]
+    return Column("category", values, plain_array(np.array(categories)))
+
+
+def plain_array(categories: np.ndarray) -> np.ndarray:
+    """Categories as an array of texts, whole numbers, numbers or truth values.
+
+    Parameters
+    ----------
+    categories : ndarray of shape (n_categories,)
+        Values of one type.
+
+    Returns
+    -------
+    plain : ndarray of shape (n_categories,)
+        An array whose type is not object.
+    """
+    return np.array(categories.tolist()) if len(categories) else np.zeros(0)
+
+
+def _kinds(cells: np.ndarray) -> list[str]:
+    """What the types of cells are, sorted: "bool", "float", "int" or "text"; other types have their own names."""
+    return sorted({_kind_of(each) for each in set(map(type, cells))})
+
+
+def _kind_of(cls: type) -> str:
+    if cls in _SCALARS:
+        return _SCALARS[cls]
+    if issubclass(cls, Integral):
+        return "int"
+    return "float" if issubclass(cls, Real | Decimal) else cls.__name__
+
+
+def _refused(name: str, what: str) -> ValueError:
+    return ValueError(
+        f"Column {name} of X has {what}, which the emission Columns cannot read: convert it to numbers, truth values "
+        "or texts, or leave it out."
+    )

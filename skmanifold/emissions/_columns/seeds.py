@@ -1,0 +1,99 @@
+"""Initial clusters of rows of tables by k-means, in which each column of X has the same weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...utils._threads import split_range
+from .._codes import Table
+from .._rows import DenseRows, IncompleteRows, LinearRows
+from .._seeds import cluster_scaled
+from .rows import ColumnRows
+
+_MOST_ROWS = 20_000  # of the sample in which centres are found
+_ROWS_PER_CLUSTER = 50
+_LEAST_ROWS = 2_000
+_CELLS_AT_ONCE = 1 << 22
+
+
+def cluster_tables(rows: ColumnRows, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Labels of the nearest of the centres that k-means finds in some of the rows.
+
+    Numbers have variance 1, square roots of counts too, and the indicators of the categories of a column have variances
+    that sum to 1. Missing cells have the mean of the column.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+        Rows.
+    n_clusters : int
+        Number of clusters; there may be fewer.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), int32
+        Clusters.
+    """
+    n, chosen = rows.n_rows, np.arange(rows.n_rows)
+    n_chosen = min(n, _MOST_ROWS, max(_LEAST_ROWS, _ROWS_PER_CLUSTER * n_clusters))
+    if n_chosen < n:
+        chosen = np.sort(np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), chosen), kind="stable")[:n_chosen])
+    sample, columns = _cells(rows.take(chosen))
+    is_seen = ~np.isnan(sample)
+    n_seen = np.maximum(is_seen.sum(axis=0), 1)
+    means = np.where(is_seen, sample, 0.0).sum(axis=0) / n_seen
+    variances = (np.where(is_seen, sample - means, 0.0) ** 2).sum(axis=0) / n_seen
+    of_columns = np.bincount(columns, weights=variances)[columns]
+    scales = np.divide(1.0, np.sqrt(of_columns), out=np.zeros_like(means), where=of_columns > 0.0)
+
+    def scaled(cells):
+        return np.where(np.isnan(cells), 0.0, (cells - means) * scales)
+
+    vectors = scaled(sample)
+    labels = cluster_scaled(vectors, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
+    sizes = np.bincount(labels)
+    centres = np.zeros((len(sizes), vectors.shape[1]))
+    np.add.at(centres, labels, vectors)
+    centres = centres[sizes > 0] / sizes[sizes > 0, np.newaxis]
+    half_squares = 0.5 * (centres**2).sum(axis=1)
+    out = np.empty(n, np.int32)
+    for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // (len(columns) + len(centres)))):
+        cells, _ = _cells(rows.part(start, stop))
+        out[start:stop] = (scaled(cells) @ centres.T - half_squares).argmax(axis=1)
+    return out
+
+
+def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and indicators of categories, (n_rows, n), NaN where missing, and the column of X of each."""
+    cells, columns = [], []
+    for place, block in zip(rows.places, rows.blocks, strict=True):
+        of_block, local = _cells_of_block(block)
+        cells.append(of_block)
+        columns.append(place[local])
+    return np.concatenate(cells, axis=1), np.concatenate(columns)
+
+
+def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(block, DenseRows | IncompleteRows):
+        return block.values, np.arange(block.n_features)
+    row_of = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
+    if isinstance(block, Table):
+        column_of = block.column_of()
+        out = np.full((block.n_rows, block.n_categories), np.nan)
+        is_seen = np.zeros((block.n_rows, block.n_columns), dtype=bool)
+        is_seen[row_of, column_of[block.indices]] = True
+        out[is_seen[:, column_of]] = 0.0
+        out[row_of, block.indices] = 1.0
+        return out, column_of
+    if isinstance(block, LinearRows):
+        m = block.n_features
+        out = np.zeros((block.n_rows, m))
+        is_missing = block.indices >= m
+        out[row_of, block.indices % m] = np.where(is_missing, np.nan, np.sqrt(block.counts))
+        return out, np.arange(m)
+    raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")

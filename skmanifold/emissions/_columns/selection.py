@@ -1,0 +1,130 @@
+"""Which columns of a table belong to which block."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .reading import Columns
+
+
+def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.ndarray, ...]:
+    """Indices of the columns of each block, which must be all columns of X, each once.
+
+    Parameters
+    ----------
+    blocks : list of (str, emission, selector)
+        A selector is a name, an index, a list or slice of these, a mask, or a function of X that returns one.
+    columns : Columns
+        The table.
+
+    Returns
+    -------
+    places : tuple of ndarray of int64
+        Ascending indices.
+
+    Raises
+    ------
+    ValueError
+        If a selector does not suit the table, a block is empty, or a column is in no block or in two.
+    """
+    owner: dict[int, str] = {}
+    places = []
+    for block, _, selector in blocks:
+        chosen = chosen_columns(f"the block {block!r} of Columns", selector, columns)
+        if not len(chosen):
+            raise ValueError(f"The block {block!r} of Columns has no columns: remove it, or correct its selector.")
+        for column in chosen:
+            if column in owner:
+                name = column_label(columns.names, column)
+                raise ValueError(f"Column {name} of X is in the block {owner[column]!r} and in the block {block!r}.")
+            owner[column] = block
+        places.append(np.sort(chosen))
+    rest = [column for column in range(columns.n_columns) if column not in owner]
+    if rest:
+        labels = ", ".join(column_label(columns.names, column) for column in rest[:5])
+        more = f" and {len(rest) - 5} others" if len(rest) > 5 else ""
+        raise ValueError(
+            f"No block of Columns takes the column{'s' if len(rest) > 1 else ''} {labels}{more} of X: add a block, or "
+            "leave them out of X."
+        )
+    return tuple(places)
+
+
+def column_label(names: list | None, column: int) -> str:
+    """The name of a column for messages, or its index if X has no names.
+
+    Parameters
+    ----------
+    names : list or None
+        Names of the columns.
+    column : int
+        Index of the column.
+
+    Returns
+    -------
+    label : str
+        As Python writes it.
+    """
+    return repr(int(column) if names is None else names[column])
+
+
+def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
+    """Indices of the columns that a selector chooses.
+
+    Parameters
+    ----------
+    whose : str
+        Whose selector it is, for errors.
+    selector : object
+        See `divided`.
+    columns : Columns
+        The table.
+
+    Returns
+    -------
+    indices : ndarray of int64
+        In the order of the selector.
+
+    Raises
+    ------
+    ValueError
+        If the selector does not suit the table.
+    """
+    if callable(selector):
+        selector = selector(columns.table)
+    n = columns.n_columns
+    if isinstance(selector, slice):
+        first, last = (_end(end, columns, whose) for end in (selector.start, selector.stop))
+        if isinstance(selector.stop, str):
+            last += 1  # slices of names include the last
+        return np.arange(n)[slice(first, last, selector.step)]
+    if isinstance(selector, str | Integral):
+        selector = [selector]
+    wanted = np.asarray(selector)
+    if wanted.ndim != 1:
+        raise ValueError(f"The selector of {whose} must be names, indices, a slice, a mask or a function.")
+    if wanted.dtype.kind == "b":
+        if len(wanted) != n:
+            raise ValueError(f"The mask of {whose} has {len(wanted)} entries, but X has {n} columns.")
+        return np.flatnonzero(wanted)
+    return np.array([_index(each, columns, whose) for each in wanted.tolist()], dtype=np.int64)
+
+
+def _end(end: Any, columns: Columns, whose: str) -> Any:
+    return _index(end, columns, whose) if isinstance(end, str) else end
+
+
+def _index(wanted: Any, columns: Columns, whose: str) -> int:
+    """Index of a column with this name, or with this index, which may count from the end."""
+    if isinstance(wanted, Integral) and not isinstance(wanted, bool):
+        if not -columns.n_columns <= wanted < columns.n_columns:
+            raise ValueError(f"X has {columns.n_columns} columns, but {whose} has the index {wanted}.")
+        return int(wanted) % columns.n_columns
+    if columns.names is None:
+        raise ValueError(f"The columns of X have no names, but {whose} has {wanted!r}: pass indices, or a data frame.")
+    if wanted not in columns.names:
+        raise ValueError(f"X has no column {wanted!r}, which {whose} names.")
+    return columns.names.index(wanted)
