@@ -3,6 +3,7 @@
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_weights
 from sklearn.utils.validation import _num_samples as n_rows
 
 from ._inputs.sparse_structure import check_structure
@@ -27,6 +28,7 @@ __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
+    "check_weights",
     "fit_context",
     "n_rows",
     "take_rows",
