@@ -58,7 +58,8 @@ def validate_sample_weight(sample_weight: ArrayLike, X: Any) -> np.ndarray:
     if not isinstance(sample_weight, Number):
         sample_weight = check_array(sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight")
     of_rows = np.empty(n_rows(readable(X)))
-    weights = check_weights(sample_weight, of_rows, dtype=np.float64, ensure_non_negative=True)
+    weights = check_weights(sample_weight, of_rows, dtype=np.float64)
+    validation.check_non_negative(weights, "`sample_weight`")
     with np.errstate(over="ignore"):
         if 0.0 < weights.sum() < np.inf:
             return weights

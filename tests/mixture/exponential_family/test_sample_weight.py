@@ -25,7 +25,7 @@ from skmanifold.utils._threads import Workers
 
 from .test_family_model import as_bytes
 
-pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after")
+pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after", "ignore:overflow encountered:RuntimeWarning")
 K, N = 3, 60
 rng = np.random.default_rng(0)
 LABELS = rng.integers(0, K, N)
