@@ -15,6 +15,9 @@ SOME = {
     "check_methods_subset_invariance",
     "check_n_features_in_after_fitting",
     "check_pipeline_consistency",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_list",
+    "check_sample_weights_shape",
 }
 
 

@@ -70,6 +70,26 @@ def asks_what_only_classifiers_have(estimator):
     return dict.fromkeys(["check_estimator_sparse_array", "check_estimator_sparse_matrix"], reason)
 
 
+WEIGHT_CHECKS = ["list", "not_an_array", "not_overwritten", "pandas_series", "shape"]
+
+
+def cannot_pass_checks_of_weights(estimator):
+    """Checks that pass `sample_weight` to samplers that refuse it, or need initial labels that are not random."""
+    if not isinstance(estimator, ExponentialFamilyMixture):
+        return {}
+    equivalence = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    if estimator.sampler == "em":
+        if estimator.n_components == 1:
+            return {}
+        return dict.fromkeys(equivalence, "k-means++ draws other initial labels for rows in another order")
+    names = [f"check_sample_weights_{name}" for name in WEIGHT_CHECKS] + ["check_all_zero_sample_weights_error"]
+    return dict.fromkeys([*names, *equivalence], "only the sampler 'em' has weights of rows")
+
+
+def expected_failures(estimator):
+    return {**asks_what_only_classifiers_have(estimator), **cannot_pass_checks_of_weights(estimator)}
+
+
 @allow_warning_of_small_priors
 @allow_warning_of_fractions
 @short_checks(
@@ -83,8 +103,9 @@ def asks_what_only_classifiers_have(estimator):
         ),
         *(estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS),
         OrthogonalSphericalAdmixture(None, **SHORT),
+        ExponentialFamilyMixture(1, sampler="em", **SHORT),
     ],
-    expected_failed_checks=asks_what_only_classifiers_have,
+    expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes(estimator, check):
@@ -104,6 +125,7 @@ def test_sklearn_check_passes(estimator, check):
             for name in ExponentialFamilyMixture._samplers
         ),
     ],
+    expected_failed_checks=cannot_pass_checks_of_weights,
 )
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
@@ -117,7 +139,7 @@ def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
         for emission in ("multinomial", "poisson")
         for name in ExponentialFamilyMixture._samplers
     ],
-    expected_failed_checks=asks_what_only_classifiers_have,
+    expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):

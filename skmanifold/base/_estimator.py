@@ -162,15 +162,15 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         """The strategy of `partial_fit`; it validates X."""
         raise TypeError(f"{type(self).__name__} must define _stream_strategy(X, batch).")
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, X: Any, sample_weight: Any = None) -> Self:
         """Fit to all rows except those that callbacks hold out; the `fit` of every estimator calls it."""
         if not self._runs_in_shards:
             refuse_session(self)
         with torn_down(self), all_or_nothing(self), self._limited_threads():
-            (X,) = rows_to_fit(self, X)
+            X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             sampler = self._resolve_sampler()
             schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-            run = Run(sampler, root_key(self.random_state), schedule)
+            run = Run(sampler, root_key(self.random_state), schedule, sample_weight)
             strategy = self._strategy(X, run)
             with self._open_workers(self.n_chains) as (chain_workers, kernel_workers):
                 model = strategy.model(kernel_workers)

@@ -26,11 +26,15 @@ class Run(NamedTuple):
         Made from `random_state`; every random stream of the fit is derived from it.
     schedule : Schedule
         Which passes are burn-in, and which are kept as draws.
+    sample_weight : array-like of shape (n_samples,) or None
+        Weights of the rows as the user gave them, not validated. Only estimators whose `fit` has this parameter pass
+        them.
     """
 
     sampler: BaseSampler
     key: np.uint64
     schedule: Schedule
+    sample_weight: Any = None
 
 
 class Minibatch(NamedTuple):

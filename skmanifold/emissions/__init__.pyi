@@ -20,10 +20,12 @@ from ._linear import LinearParameters as LinearParameters
 from ._multinomial import Multinomial as Multinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
+from ._protocols import HasWeightedSeeds as HasWeightedSeeds
 from ._protocols import RowEmission as RowEmission
 from ._protocols import RowFamily as RowFamily
 from ._protocols import TokenEmission as TokenEmission
 from ._protocols import TokenFamily as TokenFamily
+from ._protocols import WeightedRowEmission as WeightedRowEmission
 from ._registry import EMISSIONS as EMISSIONS
 from ._rows import DenseRows as DenseRows
 from ._rows import IncompleteRows as IncompleteRows

@@ -414,6 +414,8 @@ _WORDS = {
     "hash_rows": "a hash of rows",
     "read": "a reader of rows",
     "bind": "a family of rows",
+    "bind_weighted": "a family of rows with weights",
+    "seed_weighted_labels": "initial labels from seeds among rows with weights",
     "read_tokens": "a reader of tokens",
     "bind_tokens": "a family of tokens",
 }

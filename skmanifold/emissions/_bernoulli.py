@@ -132,6 +132,30 @@ class Bernoulli(BaseEmission):
         """
         return self._bind(rows.n_features, n_components)
 
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> BernoulliFamily:
+        """Make the family of rows, which does not depend on the weights.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : BernoulliFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        return self.bind(rows, n_components)
+
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
 

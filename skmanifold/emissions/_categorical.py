@@ -140,6 +140,25 @@ class Categorical(BaseEmission):
         """
         return CategoricalFamily(float(self.prior), rows.column_start, n_components)
 
+    def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
+        """Make the family of rows, which does not depend on the weights.
+
+        Parameters
+        ----------
+        rows : Table
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : CategoricalFamily
+            The family, a `RowFamily`.
+        """
+        return self.bind(rows, n_components)
+
 
 def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
     if (np.diff(family.column_start) < 1).any():

@@ -90,9 +90,12 @@ class Table(NamedTuple):
         key_of_rows = np.uint64(hash_counts(*of_columns, key, 0))  # the same tokens may be codes of other columns
         return hash_counts(*self[:3], key_of_rows, first_row)
 
-    def overall(self, n_statistics: int) -> np.ndarray:
-        """The sum of each statistic over all rows, (n_statistics,)."""
-        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
+    def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:
+        """The sum of each statistic over all rows, (n_statistics,), which may have weights, (n_rows,)."""
+        counts = self.counts
+        if row_weights is not None:
+            counts = counts * np.repeat(row_weights, np.diff(self.indptr))
+        return np.bincount(self.indices, weights=counts, minlength=n_statistics)
 
 
 def empty_table(column_start: np.ndarray) -> Table:

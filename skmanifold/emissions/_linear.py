@@ -210,6 +210,26 @@ class LinearFamily(Family):
         """
         return seed_labels(self, rows, key)
 
+    @available_if(lambda family: offers(family, HasHighestLogDensities))
+    def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
+        """Initial labels as of `seed_labels`, of weighted rows; available under the same condition.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        key : uint64
+            Key of the random numbers.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
+        return seed_labels(self, rows, key, row_weights)
+
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, the expected rows.
 

@@ -112,8 +112,31 @@ class Multinomial(BaseEmission):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
-        return MultinomialFamily(positive_prior(self.prior, rows.n_features, "prior"), n_components, lengths)
+        return self._bind(rows, n_components, None)
+
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> MultinomialFamily:
+        """Make the family of rows; `sample` draws their numbers of tokens in proportion to their weights.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : MultinomialFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        return self._bind(rows, n_components, row_weights)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -141,6 +164,11 @@ class Multinomial(BaseEmission):
         """
         return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
 
+    def _bind(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> MultinomialFamily:
+        lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
+        prior = positive_prior(self.prior, rows.n_features, "prior")
+        return MultinomialFamily(prior, n_components, lengths, row_weights)
+
 
 _LENGTHS = Array("int64 int32", ("n_lengths",), low=0)
 _LEVELS = Array("float64", ("n_lengths",), above=0, high=1)
@@ -163,14 +191,23 @@ class MultinomialFamily(LinearFamily):
         Number of components K.
     lengths : ndarray of shape (n_rows,), optional
         Numbers of tokens in the rows; the number of a new row is one of them, drawn at random.
+    row_weights : ndarray of shape (n_rows,), optional
+        Weights of the rows in this draw.
     """
 
-    def __init__(self, prior: np.ndarray, n_components: int, lengths: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        prior: np.ndarray,
+        n_components: int,
+        lengths: np.ndarray | None = None,
+        row_weights: np.ndarray | None = None,
+    ) -> None:
         self.prior = prior
         self.n_components = n_components
         self.n_features = self.n_statistics = len(prior)
-        self.lengths, repeated = np.unique([1] if lengths is None else lengths, return_counts=True)
-        self._levels = np.cumsum(repeated) / repeated.sum()
+        self.lengths, of_row = np.unique([1] if lengths is None else lengths, return_inverse=True)
+        levels = np.cumsum(np.bincount(of_row, row_weights))
+        self._levels = levels / levels[-1]
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode in softmax coordinates.

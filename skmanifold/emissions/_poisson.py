@@ -129,12 +129,32 @@ class Poisson(BaseEmission):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        m = rows.n_features
-        rate, shape = positive_prior(self.rate_prior, m, "rate_prior"), self.shape_prior
-        if shape is None:
-            sums = rows.overall(2 * m)
-            shape = rate * (sums[:m] + 0.5) / np.maximum(rows.n_rows - sums[m:], 1.0)
-        return PoissonFamily(positive_prior(shape, m, "shape_prior"), rate, n_components)
+        return self._bind(rows.n_features, n_components, rows.overall(2 * rows.n_features), rows.n_rows)
+
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
+        """Make the family of rows; the default prior uses their weights.
+
+        Parameters
+        ----------
+        rows : LinearRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : PoissonFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        sums = rows.overall(2 * rows.n_features, row_weights)
+        return self._bind(rows.n_features, n_components, sums, row_weights.sum())
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -162,6 +182,13 @@ class Poisson(BaseEmission):
         """
         prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
+
+    def _bind(self, n_features: int, n_components: int, sums: np.ndarray, n_rows: float) -> PoissonFamily:
+        """The family of rows with these sums of counts, followed by those of missing cells."""
+        rate, shape = positive_prior(self.rate_prior, n_features, "rate_prior"), self.shape_prior
+        if shape is None:
+            shape = rate * (sums[:n_features] + 0.5) / np.maximum(n_rows - sums[n_features:], 1.0)
+        return PoissonFamily(positive_prior(shape, n_features, "shape_prior"), rate, n_components)
 
 
 @holds(

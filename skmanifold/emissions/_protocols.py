@@ -86,6 +86,35 @@ class RowEmission(Protocol):
 
 
 @runtime_checkable
+class WeightedRowEmission(RowEmission, Protocol):
+    """An emission for mixtures of rows with weights, ``fit(X, sample_weight=...)``."""
+
+    def bind_weighted(self, rows: Any, n_components: int, row_weights: np.ndarray) -> Any:
+        """Make the family of weighted rows; whole weights have the same result as `bind` of repeated rows.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : object
+            A `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        ...
+
+
+@runtime_checkable
 class TokenEmission(Protocol):
     """An emission for admixtures, which validates counts of tokens and makes their family."""
 
@@ -307,6 +336,30 @@ class TokenFamily(HasStatistics, Protocol):
         -------
         components : ndarray of shape (n_tokens,) or None
             Equal tokens have the same component. None: each token has a random one.
+        """
+        ...
+
+
+@runtime_checkable
+class HasWeightedSeeds(Protocol):
+    """A family that computes initial labels of rows with weights, for ``init="k-means++"``."""
+
+    def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
+        """Initial labels of weighted rows.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        key : uint64
+            Key of the random numbers.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
         """
         ...
 

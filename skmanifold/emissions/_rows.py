@@ -117,20 +117,25 @@ class LinearRows(NamedTuple):
         """
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
 
-    def overall(self, n_statistics: int) -> np.ndarray:
+    def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:
         """The sum of each statistic over all rows.
 
         Parameters
         ----------
         n_statistics : int
             Number of statistics.
+        row_weights : ndarray of shape (n_rows,), optional
+            Weights of the rows.
 
         Returns
         -------
         sums : ndarray of shape (n_statistics,)
             Sums over rows.
         """
-        return np.bincount(self.indices, weights=self.counts, minlength=n_statistics)
+        counts = self.counts
+        if row_weights is not None:
+            counts = counts * np.repeat(row_weights, np.diff(self.indptr))
+        return np.bincount(self.indices, weights=counts, minlength=n_statistics)
 
 
 def take_rows(

@@ -9,8 +9,12 @@ import numpy as np
 from sklearn import config_context
 
 from ..random._keys import subkey, uniform
-from ._gaussian.kernels import add_diagonal_densities, add_labelled_products
-from ._gaussian.missing_kernels import add_observed_diagonal_densities, count_labelled_missing
+from ._gaussian.kernels import add_diagonal_densities, add_labelled_products, add_shared_products
+from ._gaussian.missing_kernels import (
+    add_observed_diagonal_densities,
+    count_labelled_missing,
+    count_shared_missing,
+)
 
 _N_ROUNDS = 10
 _N_ROUNDS_OF_ROWS = 20
@@ -79,7 +83,7 @@ def cluster_scaled(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: 
     return nearest
 
 
-def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
+def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
     """Cluster rows by k-means, with features scaled to equal ranges; the result does not depend on the threads.
 
     Scaling by ranges separates clusters better than scaling by standard deviations (Milligan and Cooper, 1988), which
@@ -94,6 +98,8 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
         Number of clusters K.
     key : uint64
         Key of the random choices.
+    row_weights : ndarray of shape (n,), optional
+        Positive weights. Whole numbers have the same effect as copies of a row next to it.
 
     Returns
     -------
@@ -105,9 +111,10 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
     lowest = np.fmin.reduce(X, axis=0)
     scales = np.fmax.reduce(X, axis=0) - lowest
     scaled = (X - lowest) / np.where(scales > 0.0, scales, 1.0)  # squares of large means would hide small distances
-    rows = _ObservedCells(scaled) if np.isnan(scaled.min()) else _WholeRows(scaled)
+    rows = (_ObservedCells if np.isnan(scaled.min()) else _WholeRows)(scaled, row_weights)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables
-        centres, _ = kmeans_plusplus(rows.filled(), n_clusters, random_state=int(key >> np.uint64(32)))
+        of_rows = {"sample_weight": row_weights, "random_state": int(key >> np.uint64(32))}
+        centres, _ = kmeans_plusplus(rows.filled(), n_clusters, **of_rows)
     labels = np.full(len(X), -1, np.int32)
     for _ in range(_N_ROUNDS_OF_ROWS):
         nearness = np.zeros((len(X), n_clusters))
@@ -121,10 +128,11 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
 
 
 class _WholeRows:
-    """Rows without missing cells, for k-means."""
+    """Rows without missing cells, for k-means; they may have weights."""
 
-    def __init__(self, values: np.ndarray):
+    def __init__(self, values: np.ndarray, weights: np.ndarray | None):
         self.values = values
+        self.weights = weights
 
     def filled(self) -> np.ndarray:
         """Values for the choice of seeds."""
@@ -136,13 +144,17 @@ class _WholeRows:
         add_diagonal_densities(self.values, 0, len(self.values), centres, precisions, offsets, out)
 
     def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of cells of each label and feature, or of rows, and sums of the rows."""
+        """Numbers of cells of each label and feature, or of rows, and sums of the rows, all weighted."""
         return self._sum(self.values, labels, n_clusters)
 
     def _sum(self, values: np.ndarray, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
         n, d = values.shape
         sizes, sums, squares = np.zeros((1, n_clusters)), np.zeros((1, n_clusters, d)), np.zeros((1, n_clusters, d, 1))
-        add_labelled_products(values, 0, n, n, labels, np.zeros(d), sizes, sums, squares)
+        if self.weights is None:
+            add_labelled_products(values, 0, n, n, labels, np.zeros(d), sizes, sums, squares)
+        else:
+            shares = weighted_indicators(labels, self.weights, n_clusters)
+            add_shared_products(values, 0, n, shares, np.zeros(d), sizes[0], sums[0], squares[0])
         return sizes[0, :, np.newaxis], sums[0]
 
 
@@ -151,7 +163,13 @@ class _ObservedCells(_WholeRows):
 
     def filled(self) -> np.ndarray:
         """Values for the choice of seeds: missing cells have the mean of the column."""
-        return np.where(np.isnan(self.values), np.nanmean(self.values, axis=0), self.values)
+        missing = np.isnan(self.values)
+        if self.weights is None:
+            means = np.nanmean(self.values, axis=0)
+        else:
+            sums = np.einsum("i,ij->j", self.weights, np.where(missing, 0.0, self.values))
+            means = sums / np.einsum("i,ij->j", self.weights, ~missing)
+        return np.where(missing, means, self.values)
 
     def add_nearness(self, centres: np.ndarray, out: np.ndarray) -> None:
         """Add minus half the squared distances of the observed cells from the centres, (n, K)."""
@@ -161,11 +179,37 @@ class _ObservedCells(_WholeRows):
         )
 
     def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of observed cells of each label and feature, and their sums."""
+        """Numbers of observed cells of each label and feature, and their sums, all weighted."""
         sizes, sums = self._sum(np.nan_to_num(self.values, nan=0.0), labels, n_clusters)
         missing = np.zeros((1, *sums.shape))
-        count_labelled_missing(self.values, 0, len(labels), len(labels), labels, missing)
+        if self.weights is None:
+            count_labelled_missing(self.values, 0, len(labels), len(labels), labels, missing)
+        else:
+            shares = weighted_indicators(labels, self.weights, n_clusters)
+            count_shared_missing(self.values, 0, len(labels), shares, missing[0])
         return sizes - missing[0], sums
+
+
+def weighted_indicators(labels: np.ndarray, weights: np.ndarray, n_labels: int) -> np.ndarray:
+    """The weight of each row in the column of its label, and zeros in the other columns.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        Labels from 0.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    indicators : ndarray of shape (n, n_labels)
+        For sums that take membership probabilities.
+    """
+    indicators = np.zeros((len(labels), n_labels))
+    indicators[np.arange(len(labels)), labels] = weights
+    return indicators
 
 
 def _seeds(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> list[int]:
@@ -194,7 +238,7 @@ def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return np.maximum((rows**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + (centres**2).sum(axis=1), 0.0)
 
 
-def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
+def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
     """Initial labels from K seeds, which are rows smoothed by the mean row, and a few rounds of hard assignments.
 
     Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). The distance of a row is the difference between
@@ -211,40 +255,95 @@ def seed_labels(family: Any, rows: Any, key: np.uint64) -> np.ndarray:
         Rows of the family.
     key : uint64
         Key of the random choices.
+    row_weights : ndarray of shape (n_rows,), optional
+        Positive weights. Whole numbers have the same effect as copies of a row next to it.
 
     Returns
     -------
     labels : ndarray of shape (n_rows,), int32
         Components.
     """
-    mean = rows.overall(family.n_statistics) / rows.n_rows
+    among = _Rows(rows.n_rows) if row_weights is None else _WeightedRows(row_weights)
+    mean = rows.overall(family.n_statistics, row_weights) / among.total
     highest = family.highest_log_densities(rows)
     n_candidates = 2 + int(math.log(family.n_components))
-    chosen = [int(uniform(key, 0) * rows.n_rows)]
+    chosen = among.at(np.array([uniform(key, 0)])).tolist()
     best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean))[:, 0]
     for i in range(1, family.n_components):
         distances = highest - best
-        running = np.cumsum(np.maximum(distances - np.median(distances), 0.0))
+        running = np.cumsum(among.weighted(np.maximum(distances - among.median(distances), 0.0)))
         of_seed = subkey(key, i)
         places = np.array([uniform(of_seed, c) for c in range(n_candidates)])
         if running[-1] > 0.0:
             candidates = np.searchsorted(running, places * running[-1], side="right")
         else:  # all rows are alike
-            candidates = (places * rows.n_rows).astype(np.int64)
+            candidates = among.at(places)
         candidates = np.minimum(candidates, rows.n_rows - 1)
         with_each = np.maximum(
             best[:, None], _log_densities(family, rows, _smoothed_seeds(family, rows, candidates, mean))
         )
-        winner = int(np.argmax(with_each.sum(axis=0)))
+        winner = int(np.argmax(among.weighted(with_each).sum(axis=0)))
         chosen.append(int(candidates[winner]))
         best = with_each[:, winner].copy()
     labels = _likeliest(family, rows, _smoothed_seeds(family, rows, chosen, mean))
     for _ in range(_N_ROUNDS_OF_LABELS):
         before = labels
-        labels = _likeliest(family, rows, family.mode(family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()))
+        labels = _likeliest(family, rows, family.mode(among.sums(family, rows, labels)))
         if np.array_equal(labels, before):
             break
     return labels
+
+
+class _Rows:
+    """Rows among which seeds are chosen, all with the same weight."""
+
+    def __init__(self, n_rows: int):
+        self.total: float = n_rows
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Indices of rows at these places from 0 to 1."""
+        return (places * self.total).astype(np.int64)
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Values of the rows, times the weights."""
+        return values
+
+    def median(self, values: np.ndarray) -> float:
+        """The median of values of the rows."""
+        return float(np.median(values))
+
+    def sums(self, family: Any, rows: Any, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Statistics of labels."""
+        return family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()
+
+
+class _WeightedRows(_Rows):
+    """Rows among which seeds are chosen, with weights."""
+
+    def __init__(self, weights: np.ndarray):
+        self.weights = weights
+        self.levels = np.cumsum(weights)
+        self.total = self.levels[-1]
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Indices of rows at these places from 0 to 1, in proportion to the weights."""
+        return np.minimum(np.searchsorted(self.levels, places * self.total, side="right"), len(self.levels) - 1)
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Values of the rows, times the weights."""
+        return (values.T * self.weights).T
+
+    def median(self, values: np.ndarray) -> float:
+        """The weighted median: the mean of the lower and the upper one, if half of the weight is below each."""
+        order = np.argsort(values, kind="stable")
+        levels = np.cumsum(self.weights[order])
+        ends = [np.searchsorted(levels, 0.5 * levels[-1], side=side) for side in ("left", "right")]
+        return float(np.mean(values[order[np.minimum(ends, len(order) - 1)]]))
+
+    def sums(self, family: Any, rows: Any, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Weighted statistics of labels."""
+        shares = weighted_indicators(labels, self.weights, family.n_components)
+        return family.sum_shares(rows, 0, rows.n_rows, 0, shares).total()
 
 
 def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:

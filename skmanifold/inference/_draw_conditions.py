@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils._conditions import Array, Condition, Keyed, Lacking, Whole, index
+from ..utils._conditions import Array, Condition, Keyed, Lacking, Real, Whole, index
 
 _TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
 _SMALL = {"topic_weights", "concentration"}
@@ -26,7 +26,7 @@ def traces(*names: str, **others: Condition) -> dict[str, Condition]:
         "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
         "n_iter_": Lacking(Whole()),
         "_n_burn_in": Lacking(Whole()),
-        "_n_units": Lacking(Whole()),
+        "_n_units": Lacking(Real(low=0)),  # not whole if rows have weights
         "_posterior": Lacking(Keyed(_SMALL & others.keys(), **dict.fromkeys(names, _TRACE), **others)),
         "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
     }

@@ -21,6 +21,7 @@ from ._density_protocols import HasRowCounts as HasRowCounts
 from ._latent_protocols import CollapsedModel as CollapsedModel
 from ._latent_protocols import CollapsedVariationalModel as CollapsedVariationalModel
 from ._latent_protocols import ExpectationModel as ExpectationModel
+from ._latent_protocols import HasTotalWeight as HasTotalWeight
 from ._latent_protocols import LatentModel as LatentModel
 from ._latent_protocols import PartiallyCollapsedModel as PartiallyCollapsedModel
 from ._latent_protocols import RoundingModel as RoundingModel

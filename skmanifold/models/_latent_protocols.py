@@ -193,6 +193,13 @@ class ExpectationModel(Protocol):
 
 
 @runtime_checkable
+class HasTotalWeight(Protocol):
+    """A model whose rows may have weights: a log likelihood per row is divided by their sum, not by ``n_rows``."""
+
+    total_weight: float  # the number of rows if they have no weights
+
+
+@runtime_checkable
 class RoundingModel(LatentModel, Protocol):
     """A latent-variable model whose statistics are counts that approximate counters can represent."""
 

@@ -9,9 +9,9 @@ from ..utils._njit import njit
 SUM_UNIT = 2.0**-16  # sums of its multiples are exact below 2**37, because float64 has 53 bits
 
 
-def exact_sum(values: np.ndarray) -> float:
-    """The sum of values, each rounded to a multiple of `SUM_UNIT`, so that the order of additions does not matter."""
-    return float(np.rint(values / SUM_UNIT).sum() * SUM_UNIT)
+def exact_sum(values: np.ndarray, unit: float = SUM_UNIT) -> float:
+    """The sum of values, each rounded to a multiple of `unit`, so that the order of additions does not matter."""
+    return float(np.rint(values / unit).sum() * unit)
 
 
 @njit(cache=True, nogil=True)

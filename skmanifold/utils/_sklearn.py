@@ -4,10 +4,11 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
+from sklearn.utils.validation import _check_sample_weight as check_weights
 from sklearn.utils.validation import _num_samples as n_rows
 
 from ._inputs.sparse_structure import check_structure
-from ._inputs.tables import is_arrow, readable
+from ._inputs.tables import is_arrow, is_table, readable
 
 # Attributes of the estimator during a fit, which `torn_down` removes at its end, also after an error: those of
 # scikit-learn, and our own before scikit-learn 1.9.
@@ -17,7 +18,7 @@ CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown", "_callback_
 def take_rows(X, rows):
     """Some rows of an array, a sparse matrix of any format, a table or a list."""
     check_structure(X)
-    X = readable(X)
+    X = X if is_table(X) else readable(X)
     if is_arrow(X):
         return X.take(rows)  # missing in scikit-learn before 1.7
     return _safe_indexing(indexable(X)[0], rows)
@@ -29,6 +30,7 @@ __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
+    "check_weights",
     "fit_context",
     "n_rows",
     "take_rows",

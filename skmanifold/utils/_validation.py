@@ -6,6 +6,7 @@ so that tables and arrays of all libraries give the same result as a plain array
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.utils import validation
 
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
-from ._typing import MatrixLike
+from ._sklearn import check_weights, n_rows
+from ._typing import ArrayLike, MatrixLike
 
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
@@ -52,6 +54,19 @@ def check_array(X: Any, **options: Any) -> Any:
     with named_columns(X):
         named = as_named(X, accept_sparse=options.get("accept_sparse"), name=name)
         return validation.check_array(X if named is None else named.values, **options)
+
+
+def validate_sample_weight(sample_weight: ArrayLike, X: Any) -> np.ndarray:
+    """`sample_weight` of any container as non-negative float64 with a positive finite sum, one for each row of X."""
+    if not isinstance(sample_weight, Number):
+        sample_weight = check_array(sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight")
+    of_rows = np.empty(n_rows(readable(X)))
+    weights = check_weights(sample_weight, of_rows, dtype=np.float64)
+    validation.check_non_negative(weights, "`sample_weight`")
+    with np.errstate(over="ignore"):
+        if 0.0 < weights.sum() < np.inf:
+            return weights
+    raise ValueError("sample_weight must have a finite sum and must not be zero for all rows of X.")
 
 
 def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:

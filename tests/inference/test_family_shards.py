@@ -16,6 +16,7 @@ from skmanifold.datasets import make_lda_corpus
 from skmanifold.emissions import Gaussian
 from skmanifold.inference._chains import Chain
 from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.samplers import EM
 
 from ._fake_cluster import FakeClient
 
@@ -83,6 +84,18 @@ def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampl
     assert len({address for address, method in client.log if method == "run"}) == 3
 
 
+@pytest.mark.parametrize("emission", ["gaussian", "categorical"])
+def test_weights_go_with_their_rows_to_workers_and_into_checkpoints(emission, tmp_path):
+    X, weights = ROWS[emission], np.maximum(RNG.normal(1.0, 1.0, 4000), 0.0)  # a sixth of them are zero
+    expected = bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights))
+    with distributed(dies_once("run", 7), checkpoint_dir=tmp_path, checkpoint_every=3):
+        assert bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights)) == expected
+    cut_short(make_mixture(emission, EM(tol=0)), X, FakeClient(3), tmp_path, sample_weight=weights)
+    others = np.where(weights > 0.0, 1.0, 0.0)
+    with distributed(FakeClient(2), checkpoint_dir=tmp_path), pytest.raises(ValueError, match="the data differ"):
+        make_mixture(emission, EM(tol=0)).fit(X, sample_weight=others)
+
+
 def test_mixture_is_polished_by_all_rows():
     expected = bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS))
     with distributed(FakeClient(2)):
@@ -104,7 +117,7 @@ def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sam
     assert len({address for address, method in client.log if method == "run"}) == 3
 
 
-def cut_short(mixture, X, client, folder):
+def cut_short(mixture, X, client, folder, **fit_params):
     """Interrupt a fit in pass 8, after the checkpoint of pass 6."""
     n_passes, run = 0, Chain.advance
 
@@ -118,7 +131,7 @@ def cut_short(mixture, X, client, folder):
     with pytest.MonkeyPatch.context() as patch, distributed(client, checkpoint_dir=folder, checkpoint_every=3):
         patch.setattr(Chain, "advance", dying)
         with pytest.raises(KeyboardInterrupt):
-            mixture.fit(X)
+            mixture.fit(X, **fit_params)
 
 
 @pytest.mark.short_cases("gaussian-esca", "poisson-gibbs", "bernoulli-em")

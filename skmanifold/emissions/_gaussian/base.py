@@ -190,6 +190,25 @@ class GaussianFamily(Family):
         """
         return cluster_rows(rows.values, self.n_components, key)
 
+    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
+        """Initial labels as of `seed_labels`, by k-means of weighted rows.
+
+        Parameters
+        ----------
+        rows : DenseRows
+            What the emission's `read` returned.
+        key : uint64
+            Key of the random numbers.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
+        return cluster_rows(rows.values, self.n_components, key, row_weights)
+
     def sum_labels(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, labels: np.ndarray
     ) -> BlockSums:

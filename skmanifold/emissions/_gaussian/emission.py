@@ -215,6 +215,32 @@ class Gaussian(BaseEmission):
         """
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
+    def bind_weighted(
+        self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray
+    ) -> GaussianFamily:
+        """Make the family of rows; default priors use their weights.
+
+        Parameters
+        ----------
+        rows : DenseRows or IncompleteRows
+            What the emission's `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : FullFamily, TiedFamily or DiagonalFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        return self._bind(rows.values, row_weights, n_components, "rows of X that have a weight")
+
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`.
 

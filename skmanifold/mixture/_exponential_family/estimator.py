@@ -17,6 +17,7 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
+from ...callbacks._hooks import labels_of_all
 from ...emissions import EMISSIONS, BaseEmission
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
@@ -72,7 +73,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         After burn-in, every `thin`-th pass is kept in ``posterior_``.
     n_init : int, default=5
         Number of initial labels for each chain. After a few passes of stochastic EM from each, the chain continues from
-        the one with the highest log likelihood. 1 skips these passes. Ignored if `init` gives the labels.
+        the one with the highest log likelihood. 1 skips these passes. Ignored if `init` gives the labels. With
+        `sample_weight`, these passes draw one label for each row, which counts with the weight of the row.
     n_chains : int, default=1
         Number of independent chains with different initial labels. The estimate comes from the chain with the highest
         mean log likelihood after burn-in, or with the highest final log likelihood for "em".
@@ -247,7 +249,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
+    def fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the mixture to rows.
 
         Parameters
@@ -258,6 +260,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
             "poisson", NaN is a missing cell.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows, for "em" only. A whole number has the same effect as this number of
+            copies of the row, so weights that are all multiplied by a number change the strength of the data compared
+            with the prior. Rows of weight zero have an entry in ``labels_``, but no effect on the fit.
 
         Returns
         -------
@@ -267,16 +273,42 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         ------
         ValueError
             If X has values that the emission does not allow or fewer rows than components, or a parameter is
-            incompatible with X, or the covariance of a Gaussian component becomes singular.
+            incompatible with X, or the covariance of a Gaussian component becomes singular. If weights are negative,
+            not finite or all zero, or fewer rows have a positive weight than there are components.
         IncompatibleError
-            If the sampler needs something that this model does not provide.
+            If the sampler needs something that this model does not provide, or there are weights and the sampler draws
+            one component for each row, as "esca" and "gibbs" do.
 
         Warns
         -----
         ConvergenceWarning
             If "em" has not converged after `max_iter` passes, and its tolerance is not 0.
         """
-        return self._fit(X)
+        return self._fit(X, sample_weight)
+
+    def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
+        """Fit, and return the component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            ``labels_``.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
+        """
+        return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission
 from ...emissions._abilities import HasSeeds, HasShares
-from ...emissions._protocols import RowFamily
+from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._draw_store import DrawStore
@@ -22,6 +22,7 @@ from ...utils._threads import Workers
 from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
 from .model import FamilyModel, Position
+from .row_weights import RowWeights, WeightedRows, check_takes_weights, read_weighted
 from .shards import shard_mixture
 
 
@@ -30,10 +31,13 @@ class RowsFit(FitStrategy):
 
     def __init__(self, mixture: Any, X: Any, emission: BaseEmission, run: Run):
         super().__init__(run.sampler)
+        if run.sample_weight is not None:
+            check_takes_weights(mixture, run.sampler)
+            mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight", mixture._emissions)
         self.mixture = mixture
-        self.rows = emission.read(mixture, X, reset=True)
-        self.n_rows = self.rows.n_rows
-        self.family = bind(mixture, emission, self.rows)
+        self.data = read_weighted(mixture, emission, X, run.sample_weight)
+        self.n_rows = self.data.every.n_rows
+        self.family = bind(mixture, emission, self.data.rows, self.data.weights)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
         self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
@@ -46,7 +50,7 @@ class RowsFit(FitStrategy):
 
     def model(self, workers: Workers) -> FamilyModel:
         """The model of all rows."""
-        self.here = mixture_model(self.mixture, self.rows, self.family, workers)
+        self.here = mixture_model(self.mixture, self.data, self.family, workers)
         return self.here
 
     def prepare(self, model: FamilyModel, workers: Workers) -> Any:
@@ -83,12 +87,13 @@ class RowsFit(FitStrategy):
             fitted["converged_"] = sampler.has_converged(chains[best].state)
         kept = [draw["_position"] for draw in chains[best].draws if "_position" in draw]
         fitted["_draws"] = kept if sampler.draws_parameters else []
-        return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": float(model.n_rows)}
+        return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": model.total_weight}
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
-        """The most probable component of each row."""
-        shares, _ = shares_and_log_density(self.family, self.rows, fitted["_position"], workers)
-        return {"labels_": shares.argmax(axis=1)}
+        """The most probable component of each row, also of weight zero, and the number of rows in traces."""
+        shares, _ = shares_and_log_density(self.family, self.data.every, fitted["_position"], workers)
+        of_traces = {} if self.data.weights is None else {"_n_units": self.here.total_weight}
+        return {"labels_": shares.argmax(axis=1), **of_traces}
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about a maximisation that has not converged."""
@@ -109,15 +114,16 @@ class RowsStream(StatisticsStream):
         super().__init__(batch)
         self.mixture = mixture
         self.emission = emission
-        self.rows = emission.read(mixture, X, reset=batch.is_first)
-        self.family = bind(mixture, emission, self.rows) if batch.is_first else mixture._family
+        rows = emission.read(mixture, X, reset=batch.is_first)
+        self.data = WeightedRows(rows, None, slice(None), rows)
+        self.family = bind(mixture, emission, rows, None) if batch.is_first else mixture._family
         if not batch.is_first:
             scale = batch.total_samples / mixture._n_summed_rows
             self.before = mixture._sums.map(lambda array: array * scale)
 
     def model(self, workers: Workers) -> FamilyModel:
         """The model of the minibatch."""
-        return mixture_model(self.mixture, self.rows, self.family, workers, self.batch.is_first)
+        return mixture_model(self.mixture, self.data, self.family, workers, self.batch.is_first)
 
     def advance(self, model: FamilyModel, workers: Workers) -> dict[str, Any]:
         """The statistics, and the mode of the parameters given these."""
@@ -127,32 +133,40 @@ class RowsStream(StatisticsStream):
         return {**fitted, "_family": self.family, "emission_": self.emission}
 
 
-def bind(mixture: Any, emission: Any, rows: Any) -> Any:
+def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None) -> Any:
     """The family of the emission for these rows; a ValueError if there are fewer rows than components."""
     if rows.n_rows < mixture.n_components:
         raise ValueError(
             f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
         )
-    family, name = emission.bind(rows, mixture.n_components), type(mixture).__name__
+    seeds: type = HasSeeds if row_weights is None else HasWeightedSeeds
+    if row_weights is None:
+        family = emission.bind(rows, mixture.n_components)
+    else:
+        family = emission.bind_weighted(rows, mixture.n_components, row_weights.values)
+    name = type(mixture).__name__
     mixture._check_family(emission, family, [RowFamily], name)
     mixture._check_sampler_and_family(emission, family)
     if mixture.n_polish:
         mixture._check_family(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
     if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
-        mixture._check_family(emission, family, [HasSeeds], f"init={mixture.init!r}", "; or set init='random'")
+        mixture._check_family(emission, family, [seeds], f"init={mixture.init!r}", "; or set init='random'")
     return family
 
 
-def mixture_model(mixture: Any, rows: Any, family: RowFamily, workers: Workers, is_first: bool = True) -> FamilyModel:
+def mixture_model(
+    mixture: Any, data: WeightedRows, family: RowFamily, workers: Workers, is_first: bool = True
+) -> FamilyModel:
     """The model of some rows; only the first minibatch, or a fit, uses an array of initial labels."""
     K, init = mixture.n_components, mixture.init
     prior = 1.0 / K if mixture.weight_prior is None else float(mixture.weight_prior)
     start: np.ndarray | partial
     if isinstance(init, str) or not is_first:
-        start = partial(start_labels, family, rows, init)
+        values = None if data.weights is None else data.weights.values
+        start = partial(start_labels, family, data.rows, init, row_weights=values)
     else:
-        start = checked_labels(init, rows.n_rows, K)
-    return FamilyModel(rows, 0, prior, family, start, workers, mixture.n_init if K > 1 else 1)
+        start = checked_labels(init, data.every.n_rows, K)[data.used]
+    return FamilyModel(data.rows, 0, prior, family, start, workers, mixture.n_init if K > 1 else 1, data.weights)
 
 
 def fitted_parameters(family: RowFamily, position: Position) -> dict[str, Any]:

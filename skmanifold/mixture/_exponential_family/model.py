@@ -21,9 +21,11 @@ from ...emissions._columns.family import ColumnParameters
 from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._protocols import RowFamily
+from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
+from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
@@ -32,6 +34,7 @@ from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
 from .kernels import draw_labels_of_terms, fill_log_gammas, fill_shares
 from .pilot_runs import best_labels
+from .row_weights import RowWeights
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
@@ -88,6 +91,8 @@ class FamilyModel:
     workers : Workers
     n_init : int
         Number of initial labels that are tried if `start` is a function.
+    row_weights : RowWeights or None
+        A row counts as often as its weight in statistics and log likelihoods. Draws give it one label.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class FamilyModel:
         start: np.ndarray | Callable[[np.uint64], np.ndarray],
         workers: Workers,
         n_init: int = 1,
+        row_weights: RowWeights | None = None,
     ):
         if first_row % BLOCK_ROWS:
             raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
@@ -109,6 +115,8 @@ class FamilyModel:
         self.start = start
         self.workers = workers
         self.n_init = n_init
+        self.row_weights = row_weights
+        self.total_weight = float(rows.n_rows if row_weights is None else row_weights.values.sum())
         self._completes = getattr(rows, "has_missing", False) and offers(family, CompletesRows)
         self._offered: dict[str, bool] = {}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
@@ -181,8 +189,12 @@ class FamilyModel:
     # Checkpoints
 
     def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the rows and their indices; hashes of ranges add up, modulo 2**64."""
-        return self.rows.hash_rows(key, self.first_row)
+        """A hash of the rows, their weights and their indices; hashes of ranges add up, modulo 2**64."""
+        of_rows = self.rows.hash_rows(key, self.first_row)
+        if self.row_weights is None:
+            return of_rows
+        of_weights = hash_dense(self.row_weights.values[:, None], subkey(key, Purpose.ROWS), self.first_row)
+        return (of_rows + of_weights) % 2**64
 
     def pack_latents(self, latents: np.ndarray) -> Iterator[RowLatents]:
         """Labels for a checkpoint: none, because the next draw does not depend on them."""
@@ -247,7 +259,17 @@ class FamilyModel:
         return (self.first_row + row) // BLOCK_ROWS
 
     def _count(self, first: int, stop: int, labels: np.ndarray) -> BlockSums:
-        return self.family.sum_labels(self.rows, first, stop, self._block(first), labels[first:stop])
+        return self._sum_labels(self.rows, first, stop, first, labels[first:stop])
+
+    def _sum_labels(self, rows: Any, first: int, stop: int, row: int, labels: np.ndarray) -> BlockSums:
+        """Statistics of labels of the rows first to stop of `rows`; the first of them is `row` of the model."""
+        if self.row_weights is None:
+            return self.family.sum_labels(rows, first, stop, self._block(row), labels)
+        sums, weights = BlockSums(()), self.row_weights.values[row : row + stop - first]
+        for a, b in split_range(stop - first, _BLOCKS_AT_ONCE * BLOCK_ROWS):
+            shares = weighted_indicators(labels[a:b], weights[a:b], self.n_components)
+            sums = merge(sums, self.family.sum_shares(rows, first + a, first + b, self._block(row + a), shares))
+        return sums
 
     def _draw_and_count(self, first, stop, position, log_weights, key, labels, log_density) -> BlockSums:
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
@@ -256,12 +278,14 @@ class FamilyModel:
             return self._count(first, stop, labels)
         of_rows = self.rows, first, stop, labels[first:stop], position.parameters
         completed = self.family.draw_missing(*of_rows, subkey(key, Purpose.MISSING_CELLS), self.first_row)
-        return self.family.sum_labels(completed, 0, stop - first, self._block(first), labels[first:stop])
+        return self._sum_labels(completed, 0, stop - first, first, labels[first:stop])
 
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
         sums = BlockSums(())
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])
+            if self.row_weights is not None:
+                terms *= self.row_weights.values[a:b, None]
             of_rows = self.rows, a, b, self._block(a), terms
             if self._completes:
                 sums = merge(sums, self.family.sum_expected(*of_rows, position.parameters))
@@ -282,7 +306,9 @@ class FamilyModel:
     def _log_likelihood(self, log_density: np.ndarray) -> float:
         if self.rows.log_base is not None:
             log_density += self.rows.log_base
-        return exact_sum(log_density)
+        if self.row_weights is None:
+            return exact_sum(log_density)
+        return exact_sum(self.row_weights.values * log_density, self.row_weights.unit)
 
 
 def _log_weights(position: Position) -> np.ndarray:

@@ -14,6 +14,7 @@ from ...inference._distributed_fits.shards import ShardedModel
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ...utils._threads import Workers
 from .model import FamilyModel
+from .row_weights import RowWeights
 
 
 class FamilyShards:
@@ -24,14 +25,15 @@ class FamilyShards:
         self.weight_prior = weight_prior
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """The rows of a shard, which has a single block."""
-        (rows,) = blocks  # received arrays are read-only, and numba would compile the kernels again for them
+        """The rows of a shard, which has a single block, and their weights."""
+        ((rows, weights),) = blocks  # received arrays are read-only, and numba would compile the kernels again for them
         rows = rows._make(value.copy() if isinstance(value, np.ndarray) else value for value in rows)
-        return rows, rows.n_rows, rows.n_features
+        return (rows, weights), rows.n_rows, rows.n_features
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
-        """A model of these rows; the client provides the initial labels."""
-        return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers)
+        """A model of these weighted rows; the client provides the initial labels."""
+        rows, weights = rows
+        return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers, row_weights=weights)
 
     def merge(self, left: BlockSums, right: BlockSums) -> BlockSums:
         """Sums over adjacent ranges of blocks."""
@@ -39,18 +41,19 @@ class FamilyShards:
 
 
 class BlockSource:
-    """Rows in memory, divided at the ends of blocks."""
+    """Rows in memory and their weights, divided at the ends of blocks."""
 
     is_ragged = False
 
-    def __init__(self, rows: Any):
+    def __init__(self, rows: Any, weights: RowWeights | None):
         self.rows = rows
+        self.weights = weights
 
     def split(self, n_parts: int) -> list[list]:
-        """Divide the rows into `n_parts` ranges."""
+        """Divide the rows into `n_parts` ranges, each with its weights or None."""
         n_blocks = -(-self.rows.n_rows // BLOCK_ROWS)
         cuts = np.unique(np.linspace(0, n_blocks, n_parts + 1).astype(np.int64)) * BLOCK_ROWS
-        return [[self.rows.part(start, stop)] for start, stop in pairwise(cuts)]
+        return [[(self.rows.part(*ends), self.weights and self.weights.part(*ends))] for ends in pairwise(cuts)]
 
 
 class ShardedMixture(ShardedModel):
@@ -72,7 +75,7 @@ def shard_mixture(model: FamilyModel) -> ShardedMixture:
             "not offer: read X as DenseRows or LinearRows."
         )
     builder = FamilyShards(model.family, model.weight_prior)
-    return ShardedMixture(model, open_shards(builder, BlockSource(model.rows), model.workers))
+    return ShardedMixture(model, open_shards(builder, BlockSource(model.rows, model.row_weights), model.workers))
 
 
 def _no_start(key: np.uint64) -> Any:

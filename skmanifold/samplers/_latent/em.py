@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...models import ExpectationModel
+from ...models import ExpectationModel, HasTotalWeight
 from ...random._keys import Purpose, subkey
+from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval
 from .._base import BaseSampler
 
@@ -43,7 +44,7 @@ class EM(BaseSampler):
     Parameters
     ----------
     tol : float, default=1e-6
-        Tolerance, in nats per row.
+        Tolerance, in nats per row; if rows have weights, per unit of weight.
 
     References
     ----------
@@ -107,7 +108,9 @@ class EM(BaseSampler):
         statistics, log_likelihood = model.expect_latents(state.position)
         position = model.mode(statistics)
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
-        return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / model.n_rows)
+        rows: Any = model  # in shards, ``isinstance`` does not find attributes
+        n_rows = rows.total_weight if offers(model, HasTotalWeight) else model.n_rows
+        return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / n_rows)
 
     def parameters(self, model: Any, state: EMState) -> Any:
         """The mode of the parameters given the expectations of the last pass.
