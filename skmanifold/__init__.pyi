@@ -11,6 +11,7 @@ from .inference import sample as sample
 from .mixture import DPCategoricalMixture as DPCategoricalMixture
 from .mixture import DPMixture as DPMixture
 from .mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
+from .mixture import MixtureImputer as MixtureImputer
 from .mixture import SubspaceClassifier as SubspaceClassifier
 from .mixture import SubspaceMixture as SubspaceMixture
 from .mixture import VonMisesFisherMixture as VonMisesFisherMixture

@@ -49,6 +49,26 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     tokens_of_column: ClassVar[int] = 1  # number of different tokens for each column of X
     _parameter_constraints: ClassVar[dict] = {}
 
+    def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> Any:
+        """Rows of cells that have been read before, without names of columns.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The fitted estimator.
+        values : ndarray of shape (n_samples, n_features)
+            Numbers or codes; NaN where a cell is missing.
+
+        Returns
+        -------
+        rows : object
+            What `read` returns.
+        """
+        reader: Any = BaseEstimator()
+        for name in ("n_features_in_", *self.stores):
+            setattr(reader, name, getattr(estimator, name))
+        return self.read(reader, values, reset=False)  # type: ignore[attr-defined]
+
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """Validate X and return it as counts of tokens, for an admixture.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._cells.laws import EventCells
 from ._clusters.linear.bernoulli import BernoulliClusters
 from ._linear import (
     PRIOR,
@@ -109,6 +110,21 @@ class Bernoulli(BaseEmission):
         counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
+
+    def cell_law(self, attributes: dict[str, Any]) -> EventCells:
+        """The distributions of missing cells given the component and the observed cells, for imputation.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            Fitted attributes, as the family's `attributes` returns them.
+
+        Returns
+        -------
+        law : EventCells
+            The law.
+        """
+        return EventCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
         """Make the family of rows.

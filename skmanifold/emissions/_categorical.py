@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..random._keys import fold_in, uniform
 from ..random._variates import fill_log_gamma_variates
 from ..utils._conditions import MOST_COUNTED, Pointer, Sizes
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import holds
-from ..utils._njit import njit
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission
-from ._codes import Table, category_table, empty_table, fit_categories, validate_codes
+from ._cells.laws import CategoryCells
+from ._codes import Table, category_table, empty_table, fill_codes, fit_categories, validate_codes
 from ._linear import LinearFamily, LinearParameters, linear_family
 from ._protocols import Arrays
 
@@ -74,6 +73,7 @@ class Categorical(BaseEmission):
     allows_missing = True
     allows_sparse = False
     has_codes = True
+    stores = ("n_categories_",)
     _parameter_constraints: ClassVar[dict] = {
         "prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -122,6 +122,21 @@ class Categorical(BaseEmission):
         else:
             column_start = np.concatenate(([0], np.cumsum(stored["n_categories_"])))
         return category_table(estimator, codes, column_start, handle_unknown=self.handle_unknown)
+
+    def cell_law(self, attributes: dict[str, Any]) -> CategoryCells:
+        """The distributions of missing cells given the component and the observed cells, for imputation.
+
+        Parameters
+        ----------
+        attributes : dict of str to object
+            Fitted attributes, as the family's `attributes` returns them.
+
+        Returns
+        -------
+        law : CategoryCells
+            The law.
+        """
+        return CategoryCells(attributes["components_"])
 
     def bind(self, rows: Table, n_components: int) -> CategoricalFamily:
         """Make the family of rows.
@@ -349,17 +364,3 @@ class CategoricalFamily(LinearFamily):
         logs = naturals - np.repeat(np.maximum.reduceat(naturals, begin), n_categories, axis=0)
         logs -= np.repeat(np.log(np.add.reduceat(np.exp(logs), begin)), n_categories, axis=0)
         return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))
-
-
-@njit(cache=True, nogil=True)
-def fill_codes(key, labels, probabilities, column_start, out):
-    """Draw rows of codes; `probabilities`, (K, n_categories), are those of each component, column after column."""
-    for i in range(len(labels)):
-        of_row, of_component = fold_in(key, i), probabilities[labels[i]]
-        for j in range(out.shape[1]):
-            category, last = column_start[j], column_start[j + 1] - 1
-            place = uniform(of_row, j)
-            while category < last and place >= of_component[category]:
-                place -= of_component[category]
-                category += 1
-            out[i, j] = category - column_start[j]

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..numerics.row_hash import hash_counts
+from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
@@ -250,3 +251,17 @@ def _encode_rows(codes, column_start, ignore_unknown, n_tokens, row_stop, indice
                 return i * codes.shape[1] + j
         row_stop[i] = n_tokens
     return -1
+
+
+@njit(cache=True, nogil=True)
+def fill_codes(key, labels, probabilities, column_start, out):
+    """Draw rows of codes; `probabilities`, (K, n_categories), are those of each component, column after column."""
+    for i in range(len(labels)):
+        of_row, of_component = fold_in(key, i), probabilities[labels[i]]
+        for j in range(out.shape[1]):
+            category, last = column_start[j], column_start[j + 1] - 1
+            place = uniform(of_row, j)
+            while category < last and place >= of_component[category]:
+                place -= of_component[category]
+                category += 1
+            out[i, j] = category - column_start[j]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -15,6 +15,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior
+from ._cells.laws import CountCells
 from ._clusters.linear.poisson import PoissonClusters
 from ._linear import (
     PRIOR,
@@ -108,6 +109,21 @@ class Poisson(BaseEmission):
         n_features = counts.n_features // 2
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
+
+    def cell_law(self, attributes: dict[str, Any]) -> CountCells:
+        """The distributions of missing cells given the component and the observed cells, for imputation.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            Fitted attributes, as the family's `attributes` returns them.
+
+        Returns
+        -------
+        law : CountCells
+            The law.
+        """
+        return CountCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
         """Make the family of rows.

@@ -154,6 +154,14 @@ class Clusters:
         """Posterior means as fitted attributes: ``components_``, (K, n_features), and others."""
         raise NotImplementedError
 
+    def cell_attributes(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means as attributes for `cell_law` of the emission; covariances are always finite."""
+        return self.expected(statistics)
+
+    def drawn_attributes(self, components: Any) -> dict[str, Any]:
+        """Drawn parameters as attributes for `cell_law` of the emission."""
+        return {f"{name}_": array for name, array in self.arrays_of(components).items()}
+
     def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i."""
         raise NotImplementedError

@@ -16,6 +16,7 @@ from .._abilities import LearnsPrior
 from .._base import BaseEmission
 from .._bernoulli import Bernoulli
 from .._categorical import Categorical
+from .._cells.laws import JoinedCells
 from .._gaussian.emission import Gaussian
 from .._poisson import Poisson
 from .family import ColumnsFamily
@@ -164,6 +165,44 @@ class Columns(BaseEmission, BaseComposition):
         if names is None or table.names is None:
             validate_data(estimator, table.table, reset=False, skip_check_array=True)
         return self._read_blocks(table, ordered(table, names), layout)
+
+    def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> ColumnRows:
+        """Rows of cells that have been read before, without names of columns.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The fitted estimator.
+        values : ndarray of shape (n_samples, n_features)
+            Numbers or codes; NaN where a cell is missing.
+
+        Returns
+        -------
+        rows : ColumnRows
+            What `read` returns.
+        """
+        layout: ColumnLayout = vars(estimator)["_layout"]
+        triples = zip(self._named_emissions, layout.places, layout.readers, strict=True)
+        blocks = tuple(emission.read(reader, values[:, place], reset=False) for (_, emission), place, reader in triples)
+        return ColumnRows(blocks, layout.places)
+
+    def cell_law(self, attributes: dict[str, dict[str, Any]], places: tuple[np.ndarray, ...]) -> JoinedCells:
+        """The distributions of missing cells given the component and the observed cells, for imputation.
+
+        Parameters
+        ----------
+        attributes : dict of str to dict
+            Fitted attributes of each block, as the family's `attributes_of_blocks` returns them.
+        places : tuple of ndarray of int64
+            Columns of each block.
+
+        Returns
+        -------
+        law : JoinedCells
+            The law.
+        """
+        laws = (emission.cell_law(attributes[name]) for name, emission in self._named_emissions)
+        return JoinedCells(laws, places)
 
     def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
         """Make the family of rows.

@@ -45,6 +45,11 @@ class WithColumns:
             return values
         return vars(self)["_layout"].table(values, getattr(self, "feature_names_in_", None))
 
+    def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Typical values of a column: means, and categories in place of codes."""
+        has_codes = "_layout" in vars(self) and vars(self)["_layout"].kinds[column] == "category"
+        return self._cells_of(column, values) if has_codes else values
+
     def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
         """Cells of a column as in the table of `fit`."""
         return vars(self)["_layout"].cells(column, values) if "_layout" in vars(self) else values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,6 +15,7 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
 from .._base import BaseEmission
+from .._cells.laws import MatrixNormalCells, NormalCells
 from .._rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .families import DiagonalFamily, FullFamily
@@ -192,6 +193,24 @@ class Gaussian(BaseEmission):
             If X has values that the emission does not accept.
         """
         return read_dense(estimator, X, reset=reset, emission=self, missing=True)
+
+    def cell_law(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
+        """The distributions of missing cells given the component and the observed cells, for imputation.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            Fitted attributes, as the family's `attributes` returns them.
+
+        Returns
+        -------
+        law : MatrixNormalCells or NormalCells
+            The law.
+        """
+        means, covariances = attributes["components_"], attributes["covariances_"]
+        if self.covariance_type in ("full", "tied"):
+            return MatrixNormalCells(means, covariances)
+        return NormalCells(means, covariances)
 
     def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
         """Make the family of rows.

@@ -49,13 +49,13 @@ class SummarizesClusters:
         @property
         def posterior_(self) -> dict[str, np.ndarray]: ...
 
-        def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
-            """Cells of a column as in the table of `fit`."""
-            ...
-
         def _clusters_of_no_rows(self) -> Clusters:
             """The fitted prior."""
             ...
+
+    def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Typical values of a column as the summary shows them."""
+        return values
 
     def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
         r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
@@ -108,7 +108,7 @@ class SummarizesClusters:
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             clusters["typical_row"] = self.typical_rows_
         cells = clusters_of_prior.typical_cells(statistics)
-        of_columns = pd.DataFrame({names[j]: self._cells_of(j, cells[:, j]) for j in order})
+        of_columns = pd.DataFrame({names[j]: self._typical_of(j, cells[:, j]) for j in order})
         columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)
         return ClusterSummary(pd.concat((pd.DataFrame(clusters), of_columns), axis=1), columns)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,15 +24,17 @@ from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTR
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from .._imputation.imputation import ImputesCells, Law
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
 from .model import check_settings
+from .posterior_draws import draw_parameters
 from .starts import find_clusters, labels_of_all, spread_start
 
 
 @fitted_mixture
-class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstimator):
+class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
     Each row belongs to one of infinitely many components, of which finitely many have rows:
@@ -299,8 +303,28 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         return attributes[name]
 
     def _clusters_of(self, X: MatrixLike) -> Clusters:
+        return self._family.clusters(self._read(X))
+
+    def _read(self, X: MatrixLike) -> Any:
         check_is_fitted(self)
-        return self._family.clusters(self.emission_.read(self, X, reset=False))
+        return self.emission_.read(self, X, reset=False)
+
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
+        return self._log_densities_in(self._family.clusters(rows))
+
+    def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+        clusters = self._family.clusters(rows)
+        for draw in self._draws:
+            shares = softmax(draw.log_terms(clusters, workers)[:, :-1], axis=1)  # of components with rows
+            yield shares, clusters.cell_attributes(draw.statistics)
+
+    def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
+        clusters, of_partition = self._family.clusters(rows), self._draws[draw]
+        drawn = draw_parameters(clusters, *of_partition, key, workers)
+        return softmax(drawn.log_terms(clusters, workers)[:, :-1], axis=1), clusters.drawn_attributes(drawn.components)
+
+    def _n_parameter_draws(self) -> int:
+        return len(self._draws)
 
     def _clusters_of_no_rows(self) -> Clusters:
         return self._family.clusters()

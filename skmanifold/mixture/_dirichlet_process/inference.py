@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import selected
-from ...emissions._columns.estimator import WithColumns
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers
@@ -28,7 +27,7 @@ _OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do no
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 
 
-class PartitionInference(WithColumns, SummarizesClusters, MembershipTransformer, DensityScores):
+class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -109,7 +108,9 @@ class PartitionInference(WithColumns, SummarizesClusters, MembershipTransformer,
         ValueError
             If X has other columns than in `fit`, or values that the emission does not allow.
         """
-        clusters = self._clusters_of(X)
+        return self._log_densities_in(self._clusters_of(X))
+
+    def _log_densities_in(self, clusters: Clusters) -> np.ndarray:
         with Workers(self.n_jobs) as workers:
             return log_predictive(clusters, self._predictive, workers)
 

@@ -8,18 +8,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, occupied, with_capacity
+from ...emissions._clusters.statistics import occupied, with_capacity
 from ...metrics._partitions import compact_labels
-from ...random._keys import Purpose, fold_in_each, subkey
-from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
 from .gibbs_kernels import draw_labels, least_slice, shuffle_rows
-from .posterior_draws import ParameterDraw
+from .posterior_draws import ParameterDraw, draw_parameters
 from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
@@ -193,12 +191,7 @@ class DPModel:
         The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are
         the sizes and the concentration.
         """
-        labels = by_size(statistics)
-        shapes = np.append(statistics.sizes[labels], concentration)
-        keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, len(statistics.sizes)))
-        log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
-        components = self.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS))
-        return ParameterDraw(log_weights - logsumexp(log_weights), components, concentration)
+        return draw_parameters(self.clusters, statistics, concentration, key, self.workers)
 
 
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:

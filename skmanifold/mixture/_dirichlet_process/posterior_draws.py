@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories.clusters import CategoryCounts
@@ -15,6 +16,8 @@ from ...emissions._clusters.gaussian.tied import TiedSums
 from ...emissions._clusters.linear.base import LinearCounts
 from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
 from ...inference._draw_store import DrawStore
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import Held, holds
@@ -87,6 +90,22 @@ class ParameterDraw(NamedTuple):
         empty = _begin(clusters, self.log_weights[-1:])
         clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
+
+
+def draw_parameters(
+    clusters: Clusters, statistics: Any, concentration: float, key: np.uint64, workers: Workers
+) -> ParameterDraw:
+    """Draw weights and components given the partition, the largest component first.
+
+    The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are the
+    sizes and the concentration.
+    """
+    labels = by_size(statistics)
+    shapes = np.append(statistics.sizes[labels], concentration)
+    keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, len(statistics.sizes)))
+    log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
+    components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
+    return ParameterDraw(log_weights - logsumexp(log_weights), components, concentration)
 
 
 def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -15,16 +15,18 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...emissions._columns.estimator import WithColumns
+from ...emissions._columns.family import ColumnsFamily
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
+from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import BaseSampler
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
+from .._imputation.imputation import ImputesCells, Law
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
 from .kernels import fill_shares
@@ -34,7 +36,7 @@ _ROWS_OF_TASK = 2048
 _TO_UNIT = 2.0**-64
 
 
-class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityScores, InformationCriteria):
+class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, DensityScores, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -161,7 +163,7 @@ class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityS
         ValueError
             If X has other columns than in `fit`, or values that the emission does not allow.
         """
-        return self._at_estimate(self._rows_of(X))[0]
+        return self._at_estimate(self._read(X))[0]
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable component of each row, at the estimate.
@@ -207,7 +209,9 @@ class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityS
         ValueError
             If X has other columns than in `fit`, or values that the emission does not allow.
         """
-        rows = self._rows_of(X)
+        return self._log_densities_of(self._read(X))
+
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
         positions = self._predictive_draws() or [self._position]
         with Workers(self.n_jobs) as workers:
             total = np.full(rows.n_rows, -np.inf)
@@ -248,7 +252,7 @@ class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityS
         with limit_threads("blas"):  # other numbers of threads round otherwise
             return self._as_table(self._family.sample(*of_rows)), labels
 
-    def _rows_of(self, X) -> Any:
+    def _read(self, X: MatrixLike) -> Any:
         check_is_fitted(self)
         return self.emission_.read(self, X, reset=False)
 
@@ -260,8 +264,29 @@ class FamilyInference(WithColumns, WithEmission, MembershipTransformer, DensityS
         chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
         return [self._draws[i] for i in np.unique(chosen.astype(int))]
 
+    def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+        for position in self._predictive_draws() or [self._position]:
+            yield self._law_at(position, rows, workers)
+
+    def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
+        return self._law_at(self._draws[draw], rows, workers)
+
+    def _law_at(self, position: Position, rows: Any, workers: Workers) -> Law:
+        shares, _ = shares_and_log_density(self._family, rows, position, workers)
+        of_blocks = isinstance(self._family, ColumnsFamily)
+        attributes = self._family.attributes_of_blocks if of_blocks else self._family.attributes
+        return shares, attributes(position.parameters)
+
+    def _n_parameter_draws(self) -> int:
+        if not self.sampler_.draws_parameters:
+            raise IncompatibleError(
+                f"{type(self.sampler_).__name__} estimates the parameters and does not draw them, so that completed "
+                "tables would not show their uncertainty: use the sampler 'gibbs', or n_draws=None."
+            )
+        return len(self._draws)
+
     def _log_densities_of_estimate(self, X) -> np.ndarray:
-        return self._at_estimate(self._rows_of(X))[1]
+        return self._at_estimate(self._read(X))[1]
 
     def _has_criteria(self) -> bool:
         sampler = getattr(self, "sampler_", self.sampler)

@@ -179,6 +179,10 @@ class CodeClusters(CategoryClusters):
         means = super().expected(statistics)["components_"]
         return {"components_": np.split(means, self.table.column_start[1:-1], axis=1)}
 
+    def drawn_attributes(self, components: np.ndarray) -> dict[str, Any]:
+        """Drawn probabilities of the categories, (K, n_categories) for each column."""
+        return {"components_": np.split(np.exp(components.T), self.table.column_start[1:-1], axis=1)}
+
     def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
         """The most probable code of each column, (K, n_columns)."""
         return np.stack([column.argmax(axis=1) for column in self.expected(statistics)["components_"]], axis=1)

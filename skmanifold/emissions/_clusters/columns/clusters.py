@@ -10,7 +10,6 @@ import numpy as np
 from ....random._keys import subkey
 from ....utils._threads import Workers
 from ..base import Clusters
-from ..categories.clusters import CodeClusters
 from ..statistics import JoinedStatistics, join_statistics
 from .kernels import Joined, JoinedData
 
@@ -148,12 +147,16 @@ class JoinedClusters(Clusters):
 
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn expected values of the columns of X, side by side, (K, n); a column of categories has one for each."""
-        of_blocks = []
-        for _, block, own in self._with(components):
-            drawn = block.arrays_of(own)["components"]
-            starts = block.table.column_start if isinstance(block, CodeClusters) else np.arange(drawn.shape[1] + 1)
-            of_blocks.append(np.split(drawn, starts[1:-1], axis=1))
-        return {"components": np.concatenate(self._by_column(of_blocks), axis=1)}
+        drawn = [attributes["components_"] for attributes in self.drawn_attributes(components).values()]
+        return {"components": np.concatenate(self._by_column(drawn), axis=1)}
+
+    def cell_attributes(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means of each block, by its name."""
+        return {self.names[i]: block.cell_attributes(own) for i, block, own in self._with(statistics)}
+
+    def drawn_attributes(self, components: Any) -> dict[str, Any]:
+        """Drawn parameters of each block, by its name."""
+        return {self.names[i]: block.drawn_attributes(own) for i, block, own in self._with(components)}
 
     def expected(self, statistics: Any) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""

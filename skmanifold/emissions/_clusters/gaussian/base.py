@@ -22,6 +22,7 @@ _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
+_LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
@@ -211,6 +212,15 @@ def refuse_far_rows(*deviations: np.ndarray) -> None:
             f"X or mean_prior has values more than {_MOST_DEVIATIONS:g} prior standard deviations from the mean of the "
             "fitted rows: correct them, or use a larger covariance_prior."
         )
+
+
+def predictive_factors(degrees: Any, n_features: int, precisions: np.ndarray) -> np.ndarray:
+    """Ratios, (K,), of the covariances of predictive distributions and the posterior scatters.
+
+    Where the covariance is infinite or nearly so, the inverse of the mean precision is in its place.
+    """
+    freedom = degrees - n_features - 1.0
+    return (precisions + 1.0) / precisions / np.where(freedom > _LEAST_FREEDOM, freedom, degrees)
 
 
 def student_rows(

@@ -30,6 +30,7 @@ from .diagonal_predictive_kernels import (
 )
 from .learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
 
+_LEAST_DEGREES = 3.0  # of a predictive distribution whose variance is used
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
@@ -191,6 +192,17 @@ class DiagonalClusters(Clusters):
         posteriors = self._posteriors(statistics)
         degrees = self.data.degrees - 2.0 + posteriors.pooled
         variances = np.where(degrees > 0.0, posteriors.scatters / np.where(degrees > 0.0, degrees, 1.0), np.inf)
+        return {
+            "components_": self.origin + self.scales * posteriors.means,
+            "covariances_": self.scales**2 * variances,
+        }
+
+    def cell_attributes(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
+        """Means and variances of the predictive distributions of clusters."""
+        posteriors = self._posteriors(statistics)
+        after = self.data.degrees + posteriors.pooled
+        variances = posteriors.scatters / np.where(after > _LEAST_DEGREES, after - 2.0, after)
+        variances = np.repeat(variances, len(self.origin) // variances.shape[1], axis=1) / posteriors.weights
         return {
             "components_": self.origin + self.scales * posteriors.means,
             "covariances_": self.scales**2 * variances,

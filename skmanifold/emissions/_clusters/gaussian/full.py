@@ -18,7 +18,7 @@ from ..._gaussian.missing_kernels import fill_columns_and_precisions
 from ..base import StartEffort
 from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied
-from .base import GaussianClusters, log_student, student_rows
+from .base import GaussianClusters, log_student, predictive_factors, student_rows
 from .full_kernels import FullComponents, FullData, count_sorted_rows, draw_components
 from .full_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
 from .full_split_kernels import FullCache, FullSides
@@ -209,6 +209,13 @@ class FullClusters(GaussianClusters):
         scatters = roots @ roots.mT
         covariances = np.divide(scatters, degrees, out=np.full_like(scatters, np.inf), where=degrees > 0.0)
         return {"components_": means, "covariances_": covariances}
+
+    def cell_attributes(self, statistics: FullSums) -> dict[str, np.ndarray]:
+        """Means and covariances of the predictive distributions of clusters."""
+        means, roots, _, _ = self._posteriors(statistics, Workers(1))
+        precisions = self.prior.mean_precision + statistics.sizes
+        factors = predictive_factors(self.prior.degrees + statistics.sizes, self.n_features, precisions)
+        return {"components_": means, "covariances_": roots @ roots.mT * factors[:, np.newaxis, np.newaxis]}
 
     def new_rows(self, statistics: FullSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of clusters `labels`, with the parameters integrated out."""

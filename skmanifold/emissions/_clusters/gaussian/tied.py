@@ -20,7 +20,7 @@ from ..._gaussian.kernels import add_products, add_tied_densities, draw_full_com
 from ..._gaussian.missing_kernels import fill_columns_and_precisions
 from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied
-from .base import GaussianClusters, log_student, student_rows
+from .base import GaussianClusters, log_student, predictive_factors, student_rows
 from .learned_prior import PriorNumbers, best_numbers
 from .tied_kernels import (
     TiedComponents,
@@ -183,6 +183,14 @@ class TiedClusters(GaussianClusters):
             "components_": means + self.origin,
             "covariances_": scatter / degrees if degrees > 0.0 else np.full_like(scatter, np.inf),
         }
+
+    def cell_attributes(self, statistics: TiedSums) -> dict[str, np.ndarray]:
+        """Means and covariances of the predictive distributions of clusters."""
+        means, root, n = self._posterior(statistics)
+        precisions = self.prior.mean_precision + statistics.sizes
+        factors = predictive_factors(self.prior.degrees + n, self.n_features, precisions)
+        covariances = (root @ root.T) * factors[:, np.newaxis, np.newaxis]
+        return {"components_": means + self.origin, "covariances_": covariances}
 
     def new_rows(self, statistics: TiedSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of clusters `labels`, with the parameters integrated out."""

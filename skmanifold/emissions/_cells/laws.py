@@ -1,0 +1,279 @@
+"""Distributions of the missing cells of rows, given the component and the observed cells.
+
+A law is made from the fitted attributes of an emission (``components_`` and others). Each column has numbers, with
+moments, or categories, with probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_normal
+from .._codes import fill_codes
+from .._gaussian.missing_kernels import draw_missing_cells
+from .._linear import fill_events, fill_poisson
+from .._pattern_kernels import fill_patterns
+from .kernels import add_conditional_moments
+
+
+class ExpectedCells(NamedTuple):
+    """Sums over components and draws of conditional expectations, weighted by memberships.
+
+    Attributes
+    ----------
+    firsts, seconds : ndarray of shape (n_rows, n_columns)
+        Of numbers, and of their squares; zero for observed cells of blocks with covariance matrices.
+    probabilities : list of ndarray or None
+        Of the categories of each column, (n_rows, n_categories); None for numbers.
+    """
+
+    firsts: np.ndarray
+    seconds: np.ndarray
+    probabilities: list[np.ndarray | None]
+
+
+class CellLaw:
+    """Base class of laws of the cells of rows.
+
+    Attributes
+    ----------
+    n_categories : list of int
+        Number of categories of each column, 0 for numbers.
+    """
+
+    n_categories: list[int]
+
+    def nothing(self, n_rows: int) -> ExpectedCells:
+        """Sums over nothing, for so many rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        sums : ExpectedCells
+            Zeros.
+        """
+        shape = n_rows, len(self.n_categories)
+        return ExpectedCells(
+            np.zeros(shape), np.zeros(shape), [np.zeros((n_rows, n)) if n else None for n in self.n_categories]
+        )
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_columns)
+            Cells; NaN where missing.
+        shares : ndarray of shape (n_rows, K)
+            Membership probabilities.
+        out : ExpectedCells
+            Sums.
+        """
+        raise NotImplementedError
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with drawn cells where cells are missing.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_columns)
+            Cells; NaN where missing.
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        key : uint64
+            Key of the random numbers.
+        first_row : int
+            Number of the first row; the draws of a row depend only on the key and its number.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_columns)
+            Only missing cells are needed; others may have any value.
+        """
+        raise NotImplementedError
+
+
+class IndependentNumbers(CellLaw):
+    """Numbers that are independent given the component: base class.
+
+    Parameters
+    ----------
+    means, variances : ndarray of shape (K, n_columns)
+        Moments.
+    """
+
+    def __init__(self, means: np.ndarray, variances: np.ndarray) -> None:
+        self.means, self.variances = means, variances
+        self.n_categories = [0] * means.shape[1]
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations, which are those without conditions."""
+        out.firsts[...] += shares @ self.means
+        out.seconds[...] += shares @ (self.variances + self.means**2)
+
+
+class NormalCells(IndependentNumbers):
+    """Numbers with a normal distribution for each column."""
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows of normal variates."""
+        out = np.empty(values.shape)
+        fill_normal(fold_in_each(key, first_row + np.arange(len(values))), 0, out)
+        return self.means[labels] + np.sqrt(self.variances)[labels] * out
+
+
+class CountCells(IndependentNumbers):
+    """Poisson counts.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (K, n_columns)
+        Means.
+    """
+
+    def __init__(self, rates: np.ndarray) -> None:
+        super().__init__(rates, rates)
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows of Poisson variates."""
+        return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), np.ascontiguousarray(self.means))
+
+
+class MatrixNormalCells(CellLaw):
+    """Numbers with a covariance matrix, so that missing cells depend on the observed ones.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, d)
+        Means.
+    covariances : ndarray of shape (K, d, d) or (d, d)
+        Of each component, or of all.
+    """
+
+    def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
+        d = means.shape[1]
+        self.means = np.ascontiguousarray(means)
+        self.factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances.reshape(-1, d, d))))
+        self.n_categories = [0] * d
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations given the observed cells."""
+        patterns, chosen = _incomplete(values)
+        of_law = np.ascontiguousarray(shares), self.means, self.factors
+        firsts, seconds = np.zeros(values.shape), np.zeros(values.shape)
+        add_conditional_moments(values, chosen, patterns, *of_law, firsts, seconds)
+        out.firsts[...] += firsts
+        out.seconds[...] += seconds
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with missing cells drawn given the observed ones."""
+        out = values.copy()
+        patterns, chosen = _incomplete(values)
+        chosen = chosen[np.lexsort((labels[chosen], patterns[chosen]))]
+        draw_missing_cells(values, chosen, chosen, patterns, labels, first_row, key, self.means, self.factors, out)
+        return out
+
+
+class CategoryCells(CellLaw):
+    """Codes of categories.
+
+    Parameters
+    ----------
+    probabilities : list of ndarray of shape (K, n_categories)
+        Of each column.
+    """
+
+    def __init__(self, probabilities: list[np.ndarray]) -> None:
+        self.probabilities = probabilities
+        self.n_categories = [column.shape[1] for column in probabilities]
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add probabilities of the categories."""
+        for column, of_column in zip(self.probabilities, out.probabilities, strict=True):
+            assert of_column is not None
+            of_column += shares @ column
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows of codes."""
+        starts = np.concatenate(([0], np.cumsum(self.n_categories)))
+        tables = np.ascontiguousarray(np.concatenate(self.probabilities, axis=1)), starts
+        return _drawn_by(fill_codes, labels, key, first_row, len(self.n_categories), *tables)
+
+
+class EventCells(CategoryCells):
+    """Events with probabilities: codes 0 and 1.
+
+    Parameters
+    ----------
+    ones : ndarray of shape (K, n_columns)
+        Probabilities of a one.
+    """
+
+    def __init__(self, ones: np.ndarray) -> None:
+        super().__init__([np.stack((1.0 - column, column), axis=1) for column in ones.T])
+        self.ones = np.ascontiguousarray(ones)
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows of zeros and ones."""
+        return _drawn_by(fill_events, labels, key, first_row, len(self.n_categories), self.ones)
+
+
+class JoinedCells(CellLaw):
+    """Cells of several blocks, which are independent given the component.
+
+    Parameters
+    ----------
+    laws : iterable of CellLaw
+        Of each block.
+    places : tuple of ndarray of int64
+        Columns of each block.
+    """
+
+    def __init__(self, laws: Iterable[CellLaw], places: tuple[np.ndarray, ...]) -> None:
+        self.laws, self.places = list(laws), places
+        self.n_categories = [0] * sum(map(len, places))
+        for law, place in zip(self.laws, places, strict=True):
+            for column, n in zip(place, law.n_categories, strict=True):
+                self.n_categories[column] = n
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations of each block."""
+        for law, place in zip(self.laws, self.places, strict=True):
+            of_block = law.nothing(len(values))
+            law.add_expected(np.ascontiguousarray(values[:, place]), shares, of_block)
+            out.firsts[:, place] += of_block.firsts
+            out.seconds[:, place] += of_block.seconds
+            for column, probabilities in zip(place, of_block.probabilities, strict=True):
+                if probabilities is not None:
+                    out.probabilities[column] += probabilities
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with drawn cells of each block."""
+        out = np.empty(values.shape)
+        for i, (law, place) in enumerate(zip(self.laws, self.places, strict=True)):
+            of_block = np.ascontiguousarray(values[:, place])
+            out[:, place] = law.drawn(of_block, labels, subkey(key, i), first_row)
+        return out
+
+
+def _incomplete(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Patterns of missing cells, and the rows that have some, sorted by these."""
+    patterns = np.empty(len(values), np.uint64)
+    fill_patterns(values, patterns)
+    rows = np.flatnonzero(patterns)
+    return patterns, rows[np.argsort(patterns[rows], kind="stable")]
+
+
+def _drawn_by(kernel: Any, labels: np.ndarray, key: np.uint64, first_row: int, n_columns: int, *tables: Any):
+    """Rows that a kernel draws."""
+    out = np.empty((len(labels), n_columns), np.int64)
+    kernel(subkey(key, first_row), labels, *tables, out)
+    return out.astype(np.float64)

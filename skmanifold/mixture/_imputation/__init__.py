@@ -1,0 +1,1 @@
+"""Imputation of missing cells, and conditional distributions of columns, by fitted mixtures."""

@@ -1,0 +1,224 @@
+"""Methods of mixtures that fill missing cells and predict columns from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from ...emissions._cells.laws import CellLaw, ExpectedCells
+from ...emissions._cells.values import values_of
+from ...emissions._columns.emission import Columns
+from ...emissions._columns.estimator import WithColumns
+from ...models import IncompatibleError
+from ...random._keys import Purpose, fold_in_each, root_key, subkey
+from ...utils._threads import Workers, limit_threads, split_range
+from ...utils._typing import MatrixLike, RandomStateLike
+from .conditional import Conditional
+from .filling import filled
+
+_ROWS_AT_ONCE = 1 << 14  # memberships, and probabilities of categories, of so many rows are stored
+_TO_UNIT = 2.0**-64
+
+Law = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components
+
+
+class ImputesCells(WithColumns):
+    """Methods of an estimator with a fitted mixture; not public."""
+
+    if TYPE_CHECKING:
+        n_jobs: int | None
+        n_features_in_: int
+        emission_: Any
+
+        def score_samples(self, X: MatrixLike) -> np.ndarray: ...
+
+        def _read(self, X: MatrixLike) -> Any:
+            """Rows of the emission."""
+            ...
+
+        def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+            """Memberships and expected parameters, for each draw or for the estimate."""
+            ...
+
+        def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
+            """Memberships and parameters of one posterior draw."""
+            ...
+
+        def _n_parameter_draws(self) -> int:
+            """Number of posterior draws; an error if the sampler draws no parameters."""
+            ...
+
+    def impute(self, X: MatrixLike, n_draws: int | None = None, random_state: RandomStateLike = None) -> Any:
+        r"""Fill the missing cells of rows.
+
+        With ``n_draws=None`` a number is replaced by its mean given the observed cells of its row, and a category, or a
+        binary cell, by the most probable one. The distribution of a missing cell is
+
+        .. math:: p(x_{ij} \mid x_{i, \mathrm{obs}}) = \frac{1}{T} \sum_t \sum_k p(z_i = k \mid x_{i, \mathrm{obs}},
+            \theta^{(t)}) \, p(x_{ij} \mid x_{i, \mathrm{obs}}, z_i = k, \theta^{(t)}),
+
+        averaged over posterior draws t; samplers that maximise have one estimate. With a number, each completed table
+        has another posterior draw of the parameters; each row then draws its component and its missing cells given
+        these. This is multiple imputation [1]_: analyse each table, and combine the results by
+        :func:`~skmanifold.metrics.pool_estimates`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as in `fit`, with missing cells.
+        n_draws : int, default=None
+            Number of completed tables.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features), or list of these
+            A copy of X without missing cells, of the same kind as X; with `n_draws` a list of so many.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not allowed, or if there are fewer posterior draws
+            than `n_draws`.
+        IncompatibleError
+            If the emission has no distributions of single cells, or the sampler draws no parameters and `n_draws` is
+            given.
+
+        References
+        ----------
+        .. [1] D. B. Rubin, "Multiple Imputation for Nonresponse in Surveys", Wiley, 1987.
+        """
+        rows = self._rows_with_cells(X)
+        values = values_of(rows)
+        if n_draws is None:
+            expected = self._expected_cells(rows, values)
+            return filled(self, X, values, _most_typical(expected))
+        n_draws = check_scalar(n_draws, "n_draws", Integral, min_val=1)
+        n_kept = self._n_parameter_draws()
+        if n_draws > n_kept:
+            raise ValueError(
+                f"n_draws={n_draws}, but the fit kept {n_kept} draws of the parameters: raise max_iter, or lower thin."
+            )
+        root = root_key(random_state)
+        chosen = np.linspace(0, n_kept - 1, n_draws).round().astype(int)
+        return [
+            filled(self, X, values, self._drawn_cells(rows, values, int(draw), subkey(root, i)))
+            for i, draw in enumerate(chosen)
+        ]
+
+    def conditional(self, X: MatrixLike, columns: Any) -> Conditional:
+        """The distribution of some columns given the others, for each row.
+
+        A mixture is so a regressor and a classifier for any of its columns that tolerates missing cells.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as in `fit`. The cells of `columns` are ignored, and may be missing.
+        columns : str, int or list of these
+            Names or indices of the columns.
+
+        Returns
+        -------
+        conditional : Conditional
+            Means, variances, probabilities of categories and log densities.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not allowed, or a column is unknown.
+        IncompatibleError
+            If the emission has no distributions of single cells.
+        """
+        rows = self._rows_with_cells(X)
+        values = values_of(rows)
+        chosen = _column_indices(columns, getattr(self, "feature_names_in_", None), self.n_features_in_)
+        values[:, chosen] = np.nan
+        masked = self.emission_.rows_of_values(self, values)
+        expected = self._expected_cells(masked, values)
+        return Conditional(self, chosen, expected, masked)
+
+    def _rows_with_cells(self, X: MatrixLike) -> Any:
+        check_is_fitted(self)
+        emissions = [self.emission_]
+        if isinstance(self.emission_, Columns):
+            emissions = [emission for _, emission, _ in self.emission_.blocks]
+        for emission in emissions:
+            if not hasattr(emission, "cell_law"):
+                raise IncompatibleError(
+                    f"The emission {type(emission).__name__} has no distributions of single cells (cell_law), which "
+                    "imputation needs."
+                )
+        return self._read(X)
+
+    def _cell_law(self, attributes: dict[str, Any]) -> CellLaw:
+        if isinstance(self.emission_, Columns):
+            return self.emission_.cell_law(attributes, vars(self)["_layout"].places)
+        return self.emission_.cell_law(attributes)
+
+    def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
+        """Moments and probabilities of all cells that are missing, averaged over draws."""
+        whole: ExpectedCells | None = None
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):  # other numbers of threads round otherwise
+            for start, stop in split_range(len(values), _ROWS_AT_ONCE):
+                n_draws, part = 0, None
+                for shares, attributes in self._expected_laws(rows.part(start, stop), workers):
+                    law = self._cell_law(attributes)
+                    part = law.nothing(stop - start) if part is None else part
+                    law.add_expected(values[start:stop], shares, part)
+                    whole = law.nothing(len(values)) if whole is None else whole
+                    n_draws += 1
+                assert whole is not None
+                assert part is not None
+                whole.firsts[start:stop] = part.firsts / n_draws
+                whole.seconds[start:stop] = part.seconds / n_draws
+                for column, of_part in zip(whole.probabilities, part.probabilities, strict=True):
+                    if column is not None:
+                        column[start:stop] = of_part / n_draws
+        assert whole is not None
+        return whole
+
+    def _drawn_cells(self, rows: Any, values: np.ndarray, draw: int, key: np.uint64) -> np.ndarray:
+        """Rows whose missing cells are drawn given one draw of the parameters."""
+        out = np.empty(values.shape)
+        of_labels, of_cells = subkey(key, Purpose.LABELS), subkey(key, Purpose.MISSING_CELLS)
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            for start, stop in split_range(len(values), _ROWS_AT_ONCE):
+                of_rows = rows.part(start, stop), draw, subkey(key, Purpose.COMPONENTS)
+                shares, attributes = self._drawn_laws(*of_rows, workers)
+                levels = np.cumsum(shares, axis=1)
+                places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
+                labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
+                law = self._cell_law(attributes)
+                out[start:stop] = law.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
+        return out
+
+
+def _most_typical(expected: ExpectedCells) -> np.ndarray:
+    """Means of numbers, and the most probable codes."""
+    out = expected.firsts.copy()
+    for column, probabilities in enumerate(expected.probabilities):
+        if probabilities is not None:
+            out[:, column] = probabilities.argmax(axis=1)
+    return out
+
+
+def _column_indices(columns: Any, names: Any, n_columns: int) -> np.ndarray:
+    """Indices of columns that are given by names or indices."""
+    chosen = []
+    for column in [columns] if isinstance(columns, str | Integral) else columns:
+        if isinstance(column, Integral) and -n_columns <= column < n_columns:
+            chosen.append(int(column) % n_columns)
+        elif names is not None and column in list(names):
+            chosen.append(list(names).index(column))
+        else:
+            raise ValueError(f"X has no column {column!r}.")
+    if not chosen:
+        raise ValueError("conditional needs at least one column.")
+    return np.array(chosen)
