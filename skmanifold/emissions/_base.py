@@ -67,7 +67,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         reader: Any = BaseEstimator()
         for name in ("n_features_in_", *self.stores):
             setattr(reader, name, getattr(estimator, name))
-        return self.read(reader, values, reset=False)  # type: ignore[attr-defined]
+        return self.read(reader, values, reset=False)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """Validate X and return it as counts of tokens, for an admixture.

@@ -91,7 +91,7 @@ class Columns(BaseEmission, BaseComposition):
         blocks: Literal["auto"] | Sequence[tuple[str, BaseEmission, Any]] = "auto",
         count_columns: str | int | ArrayLike | slice | Callable[..., Any] | None = None,
     ) -> None:
-        self.blocks = blocks
+        self.blocks: Any = blocks
         self.count_columns = count_columns
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -224,10 +224,37 @@ class Columns(BaseEmission, BaseComposition):
         ValueError
             If a hyperparameter does not fit the rows.
         """
+        return self._bind(rows, lambda emission, own: emission.bind(own, n_components))
+
+    def bind_weighted(self, rows: ColumnRows, n_components: int, row_weights: np.ndarray) -> ColumnsFamily:
+        """Make the family of rows with weights.
+
+        Parameters
+        ----------
+        rows : ColumnRows
+            What `read` returned.
+        n_components : int
+            Number of components K.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        family : ColumnsFamily
+            The family, a `RowFamily`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the rows.
+        """
+        return self._bind(rows, lambda emission, own: emission.bind_weighted(own, n_components, row_weights))
+
+    def _bind(self, rows: ColumnRows, of_block: Callable[[Any, Any], Any]) -> ColumnsFamily:
         families = []
         for (name, emission), own in zip(self._named_emissions, rows.blocks, strict=True):
             with _named_errors(name):
-                families.append(emission.bind(own, n_components))
+                families.append(of_block(emission, own))
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
@@ -271,7 +298,8 @@ class Columns(BaseEmission, BaseComposition):
         self.blocks = [
             (name, emission, of_block) for (name, emission, _), of_block in zip(self.blocks, labels, strict=True)
         ]
-        kinds, categories = ["float"] * table.n_columns, [np.zeros(0)] * table.n_columns
+        kinds = ["float"] * table.n_columns
+        categories: list[Any] = [np.zeros(0)] * table.n_columns
         for (_, emission, _), place in zip(self.blocks, places, strict=True):
             for column in place:
                 read = table.read(column)

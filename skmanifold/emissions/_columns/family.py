@@ -338,6 +338,25 @@ class ColumnsFamily(Family):
         """
         return cluster_tables(rows, self.n_components, key)
 
+    def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
+        """Initial labels of weighted rows by k-means, in which each column has the same weight.
+
+        Parameters
+        ----------
+        rows : ColumnRows
+            What the emission's `read` returned.
+        key : uint64
+            Key of the random numbers.
+        row_weights : ndarray of shape (n_rows,)
+            Positive weights.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Components.
+        """
+        return cluster_tables(rows, self.n_components, key, row_weights)
+
     @available_if(_all_offer("sample"))
     def sample(self, parameters: ColumnParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components.
@@ -390,8 +409,9 @@ class ColumnsFamily(Family):
 
         of_blocks = [None] * len(self.blocks) if rows is None else rows.blocks
         blocks = [block.clusters(own) for block, own in zip(self.blocks, of_blocks, strict=True)]
-        named = (dict(zip(self.names.tolist(), values, strict=True)) for values in (blocks, self.places))
-        return JoinedClusters(*named, rows)
+        names = self.names.tolist()
+        places = dict(zip(names, self.places, strict=True))
+        return JoinedClusters(dict(zip(names, blocks, strict=True)), places, rows)
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, a list with an array for each column of X.

@@ -182,7 +182,7 @@ class ColumnLayout(NamedTuple):
             Categories as objects, None for missing ones; truth values if no cell is missing; else numbers.
         """
         if self.kinds[column] == "category":
-            names = np.append(self.categories[column].astype(object), None)
+            names = np.array([*self.categories[column].tolist(), None], dtype=object)
             return names[_whole(values)]
         return values.astype(bool) if self.kinds[column] == "bool" and not np.isnan(values).any() else values
 
@@ -202,10 +202,10 @@ def as_categories(column: Column) -> Column:
     """
     if column.categories is not None:
         return column
-    kind = {"int": np.int64, "bool": np.bool_, "float": np.float64}[column.kind]
+    kind: Any = {"int": np.int64, "bool": np.bool_, "float": np.float64}[column.kind]
     missing = np.isnan(column.values)
     whole = kind is not np.float64 or bool((column.values[~missing] % 1.0 == 0.0).all())
-    cells = np.where(missing, 0.0, column.values).astype(np.int64 if whole and kind is np.float64 else kind)
+    cells: np.ndarray = np.where(missing, 0.0, column.values).astype(np.int64 if whole and kind is np.float64 else kind)
     return encoded(cells, missing)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates
-from ...utils._typing import MatrixLike
 
 _SCALARS = {bool: "bool", np.bool_: "bool", str: "text", np.str_: "text"}
 
@@ -81,11 +80,11 @@ class Columns(NamedTuple):
         if self.library == "polars":
             return _of_polars(self.table.to_series(column), name)
         if self.library == "pyarrow":
-            return _of_arrow(self.table.column(column), name)
+            return _of_arrow(self.table.column(int(column)), name)
         return _of_cells(self.table[:, column], name)
 
 
-def open_table(X: MatrixLike) -> Columns:
+def open_table(X: Any) -> Columns:
     """Check that X is a table or an array with two dimensions.
 
     Parameters

@@ -14,12 +14,12 @@ from .._seeds import cluster_scaled
 from .rows import ColumnRows
 
 _MOST_ROWS = 20_000  # of the sample in which centres are found
-_ROWS_PER_CLUSTER = 50
-_LEAST_ROWS = 2_000
 _CELLS_AT_ONCE = 1 << 22
 
 
-def cluster_tables(rows: ColumnRows, n_clusters: int, key: np.uint64) -> np.ndarray:
+def cluster_tables(
+    rows: ColumnRows, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None
+) -> np.ndarray:
     """Labels of the nearest of the centres that k-means finds in some of the rows.
 
     Numbers have variance 1, square roots of counts too, and the indicators of the categories of a column have variances
@@ -33,6 +33,8 @@ def cluster_tables(rows: ColumnRows, n_clusters: int, key: np.uint64) -> np.ndar
         Number of clusters; there may be fewer.
     key : uint64
         Key of the random choices.
+    row_weights : ndarray of shape (n_rows,), optional
+        Positive weights.
 
     Returns
     -------
@@ -40,14 +42,15 @@ def cluster_tables(rows: ColumnRows, n_clusters: int, key: np.uint64) -> np.ndar
         Clusters.
     """
     n, chosen = rows.n_rows, np.arange(rows.n_rows)
-    n_chosen = min(n, _MOST_ROWS, max(_LEAST_ROWS, _ROWS_PER_CLUSTER * n_clusters))
+    n_chosen = min(n, _MOST_ROWS)
     if n_chosen < n:
         chosen = np.sort(np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), chosen), kind="stable")[:n_chosen])
     sample, columns = _cells(rows.take(chosen))
+    weights = np.ones(n_chosen) if row_weights is None else row_weights[chosen]
     is_seen = ~np.isnan(sample)
-    n_seen = np.maximum(is_seen.sum(axis=0), 1)
-    means = np.where(is_seen, sample, 0.0).sum(axis=0) / n_seen
-    variances = (np.where(is_seen, sample - means, 0.0) ** 2).sum(axis=0) / n_seen
+    n_seen = np.maximum(weights @ is_seen, weights.min())
+    means = weights @ np.where(is_seen, sample, 0.0) / n_seen
+    variances = weights @ np.where(is_seen, sample - means, 0.0) ** 2 / n_seen
     of_columns = np.bincount(columns, weights=variances)[columns]
     scales = np.divide(1.0, np.sqrt(of_columns), out=np.zeros_like(means), where=of_columns > 0.0)
 
@@ -55,10 +58,10 @@ def cluster_tables(rows: ColumnRows, n_clusters: int, key: np.uint64) -> np.ndar
         return np.where(np.isnan(cells), 0.0, (cells - means) * scales)
 
     vectors = scaled(sample)
-    labels = cluster_scaled(vectors, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
-    sizes = np.bincount(labels)
+    labels = cluster_scaled(vectors, weights, min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
+    sizes = np.bincount(labels, weights)
     centres = np.zeros((len(sizes), vectors.shape[1]))
-    np.add.at(centres, labels, vectors)
+    np.add.at(centres, labels, weights[:, np.newaxis] * vectors)
     centres = centres[sizes > 0] / sizes[sizes > 0, np.newaxis]
     half_squares = 0.5 * (centres**2).sum(axis=1)
     out = np.empty(n, np.int32)

@@ -120,7 +120,7 @@ def _end(end: Any, columns: Columns, whose: str) -> Any:
 def _index(wanted: Any, columns: Columns, whose: str) -> int:
     """Index of a column with this name, or with this index, which may count from the end."""
     if isinstance(wanted, Integral) and not isinstance(wanted, bool):
-        if not -columns.n_columns <= wanted < columns.n_columns:
+        if not -columns.n_columns <= int(wanted) < columns.n_columns:
             raise ValueError(f"X has {columns.n_columns} columns, but {whose} has the index {wanted}.")
         return int(wanted) % columns.n_columns
     if columns.names is None:

@@ -29,7 +29,7 @@ from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
 from .model import check_settings
-from .posterior_draws import draw_parameters
+from .posterior_draws import PartitionDraw, draw_parameters
 from .starts import find_clusters, labels_of_all, spread_start
 
 
@@ -315,12 +315,14 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
         clusters = self._family.clusters(rows)
         for draw in self._draws:
+            assert isinstance(draw, PartitionDraw)
             shares = softmax(draw.log_terms(clusters, workers)[:, :-1], axis=1)  # of components with rows
             yield shares, clusters.cell_attributes(draw.statistics)
 
     def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
-        clusters, of_partition = self._family.clusters(rows), self._draws[draw]
-        drawn = draw_parameters(clusters, *of_partition, key, workers)
+        clusters, partition = self._family.clusters(rows), self._draws[draw]
+        assert isinstance(partition, PartitionDraw)
+        drawn = draw_parameters(clusters, partition.statistics, partition.concentration, key, workers)
         return softmax(drawn.log_terms(clusters, workers)[:, :-1], axis=1), clusters.drawn_attributes(drawn.components)
 
     def _n_parameter_draws(self) -> int:

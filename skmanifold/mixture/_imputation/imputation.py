@@ -179,7 +179,7 @@ class ImputesCells(WithColumns):
                 whole.firsts[start:stop] = part.firsts / n_draws
                 whole.seconds[start:stop] = part.seconds / n_draws
                 for column, of_part in zip(whole.probabilities, part.probabilities, strict=True):
-                    if column is not None:
+                    if column is not None and of_part is not None:
                         column[start:stop] = of_part / n_draws
         assert whole is not None
         return whole
@@ -213,7 +213,7 @@ def _column_indices(columns: Any, names: Any, n_columns: int) -> np.ndarray:
     """Indices of columns that are given by names or indices."""
     chosen = []
     for column in [columns] if isinstance(columns, str | Integral) else columns:
-        if isinstance(column, Integral) and -n_columns <= column < n_columns:
+        if isinstance(column, Integral) and -n_columns <= int(column) < n_columns:
             chosen.append(int(column) % n_columns)
         elif names is not None and column in list(names):
             chosen.append(list(names).index(column))

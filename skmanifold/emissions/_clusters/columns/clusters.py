@@ -37,7 +37,7 @@ class JoinedClusters(Clusters):
         super().__init__(_nested(JoinedData, data), self.blocks[0].n_rows)
 
     @property
-    def prior(self) -> tuple:  # type: ignore[override]
+    def prior(self) -> tuple:
         """Priors of the blocks."""
         return tuple(_prior_of(block) for block in self.blocks)
 
@@ -205,8 +205,8 @@ class JoinedClusters(Clusters):
         return max(block.rows_of_batch() for block in self.blocks)
 
     def _of(self, blocks: Iterable[Clusters], rows: Any) -> JoinedClusters:
-        of_names = (dict(zip(self.names, values, strict=True)) for values in (blocks, self.places))
-        return JoinedClusters(*of_names, rows)
+        named = dict(zip(self.names, blocks, strict=True))
+        return JoinedClusters(named, dict(zip(self.names, self.places, strict=True)), rows)
 
     def _with(self, nested: Any) -> Iterable[tuple[int, Any, Any]]:
         """Index, clusters, and what belongs to it of nested statistics or components, for each block."""

@@ -1,0 +1,176 @@
+"""Mixtures of tables with columns of several emissions agree with mixtures of single blocks, and with scipy.
+
+The laws of Dirichlet process mixtures of such tables are in `dirichlet_process/test_dp_emission_laws.py`.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import adjusted_rand_score
+
+from skmanifold import DPMixture, ExponentialFamilyMixture
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Multinomial, Poisson
+from skmanifold.models import IncompatibleError
+
+NUMBERS = {
+    "mean_prior": np.zeros(2),
+    "mean_precision_prior": 0.1,
+    "covariance_prior": np.ones(2),
+    "degrees_of_freedom_prior": 6.0,
+}
+FORMS = {
+    "diag": Gaussian("diag", **NUMBERS),
+    "full": Gaussian("full", **{**NUMBERS, "covariance_prior": np.eye(2)}),
+    "tied": Gaussian("tied", **{**NUMBERS, "covariance_prior": np.eye(2)}),
+}
+
+
+def planted(n=300, seed=0, missing=0.0):
+    """Two numbers, a category of three, an event and a count, from three components."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, n)
+    X = np.column_stack(
+        [
+            rng.normal(np.array([[0, 0], [4, 0], [8, 5]])[z]),
+            np.where(rng.random(n) < 0.8, z, rng.integers(0, 3, n)),
+            rng.random(n) < np.array([0.1, 0.9, 0.5])[z],
+            rng.poisson(np.array([1.0, 5.0, 20.0])[z]),
+        ]
+    )
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, z
+
+
+def columns(form="diag"):
+    return Columns(
+        [
+            ("numbers", FORMS[form], [0, 1]),
+            ("codes", Categorical(), [2]),
+            ("events", Bernoulli(), [3]),
+            ("counts", Poisson(1.0, 0.1), [4]),
+        ]
+    )
+
+
+def log_density(mixture, row):
+    """Log density of the observed cells of a row, from the attributes of the blocks."""
+    blocks, seen = mixture.named_blocks_, ~np.isnan(row)
+    logs = np.log(mixture.weights_)
+    for k in range(len(logs)):
+        cells = np.flatnonzero(seen[:2])
+        if len(cells):
+            covariance = blocks.numbers.covariances_
+            covariance = (
+                covariance
+                if covariance.shape == (2, 2) and mixture.emission_.blocks[0][1].covariance_type == "tied"
+                else covariance[k]
+            )
+            covariance = np.diag(covariance) if covariance.ndim == 1 else covariance
+            normal = stats.multivariate_normal(blocks.numbers.components_[k, cells], covariance[np.ix_(cells, cells)])
+            logs[k] += normal.logpdf(row[cells])
+        if seen[2]:
+            logs[k] += np.log(blocks.codes.components_[0][k, int(row[2])])
+        if seen[3]:
+            logs[k] += stats.bernoulli.logpmf(row[3], blocks.events.components_[k, 0])
+        if seen[4]:
+            logs[k] += stats.poisson.logpmf(row[4], blocks.counts.components_[k, 0])
+    return np.logaddexp.reduce(logs)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_densities_are_products_over_the_observed_cells_of_blocks(form):
+    X, z = planted(60, missing=0.2)
+    mixture = ExponentialFamilyMixture(3, emission=columns(form), sampler="em", init=z, random_state=0).fit(X)
+    np.testing.assert_allclose(
+        mixture.score_samples(X), [log_density(mixture, row) for row in X], rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
+def test_one_block_gives_the_same_parameters_as_its_emission(sampler):
+    X, z = planted(missing=0.1)
+    settings = {"sampler": sampler, "init": z, "max_iter": 20, "random_state": 0}
+    block = ExponentialFamilyMixture(3, emission=Columns([("a", FORMS["diag"], [0, 1])]), **settings).fit(X[:, :2])
+    alone = ExponentialFamilyMixture(3, emission=FORMS["diag"], **settings).fit(X[:, :2])
+    means = np.concatenate(block.components_, axis=1)
+    if sampler == "gibbs":  # draws of a block have their own random numbers
+        assert adjusted_rand_score(block.labels_, alone.labels_) > 0.95
+    else:
+        np.testing.assert_array_equal(means, alone.components_)
+        np.testing.assert_array_equal(block.named_blocks_.a.covariances_, alone.covariances_)
+        np.testing.assert_array_equal(block.score_samples(X[:, :2]), alone.score_samples(X[:, :2]))
+
+
+@pytest.mark.parametrize("form", ["diag", "full"])
+def test_marginalising_a_block_gives_the_mixture_of_the_others(form):
+    X, z = planted()
+    mixture = ExponentialFamilyMixture(3, emission=columns(form), sampler="em", init=z, random_state=0).fit(X)
+    hidden = X.copy()
+    hidden[:, 2:] = np.nan
+    gaussian = mixture.named_blocks_.numbers
+    logs = [
+        np.log(w) + stats.multivariate_normal(m, np.diag(c) if c.ndim == 1 else c).logpdf(X[:, :2])
+        for w, m, c in zip(mixture.weights_, gaussian.components_, gaussian.covariances_, strict=True)
+    ]
+    np.testing.assert_allclose(mixture.score_samples(hidden), np.logaddexp.reduce(logs, axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
+@pytest.mark.parametrize("form", FORMS)
+def test_planted_components_are_found_with_missing_cells(form, sampler):
+    X, z = planted(600, missing=0.15)
+    mixture = ExponentialFamilyMixture(3, emission=columns(form), sampler=sampler, random_state=0).fit(X)
+    assert adjusted_rand_score(mixture.labels_, z) > 0.75
+    assert [part.shape for part in mixture.components_] == [(3, 1), (3, 1), (3, 3), (3, 1), (3, 1)]
+
+
+def test_minibatches_continue_with_the_same_columns():
+    X, z = planted(600)
+    mixture = ExponentialFamilyMixture(3, emission=Columns(count_columns=[4]), total_samples=600, random_state=0)
+    for start in range(0, 600, 100):
+        mixture.partial_fit(X[start : start + 100])
+    assert adjusted_rand_score(mixture.predict(X), z) > 0.7
+    assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "counts"]
+
+
+def test_threads_do_not_change_bytes():
+    X, _ = planted(3000, missing=0.1)
+    one, two = (
+        ExponentialFamilyMixture(3, emission=columns("full"), max_iter=10, random_state=0, n_jobs=n).fit(X)
+        for n in (1, 2)
+    )
+    for a, b in zip(one.components_, two.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_weights_repeat_rows():
+    X, z = planted(60)
+    weights = np.random.default_rng(0).integers(1, 4, 60)
+    settings = {"emission": columns("full"), "sampler": "em", "random_state": 0}
+    weighted = ExponentialFamilyMixture(3, init=z, **settings).fit(X, sample_weight=weights)
+    repeated = ExponentialFamilyMixture(3, init=np.repeat(z, weights), **settings).fit(np.repeat(X, weights, axis=0))
+    for a, b in zip(weighted.components_, repeated.components_, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_dirichlet_process_mixtures_find_planted_components():
+    X, z = planted(400, missing=0.1)
+    emission = Columns(
+        [("a", Gaussian(), [0, 1]), ("b", Categorical(), [2]), ("c", Bernoulli(), [3]), ("d", Poisson(), [4])]
+    )
+    mixture = DPMixture(emission, random_state=0, max_iter=60).fit(X)
+    assert adjusted_rand_score(mixture.labels_, z) > 0.75
+    assert mixture.named_blocks_.a.covariances_.shape == (mixture.n_components_, 2, 2)
+    rows, labels = mixture.sample(50, random_state=0)
+    assert rows.shape == (50, 5)
+    assert set(np.unique(rows[:, 2])) <= {0.0, 1.0, 2.0}
+    assert labels.shape == (50,)
+
+
+@pytest.mark.parametrize("what", ["impute", "conditional"])
+def test_emissions_without_laws_of_cells_are_refused(what):
+    X = np.random.default_rng(0).poisson(3.0, (30, 4))
+    mixture = ExponentialFamilyMixture(2, emission=Multinomial(), random_state=0, max_iter=5).fit(X)
+    arguments = (X,) if what == "impute" else (X, [0])
+    with pytest.raises(IncompatibleError, match="no distributions of single cells"):
+        getattr(mixture, what)(*arguments)

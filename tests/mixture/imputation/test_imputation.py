@@ -1,0 +1,263 @@
+"""Imputation and conditional distributions of mixtures, against closed forms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skmanifold import DPMixture, ExponentialFamilyMixture, MixtureImputer
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Poisson
+from skmanifold.models import IncompatibleError
+
+N_ERRORS = 4.5
+
+
+def two_clusters(n=200, seed=0):
+    """Two numbers, correlated within two clusters, and a category that follows the cluster."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 2, n)
+    noise = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], n)
+    X = np.array([[0.0, 0.0], [6.0, 3.0]])[z] + noise
+    colours = np.where(rng.random(n) < 0.9, np.array(["blue", "red"])[z], "grey")
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "colour": colours}), z
+
+
+def with_holes(X, share=0.2, seed=1):
+    holes = np.random.default_rng(seed).random(X.shape) < share
+    return X.mask(holes), holes
+
+
+BLOCKS = Columns([("numbers", Gaussian(), ["a", "b"]), ("colours", Categorical(), ["colour"])])
+
+
+def fitted(kind, X, **settings):
+    if kind == "dp":
+        return DPMixture(BLOCKS, random_state=0, max_iter=60, **settings).fit(X)
+    return ExponentialFamilyMixture(2, emission=BLOCKS, sampler=kind, random_state=0, max_iter=60, **settings).fit(X)
+
+
+# --- means ------------------------------------------------------------------------------------------------
+
+
+def expected_by_hand(mixture, row):
+    """Mean of a missing b given a and the colour, and probabilities of the colours, at the estimate."""
+    numbers, colours = mixture.named_blocks_.numbers, mixture.named_blocks_.colours.components_[0]
+    logs, means = np.log(mixture.weights_), []
+    seen = ~np.isnan(row[:2])
+    for k, (mean, covariance) in enumerate(zip(numbers.components_, numbers.covariances_, strict=True)):
+        if seen.any():
+            logs[k] += stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)]).logpdf(row[:2][seen])
+        if not np.isnan(row[2]):
+            logs[k] += np.log(colours[k, int(row[2])])
+        filled = mean.copy()
+        if seen.any() and not seen.all():
+            slope = covariance[np.ix_(~seen, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+            filled[~seen] += slope @ (row[:2] - mean)[seen]
+        means.append(filled)
+    shares = np.exp(logs - np.logaddexp.reduce(logs))
+    return shares @ np.array(means), shares @ colours
+
+
+def test_means_are_those_of_the_conditional_distribution():
+    X, _ = two_clusters()
+    holed, holes = with_holes(X)
+    mixture = fitted("em", holed)
+    filled, names = mixture.impute(holed), mixture.categories_[2]
+    codes = holed["colour"].map({name: code for code, name in enumerate(names)})
+    rows = np.column_stack([holed[["a", "b"]], codes])
+    for i in np.flatnonzero(holes.any(axis=1)):
+        mean, probabilities = expected_by_hand(mixture, rows[i])
+        for j in np.flatnonzero(holes[i, :2]):
+            assert filled.iloc[i, j] == pytest.approx(mean[j], rel=1e-8)
+        if holes[i, 2]:
+            assert filled.iloc[i, 2] == names[probabilities.argmax()]
+    np.testing.assert_array_equal(filled.to_numpy()[~holes], X.to_numpy()[~holes])
+
+
+@pytest.mark.parametrize("kind", ["em", "gibbs", "dp"])
+def test_conditionals_are_consistent(kind):
+    X, _ = two_clusters()
+    mixture = fitted(kind, with_holes(X)[0])
+    found = mixture.conditional(X, ["b", "colour"])
+    (_, probabilities), (_, names) = found.predict_proba(), found.categories
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert names.tolist() == ["blue", "grey", "red"]
+    assert (found.predict()[1] == X["colour"]).mean() > 0.75
+    gaps = (X["b"] - found.mean()[:, 0]) / np.sqrt(found.variance()[:, 0])
+    assert 0.8 < np.std(gaps) < 1.25
+    assert np.isnan(found.mean()[:, 1]).all()
+    # The density of the columns given the others is a ratio of densities.
+    hidden = X.copy()
+    hidden["b"], hidden["colour"] = np.nan, None
+    log_ratio = mixture.score_samples(X) - mixture.score_samples(hidden)
+    np.testing.assert_allclose(found.log_density(X), log_ratio, rtol=1e-9, atol=1e-12)
+
+
+def test_the_density_of_a_number_integrates_to_one_and_has_the_moments():
+    X, _ = two_clusters(100)
+    mixture = fitted("em", X)
+    row = X.iloc[[0]]
+    found = mixture.conditional(row, "b")
+    grid = np.linspace(-15, 20, 4001)
+    rows = pd.concat([row] * len(grid), ignore_index=True).assign(b=grid)
+    density = np.exp(mixture.conditional(rows, "b").log_density(rows))
+    step = grid[1] - grid[0]
+    mean = (grid * density).sum() * step
+    assert density.sum() * step == pytest.approx(1.0, abs=1e-6)
+    assert found.mean()[0, 0] == pytest.approx(mean, abs=1e-6)
+    assert found.variance()[0, 0] == pytest.approx(((grid - mean) ** 2 * density).sum() * step, abs=1e-5)
+
+
+# --- draws ------------------------------------------------------------------------------------------------
+
+
+def test_draws_have_the_conditional_distribution():
+    """Many rows with the same observed cells: moments and shares of drawn cells at one draw of the parameters."""
+    X, _ = two_clusters(400)
+    mixture = fitted("gibbs", X)
+    n = 4000
+    rows = pd.DataFrame({"a": np.full(n, 3.0), "b": np.full(n, np.nan), "colour": [None] * n})
+    (drawn,) = mixture.impute(rows, n_draws=1, random_state=0)
+    mixture._draws = mixture._draws[:1]  # the draw that was used
+    (again,) = mixture.impute(rows, n_draws=1, random_state=0)
+    pd.testing.assert_frame_equal(drawn, again)
+    found = mixture.conditional(rows, ["b", "colour"])
+    mean, variance = found.mean()[0, 0], found.variance()[0, 0]
+    error = np.sqrt(variance / n)
+    assert abs(drawn["b"].mean() - mean) < N_ERRORS * error
+    squares = (drawn["b"] - mean) ** 2
+    assert abs(squares.mean() - variance) < N_ERRORS * squares.std() / np.sqrt(n)
+    probabilities = found.predict_proba()[1][0]
+    for name, p in zip(mixture.categories_[2], probabilities, strict=True):
+        assert abs((drawn["colour"] == name).mean() - p) < N_ERRORS * np.sqrt(p * (1 - p) / n)
+
+
+def test_draws_keep_the_correlation_of_missing_cells():
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal([0, 0, 0], [[1, 0.9, 0.5], [0.9, 1, 0.5], [0.5, 0.5, 1]], 500)
+    X[::2, :2] = np.nan
+    mixture = ExponentialFamilyMixture(1, sampler="gibbs", random_state=0, max_iter=60).fit(X)
+    (drawn,) = mixture.impute(X, n_draws=1, random_state=0)
+    assert np.corrcoef(drawn[::2, 0], drawn[::2, 1])[0, 1] == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("emission", "draw"),
+    [
+        (Poisson(), lambda rng: rng.poisson([2.0, 9.0], (200, 2))),
+        (Bernoulli(), lambda rng: rng.random((200, 2)) < [0.2, 0.7]),
+        (Gaussian("diag"), lambda rng: rng.normal([0, 5], [1, 3], (200, 2))),
+        (Gaussian("tied"), lambda rng: rng.normal([0, 5], [1, 3], (200, 2))),
+        (Categorical(), lambda rng: rng.integers(0, [2, 4], (200, 2))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_emissions_alone_impute(emission, draw):
+    rng = np.random.default_rng(0)
+    X = draw(rng).astype(float)
+    holed = X.copy()
+    holed[rng.random(X.shape) < 0.2] = np.nan
+    mixture = ExponentialFamilyMixture(1, emission=emission, sampler="gibbs", random_state=0, max_iter=40).fit(holed)
+    filled, drawn = mixture.impute(holed), mixture.impute(holed, n_draws=2, random_state=0)
+    for table in (filled, *drawn):
+        assert table.shape == X.shape
+        assert not np.isnan(table).any()
+        np.testing.assert_array_equal(table[~np.isnan(holed)], X[~np.isnan(holed)])
+    assert not np.array_equal(*drawn)
+    values = set(np.unique(X))
+    if isinstance(emission, Categorical | Bernoulli):
+        assert {*np.unique(filled), *np.unique(drawn[0])} <= values
+
+
+def test_results_depend_on_neither_threads_nor_other_rows():
+    X, _ = two_clusters()
+    holed, _ = with_holes(X)
+    one, two = fitted("gibbs", holed), fitted("gibbs", holed, n_jobs=2)
+    pd.testing.assert_frame_equal(one.impute(holed), two.impute(holed))
+    for a, b in zip(one.impute(holed, 2, random_state=1), two.impute(holed, 2, random_state=1), strict=True):
+        pd.testing.assert_frame_equal(a, b)
+    alone = pd.concat([one.impute(holed.iloc[[i]]) for i in range(20)])
+    pd.testing.assert_frame_equal(alone, one.impute(holed).iloc[:20], check_exact=False, rtol=1e-12)
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def test_tables_keep_their_types():
+    X, _ = two_clusters(60)
+    X = X.assign(
+        kind=pd.Categorical(X["colour"], ["red", "blue", "grey", "black"]), old=X["a"] > 3, n=np.arange(60) % 4
+    )
+    holed, holes = with_holes(X)
+    holed = holed.assign(
+        kind=X["kind"].where(~holes[:, 3]), old=X["old"].astype("boolean").where(~holes[:, 4]), n=X["n"].astype("Int64")
+    )
+    mixture = ExponentialFamilyMixture(2, emission="auto", random_state=0, max_iter=20).fit(holed)
+    filled = mixture.impute(holed)
+    assert filled["kind"].dtype == holed["kind"].dtype
+    assert filled["old"].dtype == "boolean"
+    assert filled["n"].dtype == "Int64"  # nothing was missing
+    assert filled["colour"].dtype == holed["colour"].dtype
+    assert not filled.isna().any(axis=None)
+    assert filled.index.equals(holed.index)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_other_libraries_get_their_tables_back(library):
+    module = pytest.importorskip(library)
+    X, _ = two_clusters(60)
+    holed, _ = with_holes(X)
+    data = {name: [None if pd.isna(cell) else cell for cell in column] for name, column in holed.items()}
+    table = module.DataFrame(data) if library == "polars" else module.table(data)
+    mixture = fitted("em", table)
+    filled = mixture.impute(table)
+    assert type(filled) is type(table)
+    expected = fitted("em", holed).impute(holed)
+    plain = filled.to_dict(as_series=False) if library == "polars" else filled.to_pydict()
+    for name in X:
+        assert plain[name] == expected[name].tolist()
+
+
+# --- the transformer --------------------------------------------------------------------------------------
+
+
+def test_imputer_in_a_pipeline():
+    X, z = two_clusters(120)
+    holed, _ = with_holes(X[["a", "b"]])
+    model = make_pipeline(MixtureImputer(ExponentialFamilyMixture(2, random_state=0)), LogisticRegression())
+    assert clone(model).fit(holed, z).score(holed, z) > 0.85
+    imputer = model[0].fit(holed)
+    assert imputer.get_feature_names_out().tolist() == ["a", "b"]
+    assert isinstance(imputer.transform(holed), pd.DataFrame)
+    assert isinstance(imputer.fit_transform(holed.to_numpy()), np.ndarray)
+
+
+def test_imputer_draws():
+    X, _ = two_clusters(120)
+    holed, holes = with_holes(X[["a", "b"]])
+    mixture = ExponentialFamilyMixture(2, sampler="gibbs", random_state=0)
+    means, drawn = (
+        MixtureImputer(mixture, sample_posterior=s, random_state=0).fit_transform(holed) for s in (False, True)
+    )
+    assert drawn.to_numpy()[holes].std() > means.to_numpy()[holes].std()
+
+
+# --- refusals ---------------------------------------------------------------------------------------------
+
+
+def test_draws_need_draws_of_parameters():
+    X, _ = two_clusters(60)
+    with pytest.raises(IncompatibleError, match="use the sampler 'gibbs'"):
+        fitted("em", X).impute(X, n_draws=2)
+    with pytest.raises(ValueError, match=r"n_draws=1000, but the fit kept \d+ draws"):
+        fitted("gibbs", X).impute(X, n_draws=1000)
+
+
+@pytest.mark.parametrize("columns", ["c", ["a", "c"], 7, []])
+def test_unknown_columns_are_refused(columns):
+    X, _ = two_clusters(60)
+    with pytest.raises(ValueError, match=r"no column|at least one column"):
+        fitted("em", X).conditional(X, columns)
