@@ -78,6 +78,10 @@ SETTINGS: dict[type, tuple[dict[str, Any], Any]] = {
 Case = tuple[str, Any, Any, tuple[str, ...]]
 
 
+def _in_line(emission: Any) -> str:
+    return " ".join(str(emission).split())
+
+
 def estimators() -> Iterator[Case]:
     """Name, estimator, data, and the methods by which it learns."""
     for kind, (small, X) in SETTINGS.items():
@@ -123,12 +127,13 @@ def estimators() -> Iterator[Case]:
     for emission, X in families:
         for n_jobs in (1, 2):
             mixture = DPMixture(emission, init=4, n_chains=2, n_jobs=n_jobs, **SHORT)
-            yield f"DPMixture, {emission}, n_jobs={n_jobs}", mixture, X, ("fit",)
+            yield f"DPMixture, {_in_line(emission)}, n_jobs={n_jobs}", mixture, X, ("fit",)
     for sampler in ("esca", "gibbs", EM(tol=0.0)):
         for emission, X in families:
             for n_polish in (0, 2):
                 mixture = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, n_polish=n_polish, **SHORT)
-                yield f"ExponentialFamilyMixture, {emission}, {sampler}, polish {n_polish}", mixture, X, ("fit",)
+                name = f"ExponentialFamilyMixture, {_in_line(emission)}, {sampler}, polish {n_polish}"
+                yield name, mixture, X, ("fit",)
     for sampler in ("esca", "gibbs"):
         for emission, X, vectors in (
             ("bernoulli", BITS, None),

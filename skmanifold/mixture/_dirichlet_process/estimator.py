@@ -51,9 +51,10 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     ----------
     emission : str or BaseEmission instance, default="gaussian"
         How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
-        "poisson". An instance has the prior's hyperparameters:
+        "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
+        instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
-        :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
+        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
         :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
         "multinomial" allow missing cells (NaN).
     sampler : {"slice"} or BaseSampler instance, default="slice"
@@ -106,7 +107,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         weight of components without fitted rows.
     components_ : ndarray of shape (n_components_, n_features) or list of ndarray
         Posterior means of the expected row of each component, given the point partition. For "categorical", an array of
-        category probabilities for each column, of shape (n_components_, n_categories).
+        category probabilities for each column, of shape (n_components_, n_categories). For
+        :class:`~skmanifold.emissions.Columns`, a list with an array for each column.
     covariances_ : ndarray
         Gaussian components only: posterior means of the covariances given the point partition, of shape
         (n_components_, n_features, n_features), (n_features, n_features) if tied, or variances of shape
@@ -126,6 +128,10 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
     n_categories_ : ndarray of shape (n_features_in_,)
         "categorical" only: number of categories of each column.
+    named_blocks_ : Bunch
+        :class:`~skmanifold.emissions.Columns` only: the fitted attributes of each block, by its name.
+    categories_ : list of ndarray or None
+        :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     emission_ : BaseEmission
         The emission that was used. A Gaussian emission has the learned numbers of the prior, see Notes.
     sampler_ : BaseSampler

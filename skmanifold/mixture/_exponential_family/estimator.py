@@ -43,9 +43,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Number of components K.
     emission : str or BaseEmission instance, default="gaussian"
         How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
-        "poisson". An instance has the prior's hyperparameters:
+        "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
+        instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
-        :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
+        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
         :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
         stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
@@ -104,12 +105,17 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Weights of the components.
     components_ : ndarray of shape (n_components, n_features) or list of ndarray
         Expected row of each component: probabilities of ones, probabilities of words, means or rates. For codes of
-        categories, their probabilities: an array of shape (n_components, n_categories) for each column.
+        categories, their probabilities: an array of shape (n_components, n_categories) for each column. For
+        :class:`~skmanifold.emissions.Columns`, a list with an array for each column.
     covariances_ : ndarray of shape (n_components, n_features, n_features)
         Gaussian components only: covariances; of shape (n_features, n_features) if tied, the covariance of all
         components; or variances of shape (n_components, n_features).
     n_categories_ : ndarray of shape (n_features,)
         Codes of categories only: number of categories of each column.
+    named_blocks_ : Bunch
+        :class:`~skmanifold.emissions.Columns` only: the fitted attributes of each block, by its name.
+    categories_ : list of ndarray or None
+        :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each fitted row. Not set by `partial_fit`.
     emission_ : BaseEmission
