@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from ...utils._sklearn import BaseComposition, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
@@ -46,8 +46,9 @@ class Columns(BaseEmission, BaseComposition):
         an index, a list or slice of these, a mask, or a function of X, such as
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
-        "auto" chooses by the types of the columns: numbers are Gaussian, ``bool`` is Bernoulli, and categories and
-        texts are categorical. The fitted emission (``emission_`` of the estimator) lists the chosen blocks.
+        "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
+        Bernoulli, and categories and texts are categorical. The fitted emission (``emission_`` of the estimator) lists
+        the chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a Poisson emission; chosen as those of a block.
 
@@ -300,13 +301,15 @@ class Columns(BaseEmission, BaseComposition):
         ]
         kinds = ["float"] * table.n_columns
         categories: list[Any] = [np.zeros(0)] * table.n_columns
-        for (_, emission, _), place in zip(self.blocks, places, strict=True):
-            for column in place:
+        for (name, emission, _), place in zip(self.blocks, places, strict=True):
+            least = np.broadcast_to(getattr(emission, "min_categories", None) or 1, len(place))
+            for column, n_categories in zip(place, least, strict=True):
                 read = table.read(column)
                 kinds[column] = read.kind
                 if emission.has_codes:
-                    read = as_categories(read)
-                    kinds[column], categories[column] = "category", read.categories
+                    with _named_errors(name):
+                        categories[column] = _with_others(as_categories(read).categories, int(n_categories))
+                    kinds[column] = "category"
         readers = tuple(BlockReader() for _ in places)
         layout = ColumnLayout(table.library, tuple(kinds), tuple(categories), places, readers)
         rows = self._read_blocks(table, np.arange(table.n_columns), layout, reset=True)
@@ -326,6 +329,9 @@ class Columns(BaseEmission, BaseComposition):
                     X[:, i] = layout.codes(column, read, labels[i], ignore)
                 else:
                     X[:, i] = numbers_of(read, labels[i], name)
+            if reset and hasattr(emission, "min_categories"):
+                widths = [max(1, len(layout.categories[column])) for column in place]
+                emission = clone(emission).set_params(min_categories=widths)
             with _named_errors(name), reader.named(labels):
                 rows.append(emission.read(reader, X, reset=reset))
         return ColumnRows(tuple(rows), layout.places)
@@ -338,8 +344,21 @@ def _automatic(table: Table, counts: Any) -> list[Block]:
     block_of = {"float": "numbers", "int": "numbers", "category": "categories", "bool": "binary"}
     for column in range(table.n_columns):
         columns["counts" if column in counted else block_of[table.read(column).kind]].append(column)
-    emissions = {"numbers": Gaussian("diag"), "categories": Categorical(), "binary": Bernoulli(), "counts": Poisson()}
+    emissions = {"numbers": Gaussian(), "categories": Categorical(), "binary": Bernoulli(), "counts": Poisson()}
     return [(name, emissions[name], chosen) for name, chosen in columns.items() if chosen]
+
+
+def _with_others(categories: Any, n_categories: int) -> np.ndarray:
+    """At least so many categories: unused numbers from 0 on are added to whole numbers; others cannot be named."""
+    if n_categories <= max(1, len(categories)):
+        return categories
+    if categories.dtype.kind != "i":
+        raise ValueError(
+            f"min_categories={n_categories}, but a column has {len(categories)} categories, and others have no names: "
+            "give the column a categorical type with all categories."
+        )
+    others = np.setdiff1d(np.arange(n_categories), categories)
+    return np.sort(np.append(categories, others[: n_categories - len(categories)]))
 
 
 def _check_blocks(blocks: list) -> None:

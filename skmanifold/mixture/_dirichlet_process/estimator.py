@@ -54,8 +54,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
         instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
-        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
-        :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
+        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
         "multinomial" allow missing cells (NaN).
     sampler : {"slice"} or BaseSampler instance, default="slice"
         Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and

@@ -46,8 +46,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
         instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
-        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`, :class:`~skmanifold.emissions.Multinomial` or
-        :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
+        :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
         stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
