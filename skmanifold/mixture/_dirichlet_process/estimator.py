@@ -55,8 +55,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
-        "multinomial" allow missing cells (NaN).
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined one.
+        A name stands for its defaults. All but "multinomial" allow missing cells (NaN).
     sampler : {"slice"} or BaseSampler instance, default="slice"
         Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
         split-merge moves.

@@ -47,8 +47,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
-        stands for its defaults.
+        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined
+        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
