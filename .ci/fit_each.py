@@ -32,13 +32,13 @@ CASES = {
     "OrthogonalSphericalAdmixture": ({"n_components": 3}, DIRECTIONS),
     "ExponentialFamilyAdmixture": ({"n_components": 3}, COUNTS),
     "DPCategoricalMixture": ({"emission": "categorical"}, CODES),
-    # EMISSIONS OF DPMixture: POINTS with the default, "gaussian", once Gaussian components have clusters.
-    "DPMixture": ({"emission": "categorical"}, CODES),
+    "DPMixture": ({}, POINTS),
     "ExponentialFamilyMixture": ({"n_components": 3}, POINTS),
     "ExponentialFamilyMixture of codes": ({"n_components": 3, "emission": "categorical"}, CODES),
     "VonMisesFisherMixture": ({"n_components": 3}, DIRECTIONS),
     "SubspaceMixture": ({"n_components": 2}, POINTS),
     "SubspaceClassifier": ({}, POINTS),
+    "MixtureImputer": ({"mixture": skmanifold.ExponentialFamilyMixture(2)}, POINTS),
 }
 METHODS = ("transform", "predict", "predict_proba", "score")
 

@@ -69,8 +69,7 @@ CASES = {  # settings, data, and whether there are classes
     "OrthogonalSphericalAdmixture": ({"n_components": 4}, directions, False),
     "ExponentialFamilyAdmixture": ({"n_components": 5}, counts, False),
     "DPCategoricalMixture": ({"emission": "categorical"}, codes, False),
-    # EMISSIONS OF DPMixture: points with the default, "gaussian", once Gaussian components have clusters.
-    "DPMixture": ({"emission": "categorical"}, codes, False),
+    "DPMixture": ({}, points, False),
     "ExponentialFamilyMixture": ({"n_components": 3}, points, False),
     "VonMisesFisherMixture": ({"n_components": 4}, directions, False),
     "SubspaceMixture": ({"n_components": 2}, points, False),

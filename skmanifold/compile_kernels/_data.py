@@ -58,7 +58,20 @@ def points_with_missing_cells() -> np.ndarray:
     return rows
 
 
+def table() -> np.ndarray:
+    """Numbers, texts and truth values; some cells are missing."""
+    random = np.random.default_rng(0)
+    rows = np.empty((_N_ROWS, 5), dtype=object)
+    rows[:, :2] = points_with_missing_cells()[:, :2]
+    rows[:, 2] = np.array(["blue", "brown", "green"])[random.integers(0, 3, _N_ROWS)]
+    rows[:, 3] = np.array(["no", "yes"])[random.integers(0, 2, _N_ROWS)]
+    rows[:, 4] = random.random(_N_ROWS) < 0.4
+    rows[::5, 2] = None
+    return rows
+
+
 OF_EMISSIONS: dict[str, Callable[[], Any]] = {
+    "auto": table,
     "bernoulli": events,
     "categorical": codes,
     "gaussian": points,

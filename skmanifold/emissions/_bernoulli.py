@@ -18,7 +18,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._cells.laws import EventCells
+from ._cells.distributions import EventCells
 from ._clusters.linear.bernoulli import BernoulliClusters
 from ._linear import (
     PRIOR,
@@ -111,7 +111,7 @@ class Bernoulli(BaseEmission):
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 
-    def cell_law(self, attributes: dict[str, Any]) -> EventCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> EventCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
 
         Parameters
@@ -121,8 +121,8 @@ class Bernoulli(BaseEmission):
 
         Returns
         -------
-        law : EventCells
-            The law.
+        cells : EventCells
+            The distributions.
         """
         return EventCells(attributes["components_"])
 

@@ -15,7 +15,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission
-from ._cells.laws import CategoryCells
+from ._cells.distributions import CategoryCells
 from ._codes import Table, category_table, empty_table, fill_codes, fit_categories, validate_codes
 from ._linear import LinearFamily, LinearParameters, linear_family
 from ._protocols import Arrays
@@ -123,7 +123,7 @@ class Categorical(BaseEmission):
             column_start = np.concatenate(([0], np.cumsum(stored["n_categories_"])))
         return category_table(estimator, codes, column_start, handle_unknown=self.handle_unknown)
 
-    def cell_law(self, attributes: dict[str, Any]) -> CategoryCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> CategoryCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
 
         Parameters
@@ -133,8 +133,8 @@ class Categorical(BaseEmission):
 
         Returns
         -------
-        law : CategoryCells
-            The law.
+        cells : CategoryCells
+            The distributions.
         """
         return CategoryCells(attributes["components_"])
 

@@ -15,7 +15,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior
-from ._cells.laws import CountCells
+from ._cells.distributions import CountCells
 from ._clusters.linear.poisson import PoissonClusters
 from ._linear import (
     PRIOR,
@@ -110,7 +110,7 @@ class Poisson(BaseEmission):
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
 
-    def cell_law(self, attributes: dict[str, Any]) -> CountCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
 
         Parameters
@@ -120,8 +120,8 @@ class Poisson(BaseEmission):
 
         Returns
         -------
-        law : CountCells
-            The law.
+        cells : CountCells
+            The distributions.
         """
         return CountCells(attributes["components_"])
 

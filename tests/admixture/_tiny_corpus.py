@@ -124,7 +124,7 @@ def tiny_posterior():
 
 
 def site_law(state, site, *, remove=True, printed=False):
-    """Law of one token's topic given the others; without `remove` the token counts itself among them.
+    """Memberships of one token's topic given the others; without `remove` the token counts itself among them.
 
     `printed` is (13) as printed in Zaheer et al. (2016), with its parentheses astray.
     """

@@ -11,6 +11,7 @@ from skmanifold import (
     DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
+    MixtureImputer,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -30,6 +31,14 @@ BITS = (COUNTS > 1).astype(float)
 CODES = _RNG.integers(0, 3, (40, 5)).astype(float)
 CODES[3, 2] = np.nan
 VECTORS = _RNG.normal(size=(6, 2))
+TABLE = pd.DataFrame(
+    {
+        "a": ROWS[:, 0],
+        "b": np.where(np.arange(40) % 7, ROWS[:, 1], np.nan),
+        "kind": np.array(["x", "y", "z"])[COUNTS[:, 1].clip(max=2)],
+        "seen": COUNTS[:, 2] > 1,
+    }
+)
 
 SHORT = {"max_iter": 4, "burn_in": 2, "thin": 1, "random_state": 0}
 _SMALL = {
@@ -84,9 +93,13 @@ def _cases():
         mixture = ExponentialFamilyMixture(2, emission=emission, n_polish=2, **SHORT)
         cases[f"rows-{emission}"] = (mixture, X, ("fit",))
         cases[f"rows-{emission}-stream"] = (mixture, X, ("partial_fit",))
-    for emission in ("categorical",):  # EMISSIONS OF DPMixture: the others, once they have clusters
+    for emission, X in of_emission.items():
         mixture = DPMixture(emission, init=3, n_chains=2, **SHORT)
-        cases[f"dp-rows-{emission}"] = (mixture, of_emission[emission], ("fit",))
+        cases[f"dp-rows-{emission}"] = (mixture, X, ("fit",))
+    for kind in (DPMixture(init=3, **SHORT), ExponentialFamilyMixture(2, sampler="gibbs", **SHORT)):
+        mixture = kind.set_params(emission="auto")
+        cases[f"table-{type(kind).__name__}"] = (mixture, TABLE, ("fit",))
+    cases["imputer"] = (MixtureImputer(ExponentialFamilyMixture(2, **SHORT)), ROWS, ("fit",))
     for covariance_type in ("diag", "spherical"):
         mixture = ExponentialFamilyMixture(2, emission=Gaussian(covariance_type), **SHORT)
         cases[f"rows-{covariance_type}"] = (mixture, ROWS, ("fit",))

@@ -1,6 +1,6 @@
 """Files of fitted estimators as one version wrote them, and what they answered: later versions must do the same.
 
-``cd tests && python -m persistence._golden`` writes them. They are written once for a version, and kept.
+``cd tests && python -m persistence._golden`` writes those that are missing. They are written once, and kept.
 """
 
 import json
@@ -34,9 +34,11 @@ def all_answers(name, estimator):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     GOLDEN.mkdir(parents=True, exist_ok=True)
-    expected = {}
+    stored = GOLDEN / "answers.json"
+    expected = json.loads(stored.read_text()) if stored.exists() else {}
     for name in NAMES:
-        estimator = fitted(name)
-        estimator.save(GOLDEN / f"{name}.npz")
-        expected[name] = all_answers(name, estimator)
-    (GOLDEN / "answers.json").write_text(json.dumps(expected, indent=0) + "\n")
+        if name not in expected:
+            estimator = fitted(name)
+            estimator.save(GOLDEN / f"{name}.npz")
+            expected[name] = all_answers(name, estimator)
+    stored.write_text(json.dumps(expected, indent=0) + "\n")

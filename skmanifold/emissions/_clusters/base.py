@@ -155,11 +155,11 @@ class Clusters:
         raise NotImplementedError
 
     def cell_attributes(self, statistics: Any) -> dict[str, Any]:
-        """Posterior means as attributes for `cell_law` of the emission; covariances are always finite."""
+        """Posterior means as attributes for `cell_distribution` of the emission; covariances are always finite."""
         return self.expected(statistics)
 
     def drawn_attributes(self, components: Any) -> dict[str, Any]:
-        """Drawn parameters as attributes for `cell_law` of the emission."""
+        """Drawn parameters as attributes for `cell_distribution` of the emission."""
         return {f"{name}_": array for name, array in self.arrays_of(components).items()}
 
     def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:

@@ -16,7 +16,7 @@ from .._abilities import LearnsPrior
 from .._base import BaseEmission
 from .._bernoulli import Bernoulli
 from .._categorical import Categorical
-from .._cells.laws import JoinedCells
+from .._cells.distributions import JoinedCells
 from .._gaussian.emission import Gaussian
 from .._poisson import Poisson
 from .family import ColumnsFamily
@@ -186,7 +186,7 @@ class Columns(BaseEmission, BaseComposition):
         blocks = tuple(emission.read(reader, values[:, place], reset=False) for (_, emission), place, reader in triples)
         return ColumnRows(blocks, layout.places)
 
-    def cell_law(self, attributes: dict[str, dict[str, Any]], places: tuple[np.ndarray, ...]) -> JoinedCells:
+    def cell_distribution(self, attributes: dict[str, dict[str, Any]], places: tuple[np.ndarray, ...]) -> JoinedCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
 
         Parameters
@@ -198,11 +198,11 @@ class Columns(BaseEmission, BaseComposition):
 
         Returns
         -------
-        law : JoinedCells
-            The law.
+        cells : JoinedCells
+            The distributions.
         """
-        laws = (emission.cell_law(attributes[name]) for name, emission in self._named_emissions)
-        return JoinedCells(laws, places)
+        blocks = (emission.cell_distribution(attributes[name]) for name, emission in self._named_emissions)
+        return JoinedCells(blocks, places)
 
     def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
         """Make the family of rows.

@@ -15,7 +15,7 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
 from .._base import BaseEmission
-from .._cells.laws import MatrixNormalCells, NormalCells
+from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .families import DiagonalFamily, FullFamily
@@ -194,7 +194,7 @@ class Gaussian(BaseEmission):
         """
         return read_dense(estimator, X, reset=reset, emission=self, missing=True)
 
-    def cell_law(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
 
         Parameters
@@ -204,8 +204,8 @@ class Gaussian(BaseEmission):
 
         Returns
         -------
-        law : MatrixNormalCells or NormalCells
-            The law.
+        cells : MatrixNormalCells or NormalCells
+            The distributions.
         """
         means, covariances = attributes["components_"], attributes["covariances_"]
         if self.covariance_type in ("full", "tied"):

@@ -24,7 +24,7 @@ from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTR
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
-from .._imputation.imputation import ImputesCells, Law
+from .._imputation.imputation import ImputesCells, Memberships
 from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
@@ -303,7 +303,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         return attributes[name]
 
     def _clusters_of(self, X: MatrixLike) -> Clusters:
-        return self._family.clusters(self._read(X))
+        rows = self._read(X)
+        return self._family.clusters(rows)
 
     def _read(self, X: MatrixLike) -> Any:
         check_is_fitted(self)
@@ -312,14 +313,14 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     def _log_densities_of(self, rows: Any) -> np.ndarray:
         return self._log_densities_in(self._family.clusters(rows))
 
-    def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+    def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
         clusters = self._family.clusters(rows)
         for draw in self._draws:
             assert isinstance(draw, PartitionDraw)
             shares = softmax(draw.log_terms(clusters, workers)[:, :-1], axis=1)  # of components with rows
             yield shares, clusters.cell_attributes(draw.statistics)
 
-    def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
+    def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
         clusters, partition = self._family.clusters(rows), self._draws[draw]
         assert isinstance(partition, PartitionDraw)
         drawn = draw_parameters(clusters, partition.statistics, partition.concentration, key, workers)

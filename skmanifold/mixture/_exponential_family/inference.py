@@ -26,7 +26,7 @@ from ...samplers import BaseSampler
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
-from .._imputation.imputation import ImputesCells, Law
+from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
 from .kernels import fill_shares
@@ -264,14 +264,14 @@ class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, Density
         chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
         return [self._draws[i] for i in np.unique(chosen.astype(int))]
 
-    def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+    def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
         for position in self._predictive_draws() or [self._position]:
-            yield self._law_at(position, rows, workers)
+            yield self._memberships_at(position, rows, workers)
 
-    def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
-        return self._law_at(self._draws[draw], rows, workers)
+    def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
+        return self._memberships_at(self._draws[draw], rows, workers)
 
-    def _law_at(self, position: Position, rows: Any, workers: Workers) -> Law:
+    def _memberships_at(self, position: Position, rows: Any, workers: Workers) -> Memberships:
         shares, _ = shares_and_log_density(self._family, rows, position, workers)
         of_blocks = isinstance(self._family, ColumnsFamily)
         attributes = self._family.attributes_of_blocks if of_blocks else self._family.attributes

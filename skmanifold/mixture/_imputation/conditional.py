@@ -6,13 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._cells.laws import ExpectedCells
+from ...emissions._cells.distributions import ExpectedCells
 from ...emissions._cells.values import values_of
 from ...utils._typing import MatrixLike
 
 
 class Conditional:
     """The distribution of some columns given the others, for each row; `conditional` of mixtures returns it.
+
+    Parameters
+    ----------
+    mixture : estimator instance
+        The fitted mixture.
+    columns : ndarray of int64
+        Indices of the columns.
+    expected : ExpectedCells
+        Conditional moments and probabilities.
+    rows : object
+        Rows of the emission, in which the cells of these columns are missing.
 
     Attributes
     ----------

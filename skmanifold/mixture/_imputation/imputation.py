@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._cells.laws import CellLaw, ExpectedCells
+from ...emissions._cells.distributions import CellDistribution, ExpectedCells
 from ...emissions._cells.values import values_of
 from ...emissions._columns.emission import Columns
 from ...emissions._columns.estimator import WithColumns
@@ -24,7 +24,7 @@ from .filling import filled
 _ROWS_AT_ONCE = 1 << 14  # memberships, and probabilities of categories, of so many rows are stored
 _TO_UNIT = 2.0**-64
 
-Law = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components
+Memberships = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components
 
 
 class ImputesCells(WithColumns):
@@ -41,11 +41,11 @@ class ImputesCells(WithColumns):
             """Rows of the emission."""
             ...
 
-        def _expected_laws(self, rows: Any, workers: Workers) -> Iterator[Law]:
+        def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
             """Memberships and expected parameters, for each draw or for the estimate."""
             ...
 
-        def _drawn_laws(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Law:
+        def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
             """Memberships and parameters of one posterior draw."""
             ...
 
@@ -150,17 +150,17 @@ class ImputesCells(WithColumns):
         if isinstance(self.emission_, Columns):
             emissions = [emission for _, emission, _ in self.emission_.blocks]
         for emission in emissions:
-            if not hasattr(emission, "cell_law"):
+            if not hasattr(emission, "cell_distribution"):
                 raise IncompatibleError(
-                    f"The emission {type(emission).__name__} has no distributions of single cells (cell_law), which "
-                    "imputation needs."
+                    f"The emission {type(emission).__name__} has no distributions of single cells "
+                    "(cell_distribution), which imputation needs."
                 )
         return self._read(X)
 
-    def _cell_law(self, attributes: dict[str, Any]) -> CellLaw:
+    def _cell_distribution(self, attributes: dict[str, Any]) -> CellDistribution:
         if isinstance(self.emission_, Columns):
-            return self.emission_.cell_law(attributes, vars(self)["_layout"].places)
-        return self.emission_.cell_law(attributes)
+            return self.emission_.cell_distribution(attributes, vars(self)["_layout"].places)
+        return self.emission_.cell_distribution(attributes)
 
     def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
         """Moments and probabilities of all cells that are missing, averaged over draws."""
@@ -168,11 +168,11 @@ class ImputesCells(WithColumns):
         with Workers(self.n_jobs) as workers, limit_threads("blas"):  # other numbers of threads round otherwise
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 n_draws, part = 0, None
-                for shares, attributes in self._expected_laws(rows.part(start, stop), workers):
-                    law = self._cell_law(attributes)
-                    part = law.nothing(stop - start) if part is None else part
-                    law.add_expected(values[start:stop], shares, part)
-                    whole = law.nothing(len(values)) if whole is None else whole
+                for shares, attributes in self._expected_memberships(rows.part(start, stop), workers):
+                    cells = self._cell_distribution(attributes)
+                    part = cells.nothing(stop - start) if part is None else part
+                    cells.add_expected(values[start:stop], shares, part)
+                    whole = cells.nothing(len(values)) if whole is None else whole
                     n_draws += 1
                 assert whole is not None
                 assert part is not None
@@ -191,12 +191,12 @@ class ImputesCells(WithColumns):
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 of_rows = rows.part(start, stop), draw, subkey(key, Purpose.COMPONENTS)
-                shares, attributes = self._drawn_laws(*of_rows, workers)
+                shares, attributes = self._drawn_memberships(*of_rows, workers)
                 levels = np.cumsum(shares, axis=1)
                 places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
                 labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
-                law = self._cell_law(attributes)
-                out[start:stop] = law.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
+                cells = self._cell_distribution(attributes)
+                out[start:stop] = cells.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
         return out
 
 

@@ -7,13 +7,28 @@ from typing import Any, ClassVar, Self
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ...persistence import SavesItself
+from ...utils._conditions import Counted, Lacking, Names, Sizes, refuse
+from ...utils._declared import check_estimator, holds
 from ...utils._page_link import LinksToItsPage
 from ...utils._sklearn import HasMethods, fit_context
 from ...utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
 from .._dirichlet_process.estimator import DPMixture
+from .._exponential_family.estimator import ExponentialFamilyMixture
 
 
-class MixtureImputer(LinksToItsPage, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+def _fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
+    if type(value) not in (DPMixture, ExponentialFamilyMixture) or not value.__sklearn_is_fitted__():
+        refuse(where, "is no fitted DPMixture or ExponentialFamilyMixture")
+    check_estimator(value)
+
+
+@holds(
+    mixture_=_fitted_mixture,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+)
+class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill missing cells by their distribution given the observed cells of a row, under a mixture.
 
     Parameters

@@ -50,7 +50,7 @@ def dense_counts(counts):
 
 
 def site_law(state, site, likelihood, alpha, *, exclude=True):
-    """Law of one token's topic given the others of its document; `likelihood` is p(word | k) by (token, k)."""
+    """Memberships of one token's topic given the others of its document; `likelihood` is p(word | k) by (token, k)."""
     count = np.bincount(np.delete(state, site) if exclude else state, minlength=len(alpha))
     law = (count + alpha) * likelihood[site]
     return law / law.sum()

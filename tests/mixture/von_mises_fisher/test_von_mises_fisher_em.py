@@ -179,7 +179,7 @@ def drawn_seeds(X, k, method, n_runs, row_weights=None):
 
 
 def best_of_two(X, row_weights, probabilities, gaps):
-    """Law of the better of two independent draws, and rows' gaps with each."""
+    """Memberships of the better of two independent draws, and rows' gaps with each."""
     with_each = np.minimum(gaps[:, None], np.maximum(1 - X @ X.T, 0))
     order = np.argsort(row_weights @ with_each)
     left = np.cumsum(probabilities[order][::-1])[::-1]  # this one or worse

@@ -1,7 +1,7 @@
 """Distributions of the missing cells of rows, given the component and the observed cells.
 
-A law is made from the fitted attributes of an emission (``components_`` and others). Each column has numbers, with
-moments, or categories, with probabilities.
+A distribution is made from the fitted attributes of an emission (``components_`` and others). Each column has numbers,
+with moments, or categories, with probabilities.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ExpectedCells(NamedTuple):
     probabilities: list[np.ndarray | None]
 
 
-class CellLaw:
-    """Base class of laws of the cells of rows.
+class CellDistribution:
+    """Base class of distributions of the cells of rows.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class CellLaw:
         raise NotImplementedError
 
 
-class IndependentNumbers(CellLaw):
+class IndependentNumbers(CellDistribution):
     """Numbers that are independent given the component: base class.
 
     Parameters
@@ -147,7 +147,7 @@ class CountCells(IndependentNumbers):
         return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), np.ascontiguousarray(self.means))
 
 
-class MatrixNormalCells(CellLaw):
+class MatrixNormalCells(CellDistribution):
     """Numbers with a covariance matrix, so that missing cells depend on the observed ones.
 
     Parameters
@@ -182,7 +182,7 @@ class MatrixNormalCells(CellLaw):
         return out
 
 
-class CategoryCells(CellLaw):
+class CategoryCells(CellDistribution):
     """Codes of categories.
 
     Parameters
@@ -226,29 +226,29 @@ class EventCells(CategoryCells):
         return _drawn_by(fill_events, labels, key, first_row, len(self.n_categories), self.ones)
 
 
-class JoinedCells(CellLaw):
+class JoinedCells(CellDistribution):
     """Cells of several blocks, which are independent given the component.
 
     Parameters
     ----------
-    laws : iterable of CellLaw
+    parts : iterable of CellDistribution
         Of each block.
     places : tuple of ndarray of int64
         Columns of each block.
     """
 
-    def __init__(self, laws: Iterable[CellLaw], places: tuple[np.ndarray, ...]) -> None:
-        self.laws, self.places = list(laws), places
+    def __init__(self, parts: Iterable[CellDistribution], places: tuple[np.ndarray, ...]) -> None:
+        self.parts, self.places = list(parts), places
         self.n_categories = [0] * sum(map(len, places))
-        for law, place in zip(self.laws, places, strict=True):
-            for column, n in zip(place, law.n_categories, strict=True):
+        for part, place in zip(self.parts, places, strict=True):
+            for column, n in zip(place, part.n_categories, strict=True):
                 self.n_categories[column] = n
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations of each block."""
-        for law, place in zip(self.laws, self.places, strict=True):
-            of_block = law.nothing(len(values))
-            law.add_expected(np.ascontiguousarray(values[:, place]), shares, of_block)
+        for part, place in zip(self.parts, self.places, strict=True):
+            of_block = part.nothing(len(values))
+            part.add_expected(np.ascontiguousarray(values[:, place]), shares, of_block)
             out.firsts[:, place] += of_block.firsts
             out.seconds[:, place] += of_block.seconds
             for column, probabilities in zip(place, of_block.probabilities, strict=True):
@@ -258,9 +258,9 @@ class JoinedCells(CellLaw):
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows with drawn cells of each block."""
         out = np.empty(values.shape)
-        for i, (law, place) in enumerate(zip(self.laws, self.places, strict=True)):
+        for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
             of_block = np.ascontiguousarray(values[:, place])
-            out[:, place] = law.drawn(of_block, labels, subkey(key, i), first_row)
+            out[:, place] = part.drawn(of_block, labels, subkey(key, i), first_row)
         return out
 
 
