@@ -155,6 +155,11 @@ def _is_number(text: str) -> bool:
 def check_signs(csr: sp.csr_array, estimator) -> None:
     """Raise an error for negative entries."""
     if csr.data.size and csr.data.min() < 0:
+        labels, worst = getattr(estimator, "column_labels", None), int(csr.data.argmin())
+        if labels is not None:  # of a block of columns
+            raise ValueError(
+                f"Column {labels[csr.indices[worst]]} of X has {csr.data[worst]:g}, but counts start at 0."
+            )
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 
 
