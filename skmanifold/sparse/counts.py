@@ -157,8 +157,9 @@ def check_signs(csr: sp.csr_array, estimator) -> None:
     if csr.data.size and csr.data.min() < 0:
         labels, worst = getattr(estimator, "column_labels", None), int(csr.data.argmin())
         if labels is not None:  # of a block of columns
+            column = labels[csr.indices[worst]]
             raise ValueError(
-                f"Column {labels[csr.indices[worst]]} of X has {csr.data[worst]:g}, but counts start at 0."
+                f"Column {column} of X has {csr.data[worst]:g}, but its emission needs values of at least 0."
             )
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 

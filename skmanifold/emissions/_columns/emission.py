@@ -127,7 +127,7 @@ class Columns(BaseEmission, BaseComposition):
     @property
     def _named_emissions(self) -> list[tuple[str, Any]]:
         blocks = self.blocks if isinstance(self.blocks, list) else []
-        if not all(isinstance(block, tuple) and len(block) == 3 for block in blocks):
+        if not all(isinstance(each, tuple) and len(each) == 3 and not isinstance(each[1], type) for each in blocks):
             return []  # `fit` refuses them
         return [(name, emission) for name, emission, _ in blocks]
 
