@@ -21,6 +21,7 @@ _ORDER = (
     "plot_votes_missing_cells",
     "plot_category_prior_search",
     "plot_number_of_species",
+    "plot_mixed_table",
     "plot_grade_of_membership",
     "plot_em_and_stochastic_em",
     "plot_line_through_plane",

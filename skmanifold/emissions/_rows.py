@@ -450,7 +450,7 @@ def read_dense(
 
 def _refuse_empty_columns(estimator: BaseEstimator, values: np.ndarray) -> None:
     empty = np.flatnonzero(np.isnan(values).all(axis=0))
-    if len(empty) == values.shape[1]:
+    if len(empty) == values.shape[1] and not hasattr(estimator, "column_labels"):  # which blocks of tables have
         raise ValueError("All cells of X are missing (NaN): a fit needs observed cells in every column.")
     if len(empty):
         name = column_name(estimator, int(empty[0]))

@@ -1,4 +1,7 @@
-"""Evaluation of fitted models: held-out likelihood, topic coherence, matching of topics, distances of subspaces."""
+"""Evaluation of fitted models and of imputed tables.
+
+Held-out likelihood, topic coherence, matching of topics, partitions, distances of subspaces, and Rubin's rules.
+"""
 
 import lazy_loader as _lazy
 

@@ -9,6 +9,8 @@ from ._partitions import co_clustering as co_clustering
 from ._partitions import expected_variation_of_information as expected_variation_of_information
 from ._partitions import point_partition as point_partition
 from ._partitions import variation_of_information as variation_of_information
+from ._pooling import PooledEstimate as PooledEstimate
+from ._pooling import pool_estimates as pool_estimates
 from ._spherical_held_out import SphericalLikelihood as SphericalLikelihood
 from ._spherical_held_out import spherical_document_likelihood as spherical_document_likelihood
 from ._subspaces import SubspaceMatch as SubspaceMatch

@@ -155,6 +155,12 @@ def _is_number(text: str) -> bool:
 def check_signs(csr: sp.csr_array, estimator) -> None:
     """Raise an error for negative entries."""
     if csr.data.size and csr.data.min() < 0:
+        labels, worst = getattr(estimator, "column_labels", None), int(csr.data.argmin())
+        if labels is not None:  # of a block of columns
+            column = labels[csr.indices[worst]]
+            raise ValueError(
+                f"Column {column} of X has {csr.data[worst]:g}, but its emission needs values of at least 0."
+            )
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
 
 

@@ -47,14 +47,14 @@ class Columns(BaseEmission, BaseComposition):
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
-        Bernoulli, and categories and texts are categorical. The fitted emission (``emission_`` of the estimator) lists
-        the chosen blocks.
+        Bernoulli, and categories and strings are categorical. The fitted emission (``emission_`` of the estimator)
+        lists the chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a Poisson emission; chosen as those of a block.
 
     Notes
     -----
-    A categorical block takes texts, numbers or truth values, not codes: its categories are those of the type of the
+    A categorical block takes strings, numbers or booleans, not codes: its categories are those of the type of the
     column (``pandas.CategoricalDtype``, ``polars.Enum``), or the values that occur in `fit`, in ascending order.
     Categories that are unknown at `predict` raise an error, unless the emission has ``handle_unknown="ignore"``.
 
@@ -127,7 +127,10 @@ class Columns(BaseEmission, BaseComposition):
 
     @property
     def _named_emissions(self) -> list[tuple[str, Any]]:
-        return [] if isinstance(self.blocks, str) else [(name, emission) for name, emission, _ in self.blocks]
+        blocks = self.blocks if isinstance(self.blocks, list) else []
+        if not all(isinstance(each, tuple) and len(each) == 3 and not isinstance(each[1], type) for each in blocks):
+            return []  # `fit` refuses them
+        return [(name, emission) for name, emission, _ in blocks]
 
     @_named_emissions.setter
     def _named_emissions(self, pairs: list[tuple[str, Any]]) -> None:
@@ -295,7 +298,8 @@ class Columns(BaseEmission, BaseComposition):
             self.blocks = _automatic(table, self.count_columns)
         _check_blocks(self.blocks)
         places = divided(self.blocks, table)
-        labels = [[int(j) if table.names is None else table.names[j] for j in place] for place in places]
+        named = getattr(estimator, "feature_names_in_", None) is not None  # names that are no strings are not used
+        labels = [[table.names[j] if named and table.names else int(j) for j in place] for place in places]
         self.blocks = [
             (name, emission, of_block) for (name, emission, _), of_block in zip(self.blocks, labels, strict=True)
         ]
@@ -307,8 +311,14 @@ class Columns(BaseEmission, BaseComposition):
                 read = table.read(column)
                 kinds[column] = read.kind
                 if emission.has_codes:
+                    label = column_label(table.names, column)
+                    read = as_categories(read, label)
+                    if read.categories is None or not len(read.categories):
+                        raise ValueError(
+                            f"Column {label} of X has no observed cell: remove such columns before the fit."
+                        )
                     with _named_errors(name):
-                        categories[column] = _with_others(as_categories(read).categories, int(n_categories))
+                        categories[column] = _with_others(read.categories, int(n_categories))
                     kinds[column] = "category"
         readers = tuple(BlockReader() for _ in places)
         layout = ColumnLayout(table.library, tuple(kinds), tuple(categories), places, readers)
@@ -350,7 +360,7 @@ def _automatic(table: Table, counts: Any) -> list[Block]:
 
 def _with_others(categories: Any, n_categories: int) -> np.ndarray:
     """At least so many categories: unused numbers from 0 on are added to whole numbers; others cannot be named."""
-    if n_categories <= max(1, len(categories)):
+    if n_categories <= len(categories):
         return categories
     if categories.dtype.kind != "i":
         raise ValueError(
@@ -366,13 +376,20 @@ def _check_blocks(blocks: list) -> None:
     names = []
     for block in blocks:
         if not isinstance(block, tuple) or len(block) != 3 or not isinstance(block[0], str):
-            raise ValueError(f"A block of Columns is a tuple of a name, an emission and columns; got {block!r}.")
+            raise ValueError(f"A block of Columns must be a tuple (name, emission, columns), but one is {block!r}.")
         name, emission, _ = block
         if not isinstance(emission, BaseEmission) or isinstance(emission, Columns):
-            raise TypeError(f"The block {name!r} of Columns needs an instance of an emission; got {emission!r}.")
-        if "__" in name or name in ("blocks", "count_columns") or name in names:
-            reason = "two blocks have it" if name in names else "the names of parameters are made of it"
-            raise ValueError(f"A block of Columns cannot have the name {name!r}: {reason}.")
+            what = "another Columns" if isinstance(emission, Columns) else repr(emission)
+            raise TypeError(
+                f"The block {name!r} of Columns needs an instance of an emission, such as Gaussian(); got {what}."
+            )
+        if name in names:
+            raise ValueError(f"Two blocks of Columns have the name {name!r}: give each block its own name.")
+        if not name or "__" in name or name in ("blocks", "count_columns"):
+            raise ValueError(
+                f"A block of Columns cannot have the name {name!r}: the name must not be empty, contain two "
+                "underscores, or be the name of a parameter of Columns."
+            )
         emission._validate_params()
         names.append(name)
     if not names:

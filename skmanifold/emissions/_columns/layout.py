@@ -16,6 +16,7 @@ from .reading import Column, Columns, encoded
 
 _LIBRARIES = "numpy", "pandas", "polars", "pyarrow"
 _KINDS = "float", "int", "bool", "category"
+_MOST_EXACT = 2.0**53  # larger whole numbers differ from their float64
 
 
 @holds(n_features_in_=Counted("n_block_features"), n_categories_=Lacking(Array("int64", ("n_block_features",), low=1)))
@@ -113,7 +114,7 @@ class ColumnLayout(NamedTuple):
         ValueError
             If a category is unknown.
         """
-        read = as_categories(read)
+        read = as_categories(read, label)
         assert read.categories is not None
         known = {value: code for code, value in enumerate(self.categories[column].tolist())}
         code_of = np.array([known.get(value, -1) for value in read.categories.tolist()] or [-1], dtype=np.float64)
@@ -144,7 +145,10 @@ class ColumnLayout(NamedTuple):
         table : ndarray or data frame
             With values of the categories in place of codes.
         """
-        cells = [self.cells(column, values[:, column]) for column in range(values.shape[1])]
+        cells = [
+            self._whole_numbers(column, self.cells(column, values[:, column])) for column in range(values.shape[1])
+        ]
+        names = range(len(cells)) if names is None and self.library == "pandas" else names
         if self.library == "numpy" or names is None or self.library not in sys.modules:
             if all(kind != "category" for kind in self.kinds):
                 return np.column_stack(cells).astype(np.float64)
@@ -160,8 +164,7 @@ class ColumnLayout(NamedTuple):
                     if self.kinds[i] == "category"
                     else cells[i]
                     for i, name in enumerate(names)
-                },
-                columns=list(names),
+                }
             )
         data = {name: of_column.tolist() for name, of_column in zip(names, cells, strict=True)}
         return module.DataFrame(data) if self.library == "polars" else module.table(data)
@@ -179,38 +182,55 @@ class ColumnLayout(NamedTuple):
         Returns
         -------
         cells : ndarray of shape (n_rows,)
-            Categories as objects, None for missing ones; truth values if no cell is missing; else numbers.
+            Categories as objects, None for missing ones; booleans if no cell is missing; else numbers.
         """
         if self.kinds[column] == "category":
             names = np.array([*self.categories[column].tolist(), None], dtype=object)
             return names[_whole(values)]
         return values.astype(bool) if self.kinds[column] == "bool" and not np.isnan(values).any() else values
 
+    def _whole_numbers(self, column: int, cells: np.ndarray) -> np.ndarray:
+        """Cells as int64 if the column had whole numbers, and these are such: counts, not means."""
+        is_whole = self.kinds[column] == "int" and bool((cells % 1.0 == 0.0).all())
+        return cells.astype(np.int64) if is_whole else cells
 
-def as_categories(column: Column) -> Column:
+
+def as_categories(column: Column, label: str) -> Column:
     """A column as codes of categories; numbers that occur become categories in ascending order.
 
     Parameters
     ----------
     column : Column
         Any column.
+    label : str
+        Name of the column for errors.
 
     Returns
     -------
     column : Column
         Codes, with the categories.
+
+    Raises
+    ------
+    ValueError
+        If float64 cannot distinguish numbers of the column.
     """
     if column.categories is not None:
         return column
     kind: Any = {"int": np.int64, "bool": np.bool_, "float": np.float64}[column.kind]
     missing = np.isnan(column.values)
+    if (np.abs(column.values[~missing]) > _MOST_EXACT).any():
+        raise ValueError(
+            f"Column {label} of X has categories that are numbers above 2**53, which float64 cannot distinguish: "
+            "convert them to strings."
+        )
     whole = kind is not np.float64 or bool((column.values[~missing] % 1.0 == 0.0).all())
     cells: np.ndarray = np.where(missing, 0.0, column.values).astype(np.int64 if whole and kind is np.float64 else kind)
     return encoded(cells, missing)
 
 
 def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
-    """Numbers of a column; a ValueError if it has texts.
+    """Numbers of a column; a ValueError if it has strings.
 
     Parameters
     ----------
@@ -229,18 +249,19 @@ def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the column has texts.
+        If the column has strings.
     """
     if column.categories is None:
         return column.values
     if column.categories.dtype.kind not in "biuf":
         raise ValueError(
-            f"Column {label} of X has texts such as {column.categories[0].item()!r}, but the block {block!r} of "
+            f"Column {label} of X has strings such as {column.categories[0].item()!r}, but the block {block!r} of "
             "Columns needs numbers: give the column to a block with the emission Categorical."
         )
     missing = np.isnan(column.values)
-    codes = np.where(missing, 0, column.values).astype(np.int64)
-    return np.where(missing, np.nan, column.categories.astype(np.float64)[codes])
+    values = np.full(len(missing), np.nan)
+    values[~missing] = column.categories.astype(np.float64)[column.values[~missing].astype(np.int64)]
+    return values
 
 
 def ordered(columns: Columns, names: Any) -> np.ndarray:
@@ -268,7 +289,11 @@ def ordered(columns: Columns, names: Any) -> np.ndarray:
     lacking = [name for name in names if name not in columns.names]
     if lacking:
         labels = ", ".join(map(repr, lacking[:5]))
-        raise ValueError(f"X lacks the column{'s' if len(lacking) > 1 else ''} {labels} of fit.")
+        more = f" and {len(lacking) - 5} others" if len(lacking) > 5 else ""
+        raise ValueError(
+            f"X lacks the column{'s' if len(lacking) > 1 else ''} {labels}{more} of fit: add what is lacking, with NaN "
+            "in missing cells."
+        )
     place = {name: i for i, name in enumerate(columns.names)}
     return np.array([place[name] for name in names])
 

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates
 
-_SCALARS = {bool: "bool", np.bool_: "bool", str: "text", np.str_: "text"}
+_SCALARS = {bool: "bool", np.bool_: "bool", str: "string", np.str_: "string"}
+_NUMBERS = ["bool"], ["float"], ["int"], ["float", "int"]
+_READABLE: tuple[list[str], ...] = ([], ["string"], *_NUMBERS)  # types of the cells of a column
 
 
 class Column(NamedTuple):
@@ -114,8 +116,7 @@ def open_table(X: Any) -> Columns:
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"X has two columns with the name {twice!r}: give each column its own name.")
     else:
-        names, library, array = None, "numpy", np.asarray(X)
-        X = np.array(X, dtype=object) if array.dtype.kind in "US" and not isinstance(X, np.ndarray) else array
+        names, library, X = None, "numpy", _as_array(X)
     if len(X.shape) != 2:
         raise ValueError(f"Expected 2D array, got {len(X.shape)}D array instead: reshape your data.")
     if 0 in X.shape:
@@ -124,10 +125,24 @@ def open_table(X: Any) -> Columns:
     return Columns(X, library, names, *X.shape)
 
 
+def _as_array(X: Any) -> np.ndarray:
+    """An array; cells of lists keep their types, which numpy would convert to a common one."""
+    if not isinstance(X, list | tuple):
+        return np.asarray(X)
+    array = np.array(X, dtype=object)
+    if array.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in X):
+        raise ValueError(
+            "X has rows of different lengths: give each row a cell for each column, None if it is missing."
+        )
+    return np.asarray(X) if _kinds(array.ravel()) in _NUMBERS else array
+
+
 def _of_pandas(series: Any, name: str) -> Column:
     types, dtype = sys.modules["pandas"].api.types, series.dtype
     if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
         return _of_codes(series.cat.codes.to_numpy(), series.cat.categories.to_numpy(), name)
+    if types.is_complex_dtype(dtype):
+        raise _refused(name, f"the type {dtype}")
     if types.is_bool_dtype(dtype) or types.is_numeric_dtype(dtype):
         kind = "bool" if types.is_bool_dtype(dtype) else "int" if types.is_integer_dtype(dtype) else "float"
         return _of_numbers(kind, series.to_numpy(dtype=np.float64, na_value=np.nan), name)
@@ -137,7 +152,7 @@ def _of_pandas(series: Any, name: str) -> Column:
 
 def _of_polars(series: Any, name: str) -> Column:
     polars, dtype = sys.modules["polars"], series.dtype
-    if dtype.is_numeric() or dtype == polars.Boolean:
+    if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
         kind = "bool" if dtype == polars.Boolean else "int" if dtype.is_integer() else "float"
         return _of_numbers(kind, series.cast(polars.Float64).to_numpy().copy(), name)
     if dtype == polars.Enum:
@@ -156,13 +171,13 @@ def _of_arrow(column: Any, name: str) -> Column:
     kind = column.type
     if types.is_boolean(kind):
         column, found = column.cast(pyarrow.int8()), "bool"
-    elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    elif any(is_numeric(kind) for is_numeric in (types.is_integer, types.is_floating, types.is_decimal, types.is_null)):
         found = "int" if types.is_integer(kind) else "float"
-    elif types.is_string(kind) or types.is_large_string(kind):
+    elif types.is_string(kind) or types.is_large_string(kind) or "string_view" in str(kind):
         return _of_objects(_objects(column.to_pylist()), name)
     else:
         raise _refused(name, f"the type {kind}")
-    return _of_numbers(found, np.array(column.cast(pyarrow.float64()).to_numpy()), name)
+    return _of_numbers(found, np.array(column.cast(pyarrow.float64(), safe=False).to_numpy()), name)
 
 
 def _of_cells(cells: np.ndarray, name: str) -> Column:
@@ -189,19 +204,19 @@ def _of_numbers(kind: str, values: np.ndarray, name: str) -> Column:
 def _of_codes(codes: np.ndarray, categories: np.ndarray, name: str) -> Column:
     """A column of a categorical type; negative codes are missing cells."""
     kinds = _kinds(categories)
-    if len(kinds) > 1 or (kinds and kinds[0] not in _SCALARS.values()):
+    if kinds not in _READABLE:
         raise _refused(name, f"categories of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
     return Column("category", np.where(codes < 0, np.nan, codes), plain_array(categories))
 
 
 def _of_objects(cells: np.ndarray, name: str, missing: np.ndarray | None = None) -> Column:
-    """A column of Python objects: numbers, truth values or texts, but not several of these."""
-    missing = np.array([cell is None or cell != cell for cell in cells]) if missing is None else missing
+    """A column of Python objects: numbers, booleans or strings, but not several of these."""
+    missing = np.array([_is_missing(cell) for cell in cells]) if missing is None else missing
     present = cells[~missing]
     kinds = _kinds(present)
-    if kinds == ["text"]:
+    if kinds == ["string"]:
         return encoded(cells, missing)
-    if kinds not in ([], ["bool"], ["float"], ["int"], ["float", "int"]):
+    if kinds not in _READABLE:
         raise _refused(name, f"cells of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
     values = np.full(len(cells), np.nan)
     values[~missing] = present.astype(np.float64)
@@ -232,7 +247,7 @@ def encoded(cells: np.ndarray, missing: np.ndarray) -> Column:
 
 
 def plain_array(categories: np.ndarray) -> np.ndarray:
-    """Categories as an array of texts, whole numbers, numbers or truth values.
+    """Categories as an array of strings, whole numbers, numbers or booleans.
 
     Parameters
     ----------
@@ -248,8 +263,14 @@ def plain_array(categories: np.ndarray) -> np.ndarray:
 
 
 def _kinds(cells: np.ndarray) -> list[str]:
-    """What the types of cells are, sorted: "bool", "float", "int" or "text"; other types have their own names."""
+    """What the types of cells are, sorted: "bool", "float", "int" or "string"; other types have their own names."""
     return sorted({_kind_of(each) for each in set(map(type, cells))})
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return (type(cell) is float or isinstance(cell, Real | Decimal)) and cell != cell
 
 
 def _kind_of(cls: type) -> str:
@@ -262,6 +283,6 @@ def _kind_of(cls: type) -> str:
 
 def _refused(name: str, what: str) -> ValueError:
     return ValueError(
-        f"Column {name} of X has {what}, which the emission Columns cannot read: convert it to numbers, truth values "
-        "or texts, or leave it out."
+        f"Column {name} of X has {what}, which the emission Columns cannot read: convert it to numbers, booleans "
+        "or strings, or remove it from X."
     )

@@ -38,8 +38,9 @@ def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.nd
             raise ValueError(f"The block {block!r} of Columns has no columns: remove it, or correct its selector.")
         for column in chosen:
             if column in owner:
-                name = column_label(columns.names, column)
-                raise ValueError(f"Column {name} of X is in the block {owner[column]!r} and in the block {block!r}.")
+                name, other = column_label(columns.names, column), owner[column]
+                where = f"twice in the block {block!r}" if other == block else f"in the blocks {other!r} and {block!r}"
+                raise ValueError(f"Column {name} of X is {where} of Columns: remove it from one place.")
             owner[column] = block
         places.append(np.sort(chosen))
     rest = [column for column in range(columns.n_columns) if column not in owner]
@@ -47,8 +48,8 @@ def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.nd
         labels = ", ".join(column_label(columns.names, column) for column in rest[:5])
         more = f" and {len(rest) - 5} others" if len(rest) > 5 else ""
         raise ValueError(
-            f"No block of Columns takes the column{'s' if len(rest) > 1 else ''} {labels}{more} of X: add a block, or "
-            "leave them out of X."
+            f"No block of Columns has the column{'s' if len(rest) > 1 else ''} {labels}{more} of X: add a block, or "
+            "remove columns from X."
         )
     return tuple(places)
 
@@ -100,17 +101,25 @@ def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
         first, last = (_end(end, columns, whose) for end in (selector.start, selector.stop))
         if isinstance(selector.stop, str):
             last += 1  # slices of names include the last
-        return np.arange(n)[slice(first, last, selector.step)]
+        try:
+            return np.arange(n)[slice(first, last, selector.step)]
+        except (TypeError, ValueError):
+            raise ValueError(f"The slice of {whose} must have names or indices as ends; got {selector!r}.") from None
     if isinstance(selector, str | Integral):
         selector = [selector]
-    wanted = np.asarray(selector)
-    if wanted.ndim != 1:
-        raise ValueError(f"The selector of {whose} must be names, indices, a slice, a mask or a function.")
-    if wanted.dtype.kind == "b":
+    wanted = selector
+    if not isinstance(selector, list | tuple):
+        if np.ndim(selector) != 1:
+            raise ValueError(
+                f"The selector of {whose} must be names, indices, a slice, a mask or a function that returns one of "
+                f"these; got {selector!r}."
+            )
+        wanted = np.asarray(selector).tolist()
+    if len(wanted) and all(isinstance(each, bool | np.bool_) for each in wanted):
         if len(wanted) != n:
             raise ValueError(f"The mask of {whose} has {len(wanted)} entries, but X has {n} columns.")
         return np.flatnonzero(wanted)
-    return np.array([_index(each, columns, whose) for each in wanted.tolist()], dtype=np.int64)
+    return np.array([_index(each, columns, whose) for each in wanted], dtype=np.int64)
 
 
 def _end(end: Any, columns: Columns, whose: str) -> Any:
@@ -123,8 +132,9 @@ def _index(wanted: Any, columns: Columns, whose: str) -> int:
         if not -columns.n_columns <= int(wanted) < columns.n_columns:
             raise ValueError(f"X has {columns.n_columns} columns, but {whose} has the index {wanted}.")
         return int(wanted) % columns.n_columns
-    if columns.names is None:
+    if columns.names is None and isinstance(wanted, str):
         raise ValueError(f"The columns of X have no names, but {whose} has {wanted!r}: pass indices, or a data frame.")
-    if wanted not in columns.names:
-        raise ValueError(f"X has no column {wanted!r}, which {whose} names.")
-    return columns.names.index(wanted)
+    names = columns.names or []
+    if not isinstance(wanted, str | tuple) or wanted not in names:
+        raise ValueError(f"X has no column {wanted!r}, which {whose} selects: use names or indices of columns of X.")
+    return names.index(wanted)
