@@ -51,12 +51,12 @@ print(animals.head())
 # %%
 # Clusters
 # --------
-# Each block of columns has its own emission. The two lengths share a covariance matrix. A row
+# Each block of columns has its own emission. Length and weight share a covariance matrix. A row
 # without a cell is clustered by its other cells.
 
 emission = Columns(
     [
-        ("lengths", Gaussian(), ["length", "weight"]),
+        ("size", Gaussian(), ["length", "weight"]),
         ("colour", Categorical(), ["colour"]),
         ("spots", Bernoulli(), ["spots"]),
     ]
@@ -90,7 +90,7 @@ def errors(filled_numbers, filled_colours, filled_spots):
 
 filled = mixture.impute(animals)
 found = {"DPMixture": errors(filled[numbers], filled["colour"], filled["spots"])}
-for imputer in (IterativeImputer(random_state=0), KNNImputer(), SimpleImputer()):
+for imputer in (IterativeImputer(max_iter=50, random_state=0), KNNImputer(), SimpleImputer()):
     table = pd.DataFrame(imputer.fit_transform(encoded), columns=encoded.columns)
     colours = table[list(codes)].idxmax(axis=1)
     found[type(imputer).__name__] = errors(table[numbers], colours, table["spots"] > 0.5)
@@ -107,25 +107,31 @@ for ax, name, values in zip(axes, columns, zip(*found.values(), strict=True), st
 fig.suptitle("Errors of filled cells, with 30% of the cells missing")
 
 # %%
-# One regression for all animals, which `IterativeImputer` fits to each column, does not suit species
-# with different slopes. The mixture has a regression for each cluster, and the other cells of a row
-# tell which one to use.
+# One regression for all animals, which `IterativeImputer` fits to each column, does not suit
+# species with different slopes. The mixture has a regression for each cluster, and the other cells
+# of a row tell which one to use.
 #
 # How certain is a filled cell?
 # -----------------------------
-# `conditional` gives the distribution of a cell. For an animal of unknown weight it may have several
-# peaks, if the other cells leave its cluster open. We take two brown animals with spots: the length
-# of the first is known.
+# `conditional` gives the distribution of a cell given the other cells of the row. It may have
+# several peaks, if these leave the cluster open. The more is known of an animal, the narrower is
+# the distribution of its weight.
 
-two = pd.DataFrame({"length": [34.0, np.nan], "weight": np.nan, "colour": "brown", "spots": True})
+known = {
+    "nothing else is known": {},
+    "brown": {"colour": "brown"},
+    "grey, length 30": {"colour": "grey", "length": 30.0},
+}
 grid = np.linspace(0, 20, 201)
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for i, label in enumerate(("length 34", "length unknown")):
-    rows = pd.concat([two.iloc[[i]]] * len(grid), ignore_index=True).assign(weight=grid)
+for label, cells in known.items():
+    row = {"length": np.nan, "colour": None, "spots": None} | cells
+    rows = pd.DataFrame([row] * len(grid)).assign(weight=grid)
+    rows["spots"] = rows["spots"].astype("boolean")
     density = np.exp(mixture.conditional(rows, "weight").log_density(rows))
     ax.plot(grid, density, label=label)
-ax.set(xlabel="weight", ylabel="density", title="Weight of a brown animal with spots")
-ax.legend()
+ax.set(xlabel="weight", ylabel="density", title="Weight of an animal")
+ax.legend(loc="upper left")
 
 # %%
 # Several completed tables
