@@ -8,11 +8,10 @@ columns are scored by the log loss of the probability of the true category, and 
 The other imputers receive standardised numbers and one indicator for each category (one for a binary column); the
 values that they fill in for the indicators, clipped and normalised, are their probabilities. They are clipped at that
 one of five levels which gives the smallest log loss for the removed cells, which is an advantage for these methods.
-`SimpleImputer` stands for means, and for frequencies with one added to each count.
-A regression of an indicator on the other indicators of its own column is useless, because they are missing in the same
-rows; "IterativeImputer, other columns" leaves them out, which needs a private method of scikit-learn. Values of
-`IterativeImputer` are bounded by the observed ones: otherwise it diverges with some of the tables. All other settings
-are the defaults.
+`SimpleImputer` stands for means, and for frequencies with one added to each count. A regression of an indicator on the
+other indicators of its own column is useless, because they are missing in the same rows; "IterativeImputer, other
+columns" leaves them out, which needs a private method of scikit-learn. Values of `IterativeImputer` are bounded by the
+observed ones: otherwise it diverges with some of the tables. All other settings are the defaults.
 
     python benchmarks/imputation.py --write
 """
@@ -170,7 +169,11 @@ def by_indicators(make, incomplete, seed):
     cells = np.concatenate(parts, axis=1)
     least, most = np.nanmin(cells, axis=0), np.nanmax(cells, axis=0)
     bounds = {"min_value": least, "max_value": np.maximum(most, least + 1e-6)}
-    filled = make(bounds, np.array(groups), seed).fit_transform(cells)
+    imputer = make(bounds, np.array(groups), seed)
+    try:
+        filled = imputer.fit_transform(cells)
+    except np.linalg.LinAlgError:  # a singular value decomposition may fail for a matrix without full rank
+        filled = imputer.fit_transform(cells + 1e-6 * np.random.default_rng(seed).normal(size=cells.shape))
     found = []
     stops = np.cumsum([part.shape[1] for part in parts])[:-1]
     for part, name in zip(np.split(filled, stops, axis=1), incomplete, strict=True):
