@@ -67,7 +67,8 @@ def load_titanic():
     table = table.drop(columns=list(_UNUSED))
     table["age"] = smeared(table["age"].to_numpy(), 1.0, rng)
     table["fare"] = np.log1p(smeared(table["fare"].to_numpy(), 1.0, rng))
-    table["pclass"], table["embarked"] = table["pclass"].astype("category"), table["embarked"].astype("category")
+    table["pclass"] = table["pclass"].astype(str)
+    table = table.astype({"pclass": "category", "embarked": "category"})
     table["sex"] = (table["sex"] == "female").astype("boolean")
     counts = ["sibsp", "parch"]
     return table.astype(dict.fromkeys(counts, float)), counts, target
