@@ -193,7 +193,7 @@ def of_other_columns(bounds, groups, seed):
     return OfOtherColumns(groups, random_state=seed, **bounds)
 
 
-FORMS = "full", "diag"
+FORMS = ("diag",)  # the default has a covariance matrix
 OURS = {"DPMixture": partial(by_mixture, None), **{f"DPMixture, {form}": partial(by_mixture, form) for form in FORMS}}
 PEERS = {
     "SimpleImputer": by_means,
