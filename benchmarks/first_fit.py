@@ -74,6 +74,7 @@ CASES = {  # settings, data, and whether there are classes
     "VonMisesFisherMixture": ({"n_components": 4}, directions, False),
     "SubspaceMixture": ({"n_components": 2}, points, False),
     "SubspaceClassifier": ({}, points, True),
+    "MixtureImputer": ({}, points, False),
 }
 
 
