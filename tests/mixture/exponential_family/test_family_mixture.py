@@ -288,7 +288,7 @@ def test_parameters_of_emission_and_sampler_are_reached_through_their_names():
     assert mixture.sampler.n_average == 3
     mixture.set_params(emission="poisson", emission__rate_prior=0.1)
     assert isinstance(mixture.emission, Poisson)
-    with pytest.raises(ValueError, match=r"Unknown emission 'cauchy': known names are 'bernoulli', 'categorical'"):
+    with pytest.raises(ValueError, match=r"Unknown emission 'cauchy': known names are 'auto', 'bernoulli', 'categorical'"):
         ExponentialFamilyMixture(2, emission="cauchy").set_params(emission__scale=1.0)
 
 
@@ -352,7 +352,7 @@ def test_one_row_is_enough_for_counts(sampler):
         (
             {"emission": ESCA()},
             TypeError,
-            r"must be a name \('bernoulli', .*\) or an instance of an emission; got ESCA",
+            r"must be a name \('auto', 'bernoulli', .*\) or an instance of an emission; got ESCA",
         ),
         ({"emission": Poisson(rate_prior=-1)}, ValueError, "'rate_prior' parameter of Poisson"),
         ({"sampler": "gibbs", "emission": Gaussian(covariance_prior=0)}, ValueError, "need a proper prior"),
