@@ -134,7 +134,7 @@ def test_what_a_family_of_rows_lacks_is_named_in_one_sentence(name, settings, me
     with pytest.raises(IncompatibleError, match=message) as caught:
         mixture.sample(2) if method == "sample" else getattr(mixture, method)(X)
     sentence = str(caught.value)
-    able = "'bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do"
+    able = "'auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do"
     assert f", which the emission Exponential does not offer ({able})" in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
@@ -172,7 +172,7 @@ def test_cells_that_an_emission_of_a_user_does_not_take_are_named():
     X, _ = make_rows(50)
     mixture = ExponentialFamilyMixture(2, emission=Exponential(), max_iter=4)
     with pytest.raises(
-        ValueError, match=r"^The emission Exponential does not take NaN, .* as 'bernoulli', 'categorical'"
+        ValueError, match=r"^The emission Exponential does not take NaN, .* as 'auto', 'bernoulli', 'categorical'"
     ):
         mixture.fit(np.where(X > 9.0, np.nan, X))
     with pytest.raises(TypeError, match=r"^The emission Exponential does not take sparse X .*: pass X.toarray\(\)\.$"):
@@ -262,7 +262,7 @@ def test_an_emission_of_rows_is_refused_for_tokens_and_the_other_way_round():
     with pytest.raises(
         IncompatibleError,
         match=r"^ExponentialFamilyMixture needs a reader of rows \(read\) and a family of rows \(bind\), which the "
-        r"emission Scale does not offer \('bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do\)\.$",
+        r"emission Scale does not offer \('auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do\)\.$",
     ):
         ExponentialFamilyMixture(2, emission=Scale()).fit(make_answers(20))
     with pytest.raises(

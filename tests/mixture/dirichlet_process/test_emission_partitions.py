@@ -8,8 +8,10 @@ from scipy.integrate import quad
 
 from . import _emission_partitions as emissions
 from . import _tiny_partitions as tiny
-from ._emission_partitions import CASES, BernoulliRows, FullRows, PoissonRows, SphericalRows, TiedRows
+from ._emission_partitions import CASES as ALL_CASES
+from ._emission_partitions import BernoulliRows, FullRows, PoissonRows, SphericalRows, TableRows, TiedRows
 
+CASES = {name: rows for name, rows in ALL_CASES.items() if not isinstance(rows, TableRows)}  # sums over blocks
 WITH_QUADRATURE = [name for name, rows in CASES.items() if rows.has_missing_draws and rows.missing.any()]
 GAUSSIAN = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 PARTITIONS = [(0, 0, 0, 0, 0), (0, 1, 0, 1, 0), (0, 0, 1, 0, 2), (0, 1, 2, 3, 4)]
