@@ -261,8 +261,9 @@ def test_missing_cells_of_tokens_are_named():
 def test_an_emission_of_rows_is_refused_for_tokens_and_the_other_way_round():
     with pytest.raises(
         IncompatibleError,
-        match=r"^ExponentialFamilyMixture needs a reader of rows \(read\) and a family of rows \(bind\), which the "
-        r"emission Scale does not offer \('auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'poisson' do\)\.$",
+        match=r"^ExponentialFamilyMixture needs a reader of rows \(read\) and a family of rows \(bind\), which "
+        r"the emission Scale does not offer \('auto', 'bernoulli', 'categorical', 'gaussian', "
+        r"'multinomial', 'poisson' do\)\.$",
     ):
         ExponentialFamilyMixture(2, emission=Scale()).fit(make_answers(20))
     with pytest.raises(
