@@ -18,6 +18,7 @@ from ._gaussian.emission import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters
 from ._multinomial import Multinomial as Multinomial
+from ._negative_binomial.emission import NegativeBinomial as NegativeBinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
 from ._protocols import HasWeightedSeeds as HasWeightedSeeds

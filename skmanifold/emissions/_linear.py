@@ -24,7 +24,7 @@ from ._seeds import seed_labels
 
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
 PRIOR = Array("float64", ("n_dimensions",), above=0)
-_MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
+MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row
 _TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
@@ -32,8 +32,8 @@ _TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
 
 @holds(
     offsets=Array("float64", ("n_components",)),
-    naturals=Array("float64", (None, "n_components"), low=-_MOST_NATURAL, high=_MOST_NATURAL),
-    means=Array("float64", (None, "n_components"), low=0, high=_MOST_NATURAL),
+    naturals=Array("float64", (None, "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
+    means=Array("float64", (None, "n_components"), low=0, high=MOST_NATURAL),
 )
 class LinearParameters(NamedTuple):
     """Parameters of K components: a row's log density is the offset plus its statistics times the natural parameters.
@@ -275,13 +275,15 @@ class StoredFamily(Protocol):
         """
         ...
 
-    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
+    def parameters_again(self, naturals: np.ndarray, *others: np.ndarray) -> Any:
         """The parameters with these natural parameters.
 
         Parameters
         ----------
         naturals : ndarray of shape (n_statistics, K)
             Natural parameters.
+        *others : ndarray
+            Parameters after the first three, if the family has more.
 
         Returns
         -------
@@ -309,7 +311,7 @@ def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str 
     if tuple(array.shape for array in parameters) != family.parameter_shapes():
         return "has parameters that are not of its family"
     with np.errstate(over="ignore", invalid="ignore"):
-        again = family.parameters_again(parameters.naturals)
+        again = family.parameters_again(parameters.naturals, *parameters[3:])
         same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
         return None if all(same) else "has parameters that contradict each other"
 

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
 from ..random._variates import fill_log_gamma_variates
@@ -17,6 +17,7 @@ from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior
 from ._cells.distributions import CountCells
 from ._clusters.linear.poisson import PoissonClusters
+from ._count_rows import prior_of_means, read_count_rows
 from ._linear import (
     PRIOR,
     LinearFamily,
@@ -27,7 +28,7 @@ from ._linear import (
 )
 from ._multinomial import MultinomialFamily
 from ._protocols import Arrays
-from ._rows import LinearRows, read_counts
+from ._rows import LinearRows
 
 _TOKEN_PRIOR = 0.1
 
@@ -105,10 +106,7 @@ class Poisson(BaseEmission):
         ValueError
             If X has values that the emission does not accept.
         """
-        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
-        n_features = counts.n_features // 2
-        # A missing cell's statistic is 1, whose factorial is 1.
-        return LinearRows(*counts[:3], n_features, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
+        return read_count_rows(self, estimator, X, reset=reset)
 
     def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
@@ -145,7 +143,7 @@ class Poisson(BaseEmission):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        return self._bind(rows.n_features, n_components, rows.overall(2 * rows.n_features), rows.n_rows)
+        return PoissonFamily(*prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows), n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
         """Make the family of rows; the default prior uses their weights.
@@ -169,8 +167,8 @@ class Poisson(BaseEmission):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        sums = rows.overall(2 * rows.n_features, row_weights)
-        return self._bind(rows.n_features, n_components, sums, row_weights.sum())
+        prior = prior_of_means(self, rows.overall(2 * rows.n_features, row_weights), row_weights.sum())
+        return PoissonFamily(*prior, n_components)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -198,13 +196,6 @@ class Poisson(BaseEmission):
         """
         prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
-
-    def _bind(self, n_features: int, n_components: int, sums: np.ndarray, n_rows: float) -> PoissonFamily:
-        """The family of rows with these sums of counts, followed by those of missing cells."""
-        rate, shape = positive_prior(self.rate_prior, n_features, "rate_prior"), self.shape_prior
-        if shape is None:
-            shape = rate * (sums[:n_features] + 0.5) / np.maximum(n_rows - sums[n_features:], 1.0)
-        return PoissonFamily(positive_prior(shape, n_features, "shape_prior"), rate, n_components)
 
 
 @holds(

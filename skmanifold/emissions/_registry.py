@@ -16,10 +16,13 @@ from ._gaussian.families import DiagonalFamily, FullFamily
 from ._gaussian.tied import TiedFamily
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily
+from ._negative_binomial.emission import NegativeBinomial
+from ._negative_binomial.family import NegativeBinomialFamily, NegativeBinomialParameters
 from ._poisson import Poisson, PoissonFamily
 
 EMISSIONS: dict[str, type[BaseEmission]] = {
-    emission.short_name: emission for emission in (Columns, Bernoulli, Categorical, Gaussian, Multinomial, Poisson)
+    emission.short_name: emission
+    for emission in (Columns, Bernoulli, Categorical, Gaussian, Multinomial, NegativeBinomial, Poisson)
 }
 
 # The families of these emissions in mixtures and in admixtures, which define what each emission can do.
@@ -29,6 +32,7 @@ ROW_FAMILIES: dict[str, type] = {
     "categorical": CategoricalFamily,
     "gaussian": FullFamily,
     "multinomial": MultinomialFamily,
+    "negative_binomial": NegativeBinomialFamily,
     "poisson": PoissonFamily,
 }
 TOKEN_FAMILIES: dict[str, type] = {
@@ -46,6 +50,7 @@ FAMILY = Held(
     DiagonalFamily,
     FullFamily,
     MultinomialFamily,
+    NegativeBinomialFamily,
     PoissonFamily,
     TiedFamily,
 )
@@ -58,7 +63,7 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
     ----------
     family : Family
         One of the library's families.
-    parameters : GaussianParameters, TiedParameters or LinearParameters
+    parameters : NamedTuple
         Parameters whose fields have been checked.
 
     Returns
@@ -77,6 +82,7 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
         if isinstance(parameters, GaussianParameters) and parameters.factors.ndim == ndim:
             return None
         return "has parameters that are not of its family"
-    if not isinstance(parameters, LinearParameters):
+    expected = NegativeBinomialParameters if isinstance(family, NegativeBinomialFamily) else LinearParameters
+    if not isinstance(parameters, expected):
         return "has parameters that are not of its family"
     return parameters_agree(family, parameters)

@@ -16,6 +16,7 @@ from ...random._variates import fill_normal
 from .._codes import fill_codes
 from .._gaussian.missing_kernels import draw_missing_cells
 from .._linear import fill_events, fill_poisson
+from .._negative_binomial.kernels import fill_negative_binomial
 from .._pattern_kernels import fill_patterns
 from .kernels import add_conditional_moments
 
@@ -145,6 +146,27 @@ class CountCells(IndependentNumbers):
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows of Poisson variates."""
         return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), np.ascontiguousarray(self.means))
+
+
+class OverdispersedCells(IndependentNumbers):
+    """Negative binomial counts.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, n_columns)
+        Means.
+    dispersions : ndarray of shape (n_columns,)
+        The variances are ``means + dispersions * means**2``.
+    """
+
+    def __init__(self, means: np.ndarray, dispersions: np.ndarray) -> None:
+        super().__init__(means, means + dispersions * means**2)
+        self.sizes = 1.0 / dispersions
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows of negative binomial variates."""
+        tables = np.ascontiguousarray(self.means), self.sizes
+        return _drawn_by(fill_negative_binomial, labels, key, first_row, len(self.n_categories), *tables)
 
 
 class MatrixNormalCells(CellDistribution):

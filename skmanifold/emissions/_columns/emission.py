@@ -18,7 +18,7 @@ from .._bernoulli import Bernoulli
 from .._categorical import Categorical
 from .._cells.distributions import JoinedCells
 from .._gaussian.emission import Gaussian
-from .._poisson import Poisson
+from .._negative_binomial.emission import NegativeBinomial
 from .family import ColumnsFamily
 from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, ordered
 from .reading import Columns as Table
@@ -50,7 +50,7 @@ class Columns(BaseEmission, BaseComposition):
         Bernoulli, and categories and strings are categorical. The fitted emission (``emission_`` of the estimator)
         lists the chosen blocks.
     count_columns : columns, default=None
-        With "auto": columns with counts, which get a Poisson emission; chosen as those of a block.
+        With "auto": columns with counts, which get a negative binomial emission; chosen as those of a block.
 
     Notes
     -----
@@ -354,7 +354,12 @@ def _automatic(table: Table, counts: Any) -> list[Block]:
     block_of = {"float": "numbers", "int": "numbers", "category": "categories", "bool": "binary"}
     for column in range(table.n_columns):
         columns["counts" if column in counted else block_of[table.read(column).kind]].append(column)
-    emissions = {"numbers": Gaussian(), "categories": Categorical(), "binary": Bernoulli(), "counts": Poisson()}
+    emissions: dict[str, BaseEmission] = {
+        "numbers": Gaussian(),
+        "categories": Categorical(),
+        "binary": Bernoulli(),
+        "counts": NegativeBinomial(),
+    }
     return [(name, emissions[name], chosen) for name, chosen in columns.items() if chosen]
 
 

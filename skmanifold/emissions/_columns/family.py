@@ -22,6 +22,7 @@ from .._gaussian.families import DiagonalFamily, FullFamily
 from .._gaussian.tied import TiedFamily
 from .._linear import LinearParameters
 from .._multinomial import MultinomialFamily
+from .._negative_binomial.family import NegativeBinomialFamily, NegativeBinomialParameters
 from .._poisson import PoissonFamily
 from .._protocols import Arrays
 from .rows import ColumnRows
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from .._clusters.base import Clusters
 
 
-@holds(blocks=ListOf(Held(GaussianParameters, LinearParameters, TiedParameters), kind=tuple))
+@holds(
+    blocks=ListOf(Held(GaussianParameters, LinearParameters, NegativeBinomialParameters, TiedParameters), kind=tuple)
+)
 class ColumnParameters(NamedTuple):
     """Parameters of K components in each block."""
 
@@ -58,7 +61,14 @@ def _agree(family: ColumnsFamily, sizes: Sizes) -> str | None:
     names=Names(None),
     blocks=ListOf(
         Held(
-            BernoulliFamily, CategoricalFamily, DiagonalFamily, FullFamily, MultinomialFamily, PoissonFamily, TiedFamily
+            BernoulliFamily,
+            CategoricalFamily,
+            DiagonalFamily,
+            FullFamily,
+            MultinomialFamily,
+            NegativeBinomialFamily,
+            PoissonFamily,
+            TiedFamily,
         ),
         kind=tuple,
     ),

@@ -29,7 +29,7 @@ from .conditions import fitted_mixture
 from .fit_strategy import PartitionFit
 from .inference import PartitionInference
 from .model import check_settings
-from .posterior_draws import PartitionDraw, draw_parameters
+from .posterior_draws import PartitionDraw, draw_parameters, with_new
 from .starts import find_clusters, labels_of_all, spread_start
 
 
@@ -323,14 +323,17 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         clusters = self._family.clusters(rows)
         for draw in self._draws:
             assert isinstance(draw, PartitionDraw)
-            shares = softmax(draw.log_terms(clusters, workers)[:, :-1], axis=1)  # of components with rows
-            yield shares, clusters.cell_attributes(draw.statistics)
+            shares = softmax(draw.log_terms(clusters, workers), axis=1)
+            yield shares, clusters.cell_attributes(with_new(draw.statistics))
 
     def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
         clusters, partition = self._family.clusters(rows), self._draws[draw]
         assert isinstance(partition, PartitionDraw)
         drawn = draw_parameters(clusters, partition.statistics, partition.concentration, key, workers)
-        return softmax(drawn.log_terms(clusters, workers)[:, :-1], axis=1), clusters.drawn_attributes(drawn.components)
+        shares = softmax(drawn.log_terms(clusters, workers), axis=1)
+        labels, statistics = np.arange(shares.shape[1]), with_new(partition.statistics)
+        components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
+        return shares, clusters.drawn_attributes(components)
 
     def _n_parameter_draws(self) -> int:
         return len(self._draws)

@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import selected
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...utils._threads import Workers
@@ -21,7 +20,7 @@ from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
 from .cluster_summary import SummarizesClusters
-from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive
+from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
 
 _OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do not correspond to each other
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
@@ -228,8 +227,7 @@ class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScore
         sizes, left_over = self._summary.statistics.sizes, self._summary.concentration
         shares = np.append(sizes, left_over) / (sizes.sum() + left_over)
         labels = rng.choice(len(shares), n_samples, p=shares)
-        with_empty = selected(self._summary.statistics, np.arange(len(shares)))
-        X = self._new_rows(rng, with_empty, labels)
+        X = self._new_rows(rng, with_new(self._summary.statistics), labels)
         return X, np.where(labels == self.n_components_, -1, labels)
 
     def to_arviz(self) -> Any:

@@ -54,10 +54,14 @@ class PartitionDraw(NamedTuple):
     def log_terms(self, clusters: Clusters, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         shares = np.append(self.statistics.sizes, self.concentration)
-        with_empty = selected(self.statistics, np.arange(len(shares)))
         terms = _begin(clusters, np.log(shares) - np.log(shares.sum()))
-        clusters.add_log_predictive(with_empty, terms, workers)
+        clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
+
+
+def with_new(statistics: Any) -> Any:
+    """Statistics of all K clusters of a drawn partition, and of a new one without rows."""
+    return selected(statistics, np.arange(len(statistics.sizes) + 1))
 
 
 def partition_draw(statistics: Any, concentration: float) -> PartitionDraw:

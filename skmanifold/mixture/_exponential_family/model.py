@@ -20,6 +20,7 @@ from ...emissions._abilities import (
 from ...emissions._columns.family import ColumnParameters
 from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
+from ...emissions._negative_binomial.family import NegativeBinomialParameters
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.stored_latents import RowLatents
@@ -55,7 +56,7 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
 
 @holds(
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(ColumnParameters, GaussianParameters, LinearParameters, TiedParameters),
+    parameters=Held(ColumnParameters, GaussianParameters, LinearParameters, NegativeBinomialParameters, TiedParameters),
 )
 class Position(NamedTuple):
     """Parameters of a mixture."""

@@ -1,4 +1,4 @@
-"""Clusters of rows whose log densities are linear in sparse statistics: binary rows and Poisson counts."""
+"""Clusters of rows whose log densities are linear in sparse statistics: binary rows and counts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LinearComponents(NamedTuple):
 
 
 class LinearClusters(Clusters):
-    """Base class of binary rows and of Poisson counts, some of whose cells may be missing.
+    """Base class of binary rows and of counts, some of whose cells may be missing.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ class LinearClusters(Clusters):
         super().__init__(data, rows.n_rows)
         self.family = family
         self.rows = rows
+        self.log_base = rows.log_base  # what does not depend on the parameters of components
 
     def no_statistics(self, capacity: int) -> LinearCounts:
         """Sums over no rows."""
@@ -98,7 +99,7 @@ class LinearClusters(Clusters):
     def log_marginal(self, statistics: LinearCounts) -> float:
         """Log density of all rows given their labels."""
         kernel, (sizes, sums) = type(self).log_marginal_of_label, statistics
-        log_base = 0.0 if self.rows.log_base is None else float(self.rows.log_base.sum())
+        log_base = 0.0 if self.log_base is None else float(self.log_base.sum())
         return float(sum(kernel(self.data, sizes[label], sums[label]) for label in occupied(statistics))) + log_base
 
     def add_log_densities(self, components: LinearComponents, out: np.ndarray, workers: Workers) -> None:
@@ -109,8 +110,8 @@ class LinearClusters(Clusters):
         """Add log densities that `kernel` computes from `tables`."""
         tasks = split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1])))
         workers.run(kernel, [(a, b, *self.rows[:3], *tables, out[a:b]) for a, b in tasks])
-        if self.rows.log_base is not None:
-            out += self.rows.log_base[:, None]
+        if self.log_base is not None:
+            out += self.log_base[:, None]
 
     def part(self, start: int, stop: int) -> LinearClusters:
         """The clusters of some of the rows."""

@@ -1,7 +1,8 @@
-"""Kernels that clusters of binary rows and of Poisson counts share; a row is a sparse row of statistics.
+"""Kernels that clusters of binary rows and of counts share; a row is a sparse row of statistics.
 
 Column j of the statistics is feature j, and a 1 in column ``n_features + j`` means that this cell is missing. `data` is
-a `BernoulliData` or `PoissonData`. All densities leave out the part that does not depend on the parameters.
+a `BernoulliData`, `NegativeBinomialData` or `PoissonData`. All densities leave out the part that does not depend on the
+parameters.
 """
 
 from __future__ import annotations

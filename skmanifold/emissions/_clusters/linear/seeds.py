@@ -10,7 +10,6 @@ import numpy as np
 from ....random._keys import subkey
 from ....random._variates import sample_rows
 from ....utils._threads import split_range
-from ... import _seeds
 
 _MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds are chosen
 _ROWS_AT_ONCE = 1 << 14  # whose log densities are stored
@@ -23,7 +22,7 @@ def seed_labels(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.n
     Parameters
     ----------
     family : LinearFamily
-        With ``highest_log_densities`` and any number of components.
+        With ``seed_labels`` and any number of components.
     rows : LinearRows or Table
         Rows of the family.
     n_clusters : int
@@ -40,11 +39,11 @@ def seed_labels(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.n
     family.n_components = n_clusters
     n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
     if n_chosen >= rows.n_rows:
-        return _seeds.seed_labels(family, rows, subkey(key, _SEEDS))
+        return family.seed_labels(rows, subkey(key, _SEEDS))
     chosen = np.empty((1, n_chosen), np.int64)
     sample_rows(np.array([key], np.uint64), _SUBSET, rows.n_rows, chosen)
     some = rows.take(np.sort(chosen[0]))
-    labels = _seeds.seed_labels(family, some, subkey(key, _SEEDS))
+    labels = family.seed_labels(some, subkey(key, _SEEDS))
     parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
     out = np.empty(rows.n_rows, np.int32)
     for start, stop in split_range(rows.n_rows, _ROWS_AT_ONCE):

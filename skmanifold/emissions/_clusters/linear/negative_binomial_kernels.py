@@ -1,0 +1,237 @@
+"""Kernels of clusters of negative binomial counts, whose probabilities have beta priors.
+
+A feature with the inverse dispersion r, the sum s and n observed cells has a beta posterior with the parameters
+x = a + s and y = 1 + (b + n) r. Its marginal probability is B(x, y) / B(a, 1 + b r), without the part that only depends
+on r and single counts. The next cell is a zero with the probability (y)_r / (x + y)_r, with rising factorials; a count
+c has this times (x)_c / (x + y + r)_c.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ....numerics.special import log_rising, log_rising_of_real
+from ....random._discrete_variates import poisson
+from ....random._keys import fold_in
+from ....random._variates import gamma_variate, log_gamma_variate
+from ....utils._njit import njit, njit_part
+from ..._negative_binomial.kernels import MOST_COUNT
+from .. import kernels
+from .kernels import FeatureGroups, register
+
+
+class NegativeBinomialData(NamedTuple):
+    """Rows of counts in CSR format, with columns for missing cells, their prior and their dispersions."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+    n_features: int
+    shape: np.ndarray  # (n_features,)
+    rate: np.ndarray  # (n_features,)
+    inverses: np.ndarray  # (n_features,): inverse dispersions
+    groups: FeatureGroups
+
+
+register(NegativeBinomialData)
+
+
+@njit(cache=True, nogil=True)
+def draw_logits(first, stop, data, sizes, sums, labels, key, out):
+    """Draw probabilities of the features `first` to `stop` from their beta posteriors.
+
+    Parameters
+    ----------
+    first, stop : int
+        Range of features.
+    data : NegativeBinomialData
+    sizes : (capacity,) int64
+    sums : (capacity, n_statistics) int64
+    labels : (K,) int64
+        Labels beyond the capacity have no rows.
+    key
+        A draw depends only on the key, the feature and the index in `labels`.
+    out : (n_statistics, K) float64
+        Logs of p, followed by -r log(1 - p).
+    """
+    for j in range(first, stop):
+        missing, r = data.n_features + j, data.inverses[j]
+        for k in range(len(labels)):
+            label, total, n_observed = labels[k], 0, 0
+            if label < len(sizes):
+                total, n_observed = sums[label, j], sizes[label] - sums[label, missing]
+            above = log_gamma_variate(fold_in(fold_in(key, j), k), data.shape[j] + total)
+            below = log_gamma_variate(fold_in(fold_in(key, missing), k), 1.0 + (data.rate[j] + n_observed) * r)
+            larger = max(above, below)
+            both = larger + math.log1p(math.exp(min(above, below) - larger))
+            out[j, k] = above - both
+            out[missing, k] = r * (both - below)
+
+
+@njit(cache=True, nogil=True)
+def fill_counts(key, labels, shapes, rates, inverses, out):
+    """Draw rows of counts; p of each cell is drawn from the beta posterior of its label, whose numbers are (K, m)."""
+    for i in range(len(labels)):
+        label, of_row = labels[i], fold_in(key, i)
+        for j in range(shapes.shape[1]):
+            cell, r = fold_in(of_row, j), inverses[j]
+            above = log_gamma_variate(fold_in(cell, 0), shapes[label, j])
+            below = log_gamma_variate(fold_in(cell, 1), 1.0 + rates[label, j] * r)
+            mean = gamma_variate(fold_in(cell, 2), r) * math.exp(min(above - below, 100.0))
+            out[i, j] = np.int64(poisson(fold_in(cell, 3), min(mean, MOST_COUNT)))
+
+
+@njit(cache=True, nogil=True)
+def add_given_sums(first, stop, indptr, indices, counts, offsets, naturals, shapes, sums, out):
+    """Add to `out` the log densities of rows given the sums of the components, with p integrated out.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+        Log densities of a row of zeros.
+    naturals : (n_statistics, K)
+        What a count of one and a missing cell add to them.
+    shapes, sums : (n_features, K)
+        x, and x + y + r.
+    out : (stop - first, K)
+    """
+    n_components = len(offsets)
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            column, count = indices[e], np.int64(counts[e])
+            if count == 1:
+                for k in range(n_components):
+                    scores[k] += naturals[column, k]
+            else:
+                for k in range(n_components):
+                    scores[k] += log_rising(shapes[column, k], count) - log_rising(sums[column, k], count)
+
+
+@njit_part
+def _posterior(data, size, sums, j):
+    """The parameters x and y of the beta posterior of a feature."""
+    n_observed = size - sums[data.n_features + j]
+    return data.shape[j] + sums[j], 1.0 + (data.rate[j] + n_observed) * data.inverses[j]
+
+
+@njit_part
+def _log_of_zero(x, y, r):
+    """Log predictive probability of a zero."""
+    return log_rising_of_real(y, r) - log_rising_of_real(x + y, r)
+
+
+@njit(cache=True, nogil=True)
+def log_marginal_of_label(data, size, sums):
+    """Log marginal probability of the rows with these statistics, without what only depends on single counts."""
+    result = 0.0
+    for j in range(data.n_features):
+        a, y0 = data.shape[j], 1.0 + data.rate[j] * data.inverses[j]
+        result += _log_growth(a, y0, sums[j], (size - sums[data.n_features + j]) * data.inverses[j])
+    return result
+
+
+@njit_part
+def _log_growth(x, y, count, length):
+    """Log of B(x + count, y + length) / B(x, y)."""
+    return log_rising(x, count) + log_rising_of_real(y, length) - log_rising_of_real(x + y, count + length)
+
+
+# Clusters
+
+
+@kernels.refresh_cluster.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _refresh_cluster(data, statistics, label, cache):
+    cache.log_densities[label] = _log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+    result = 0.0
+    for j in range(data.n_features):
+        x, y = _posterior(data, size, sums, j)
+        result += _log_of_zero(x, y, data.inverses[j])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+    result = 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], np.int64(data.counts[e])
+        j = column if column < data.n_features else column - data.n_features
+        x, y = _posterior(data, size, sums, j)
+        r = data.inverses[j]
+        if column == j:
+            result += log_rising(x, count) - log_rising(x + y + r, count)
+        else:
+            result -= _log_of_zero(x, y, r)
+    return result
+
+
+@kernels.add_predictive.of(NegativeBinomialData)
+@njit_part
+def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
+    for c in range(n_labels):
+        label = labels[c]
+        out[c] += cache.log_densities[label]
+        out[c] += _log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
+
+
+@kernels.log_bayes_factor_of_labels.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
+    sizes, sums = statistics
+    return _log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
+
+
+@njit(cache=True, nogil=True)
+def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal probability of two sets of rows with these statistics minus that of their union."""
+    result = 0.0
+    for j in range(data.n_features):
+        a, y0, missing = data.shape[j], 1.0 + data.rate[j] * data.inverses[j], data.n_features + j
+        x, y = _posterior(data, size_1, sums_1, j)
+        length = (size_0 - sums_0[missing]) * data.inverses[j]
+        result += _log_growth(a, y0, sums_0[j], length) - _log_growth(x, y, sums_0[j], length)
+    return result
+
+
+# Sides
+
+
+@kernels.odds_of_sides.of(NegativeBinomialData)
+@njit_part
+def _odds_of_sides(data, statistics, row, sides):
+    return 1.0, 1.0, _log_predictive(data, row, sides, 1) - _log_predictive(data, row, sides, 0)
+
+
+@kernels.log_predictive_of_side.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_predictive_of_side(data, statistics, row, sides):
+    return _log_predictive(data, row, sides, 1)
+
+
+@njit_part
+def _log_predictive(data, row, sides, side):
+    """Log predictive density of a row given a side."""
+    size, sums = sides.n_rows[side], sides.sums[side]
+    return _log_density_of_zeros(data, size, sums) + _log_ratio_to_zeros(data, row, size, sums)
+
+
+@kernels.log_bayes_factor_of_sides.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
+    return _log_bayes_factor(data, sides.n_rows[0], sides.sums[0], sides.n_rows[1], sides.sums[1])
