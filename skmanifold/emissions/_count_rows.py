@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
 from ..sparse.counts import sums_of_rows
-from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._typing import MatrixLike
 from ._base import BaseEmission, positive_prior
 from ._rows import LinearRows, read_counts
 
@@ -56,7 +56,7 @@ def prior_of_means(emission: Any, sums: np.ndarray, n_rows: float) -> tuple[np.n
         Positive.
     """
     n_features, shape = len(sums) // 2, emission.shape_prior
-    rate: ArrayLike = positive_prior(emission.rate_prior, n_features, "rate_prior")
+    rate = positive_prior(emission.rate_prior, n_features, "rate_prior")
     if shape is None:
         shape = rate * (sums[:n_features] + 0.5) / np.maximum(n_rows - sums[n_features:], 1.0)
     return positive_prior(shape, n_features, "shape_prior"), rate

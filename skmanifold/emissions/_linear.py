@@ -293,14 +293,14 @@ class StoredFamily(Protocol):
         ...
 
 
-def parameters_agree(family: StoredFamily, parameters: LinearParameters) -> str | None:
+def parameters_agree(family: StoredFamily, parameters: Any) -> str | None:
     """Check that parameters belong to a family and are consistent.
 
     Parameters
     ----------
     family : Family
         One of the library's linear families.
-    parameters : LinearParameters
+    parameters : LinearParameters, or these with further arrays
         Parameters of all components.
 
     Returns

@@ -62,11 +62,11 @@ class ImputesCells(WithColumns):
         .. math:: p(x_{ij} \mid x_{i, \mathrm{obs}}) = \frac{1}{T} \sum_t \sum_k p(z_i = k \mid x_{i, \mathrm{obs}},
             \theta^{(t)}) \, p(x_{ij} \mid x_{i, \mathrm{obs}}, z_i = k, \theta^{(t)}),
 
-        averaged over posterior draws t; samplers that maximise have one estimate. Components of a Dirichlet process
-        include a new one, whose weight given the row is that of rows unlike all others. With a number, each completed table
-        has another posterior draw of the parameters; each row then draws its component and its missing cells given
-        these. This is multiple imputation [1]_: analyse each table, and combine the results by
-        :func:`~skmanifold.metrics.pool_estimates`.
+        averaged over posterior draws t; samplers that maximise have one estimate. The components of a
+        `DPMixture` include a new one without fitted rows, whose parameters have their prior distribution. With a
+        number, each completed table has another posterior draw of the parameters; each row then draws its component
+        and its missing cells given these. This is multiple imputation [1]_: analyse each table, and combine the
+        results by :func:`~skmanifold.metrics.pool_estimates`.
 
         Parameters
         ----------
