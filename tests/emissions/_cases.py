@@ -5,7 +5,7 @@ import scipy.special as sc
 import scipy.stats as st
 from sklearn.base import BaseEstimator
 
-from skmanifold.emissions import Bernoulli, Categorical, Gaussian, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Gaussian, Multinomial, NegativeBinomial, Poisson
 
 KEY = np.uint64(5)
 EMISSIONS = {
@@ -15,6 +15,7 @@ EMISSIONS = {
     "diag": Gaussian("diag"),
     "spherical": Gaussian("spherical"),
     "multinomial": Multinomial(0.4),
+    "negative_binomial": NegativeBinomial(),
     "poisson": Poisson(),
 }
 
@@ -56,6 +57,9 @@ def log_densities(name, X, attributes):
     for k, mean in enumerate(attributes["components_"]):
         if name == "bernoulli":
             column = (st.bernoulli.logpmf(filled, mean) * seen).sum(axis=1)
+        elif name == "negative_binomial":
+            r = 1.0 / attributes["dispersions_"]
+            column = (st.nbinom.logpmf(filled, r, r / (r + mean)) * seen).sum(axis=1)
         elif name == "poisson":
             column = (st.poisson.logpmf(filled, mean) * seen).sum(axis=1)
         elif name == "multinomial":

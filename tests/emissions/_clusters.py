@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson
 
 N_FEATURES = 14  # more than the factors whose product is a logarithm
 
@@ -21,6 +21,14 @@ def poisson_marginal(emission, X):
     sums, n = np.nansum(X, axis=0), np.isfinite(X).sum(axis=0)
     of_rates = gammaln(a + sums) - gammaln(a) + a * np.log(b) - (a + sums) * np.log(b + n)
     return float(np.sum(of_rates) - np.nansum(gammaln(X + 1)))
+
+
+def negative_binomial_marginal(emission, X):
+    priors = emission.shape_prior, emission.rate_prior, 1.0 / np.asarray(emission.dispersion)
+    a, b, r = (np.broadcast_to(prior, X.shape[1]) for prior in priors)
+    sums, n = np.nansum(X, axis=0), np.isfinite(X).sum(axis=0)
+    of_means = betaln(a + sums, 1 + (b + n) * r) - betaln(a, 1 + b * r)
+    return float(np.sum(of_means) + np.nansum(gammaln(X + r) - gammaln(r) - gammaln(X + 1)))
 
 
 def multinomial_marginal(emission, X):
@@ -51,9 +59,18 @@ EMISSIONS = {
     "bernoulli, priors by feature": Bernoulli(by_feature(0.4, 1.0, 0.4, 2.0, 0.1), by_feature(1.3, 0.5, 1.0)),
     "poisson": Poisson(by_feature(0.5, 1.0, 2.0, 0.3, 0.2), 0.5),
     "poisson, priors by feature": Poisson(0.7, by_feature(0.5, 1.0, 0.5, 2.0, 0.2)),
+    "negative_binomial": NegativeBinomial(by_feature(0.05, 0.02), by_feature(0.5, 1.0, 2.0, 0.3, 0.2), 0.5),
+    "negative_binomial, large dispersions": NegativeBinomial(
+        by_feature(0.3, 20.0, 1.0), 0.7, by_feature(0.5, 1.0, 0.5, 2.0, 0.2)
+    ),
     "multinomial": Multinomial(0.3),
 }
-MARGINALS = {"bernoulli": bernoulli_marginal, "poisson": poisson_marginal, "multinomial": multinomial_marginal}
+MARGINALS = {
+    "bernoulli": bernoulli_marginal,
+    "negative_binomial": negative_binomial_marginal,
+    "poisson": poisson_marginal,
+    "multinomial": multinomial_marginal,
+}
 
 
 class Case:
@@ -66,6 +83,7 @@ class Case:
         self.rows = self.emission.read(ExponentialFamilyMixture(2), self.X, reset=True)
         self.family = self.emission.bind(self.rows, 1)
         self.clusters = self.family.clusters(self.rows)
+        self.log_base = getattr(self.clusters, "log_base", self.rows.log_base)
         self._marginal = MARGINALS[short]
 
     def log_marginal(self, rows):

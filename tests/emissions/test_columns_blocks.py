@@ -10,7 +10,7 @@ from sklearn.compose import make_column_selector
 
 import skmanifold
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson
 
 from .test_columns_reading import BOOLS, FLOATS, INTS, LIBRARIES, STRINGS, N, fit, holed, make_mixture, refused
 
@@ -152,7 +152,7 @@ def test_automatic_blocks():
         ("numbers", Gaussian, ["a", "b", "code"]),
         ("categories", Categorical, ["colour"]),
         ("binary", Bernoulli, ["answer"]),
-        ("counts", Poisson, ["count"]),
+        ("counts", NegativeBinomial, ["count"]),
     ]
     for selector in ("count", 5, -1, np.arange(6) == 5, slice("count", None), lambda X: ["count"]):
         other = fit(FRAME, Columns(count_columns=selector))

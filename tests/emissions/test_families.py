@@ -252,6 +252,7 @@ def test_empty_components_have_the_mode_of_the_prior():
         expected = {
             "bernoulli": np.full(3, 0.35),
             "multinomial": np.full(3, 1 / 3),
+            "negative_binomial": getattr(family, "shape", 0) / getattr(family, "rate", 1),
             "poisson": getattr(family, "shape", 0) / getattr(family, "rate", 1),
         }
         np.testing.assert_allclose(means, np.tile(expected.get(name, getattr(family, "origin", 0)), (3, 1)), rtol=1e-9)
@@ -433,6 +434,7 @@ def test_numbers_of_parameters():
         "diag": 18,
         "spherical": 12,
         "multinomial": 6,
+        "negative_binomial": 9 + 3,
         "poisson": 9,
     }
     assert {name: bound(name)[2].n_parameters() for name in EMISSIONS} == counts

@@ -1,4 +1,4 @@
-"""Clusters of binary, Poisson and multinomial rows against closed forms."""
+"""Clusters of binary rows and of counts against closed forms."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy import special, stats
 from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Multinomial, Poisson
+from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson
 from skmanifold.emissions._clusters import kernels
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
@@ -18,6 +18,7 @@ from skmanifold.utils._threads import Workers
 from ._clusters import EMISSIONS, Case
 
 LINEAR = [name for name in EMISSIONS if name != "multinomial"]
+WITH_MOMENTS = [name for name in LINEAR if "large dispersions" not in name]  # of drawn means
 KEY = root_key(1)
 ONE, TWO = Workers(1), Workers(2)
 
@@ -58,8 +59,8 @@ def test_predictive_densities_are_ratios_of_marginals(name):
         kernels.add_predictive(case.clusters.data, statistics, cache, 30 + i, some, 4, of_kernel[i])
     exact = [[case.log_predictive(30 + i, members(labels, label)) for label in (0, 1, 2, 3, 5)] for i in range(10)]
     np.testing.assert_allclose(out[:, [0, 1, 2, 3, 5]] - 0.25, exact, rtol=1e-11, atol=1e-11)
-    if case.rows.log_base is not None:  # the kernel leaves out what does not depend on the label
-        of_kernel += case.rows.log_base[30:, None]
+    if case.log_base is not None:  # the kernel leaves out what does not depend on the label
+        of_kernel += case.log_base[30:, None]
     np.testing.assert_allclose(of_kernel, np.array(exact)[:, some], rtol=1e-11, atol=1e-11)
 
 
@@ -69,7 +70,7 @@ def test_sides_of_a_split(name, missing):
     """Odds, predictive density and Bayes factor, while rows are added and removed, twice."""
     case, rng = Case(name, missing=missing), np.random.default_rng(4)
     data, statistics, sides = case.clusters.data, counted(case.clusters, np.zeros(40)), case.clusters.new_sides()
-    base = np.zeros(40) if case.rows.log_base is None else case.rows.log_base
+    base = np.zeros(40) if case.log_base is None else case.log_base
     for _ in range(2):
         on = {}
         for row in rng.permutation(40)[:25].tolist():
@@ -137,10 +138,22 @@ def posterior_moments(case, rows):
     if case.emission.short_name == "bernoulli":
         a, b = case.family.ones + sums, case.family.zeros + n - sums
         return stats.beta.stats(a, b)
+    if case.emission.short_name == "negative_binomial":
+        r = 1.0 / np.asarray(case.emission.dispersion)
+        mean, variance = stats.betaprime.stats(case.family.shape + sums, 1 + (case.family.rate + n) * r)
+        return r * mean, r**2 * variance
     return stats.gamma.stats(case.family.shape + sums, scale=1 / (case.family.rate + n))
 
 
-@pytest.mark.parametrize("name", LINEAR)
+def law_of_cells(case, means):
+    """Distribution of the cells of rows with these means."""
+    if case.emission.short_name == "negative_binomial":
+        r = 1.0 / np.asarray(case.emission.dispersion)
+        return stats.nbinom(r, r / (r + means))
+    return (stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson)(means)
+
+
+@pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_draws_of_components(name):
     """Their moments, of labels with rows, without, and beyond the capacity; and the densities of rows given them."""
     case, labels = Case(name), random_labels(40)
@@ -156,8 +169,7 @@ def test_draws_of_components(name):
     few = type(draws)(draws.offsets[:7], np.ascontiguousarray(draws.naturals[:, :7]))
     out, scores = np.ones((40, 7)), np.zeros((40, 7))
     clusters.add_log_densities(few, out, ONE)
-    law = stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson
-    cells = law.logpmf(np.nan_to_num(case.X)[:, None], values[0, :7])
+    cells = law_of_cells(case, values[0, :7]).logpmf(np.nan_to_num(case.X)[:, None])
     exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
     np.testing.assert_allclose(out - 1, exact, atol=1e-9)
     rows, n_above, current = np.arange(40), np.full(40, 7), np.zeros(40, np.int64)
@@ -165,7 +177,7 @@ def test_draws_of_components(name):
     np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_new_rows_have_the_predictive_distribution(name):
     case, labels = Case(name), random_labels(40)
     statistics = counted(case.clusters, labels)
@@ -175,6 +187,8 @@ def test_new_rows_have_the_predictive_distribution(name):
         mean, variance = posterior_moments(case, members(labels, label))
         np.testing.assert_allclose(expected[label], mean, rtol=1e-12)
         spread = mean * (1 - mean) if case.emission.short_name == "bernoulli" else mean + variance
+        if case.emission.short_name == "negative_binomial":
+            spread += np.asarray(case.emission.dispersion) * (variance + mean**2)
         assert_agrees(summarize(drawn), mean)
         assert_agrees(summarize((drawn - mean) ** 2), spread)
     one = case.clusters.new_rows(statistics, np.array([4, 2, 4, 2]), KEY)
@@ -182,7 +196,7 @@ def test_new_rows_have_the_predictive_distribution(name):
     np.testing.assert_array_equal(one[:2], again[:2])
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_information_of_columns(name):
     """Densities of the values of a column sum to one, and give the mutual information of column and cluster."""
     case, labels = Case(name), random_labels(40)
@@ -201,7 +215,7 @@ def test_information_of_columns(name):
     np.testing.assert_allclose(values @ p, means[:, -1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+@pytest.mark.parametrize("name", ["bernoulli", "negative_binomial", "poisson"])
 def test_subsets_of_rows_have_their_densities(name):
     case, chosen, out = Case(name), np.array([7, 3, 30]), np.zeros((40, 5))
     statistics = counted(case.clusters, random_labels(40))
@@ -211,13 +225,16 @@ def test_subsets_of_rows_have_their_densities(name):
     np.testing.assert_array_equal(of_chosen, out[chosen])
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])
+@pytest.mark.parametrize("name", ["bernoulli", "negative_binomial", "poisson", "multinomial"])
 def test_seeds_find_planted_clusters_among_many_rows(name):
     rng = np.random.default_rng(0)
     z = rng.integers(4, size=3000)
     means = rng.choice([0.05, 0.9], size=(4, 20))[z]
     X = rng.random((3000, 20)) < means if name == "bernoulli" else rng.poisson(3 * means)
-    emission = {"bernoulli": Bernoulli(), "poisson": Poisson(), "multinomial": Multinomial()}[name]
+    kinds = {
+        "bernoulli": Bernoulli, "negative_binomial": NegativeBinomial, "poisson": Poisson, "multinomial": Multinomial,
+    }  # fmt: skip
+    emission = kinds[name]()
     rows = emission.read(ExponentialFamilyMixture(2), X.astype(float), reset=True)
     clusters = emission.bind(rows, 1).clusters(rows)
     labels = clusters.seed_labels(8, KEY)
@@ -231,6 +248,7 @@ def test_seeds_find_planted_clusters_among_many_rows(name):
 def test_fractions_are_refused():
     for emission, X in [
         (Bernoulli(allow_probabilities=True), [[0.0, 1.0], [1.0, 0.3]]),
+        (NegativeBinomial(), [[0.0, 2.0], [np.nan, 0.3]]),
         (Poisson(), [[0.0, 2.0], [np.nan, 0.3]]),
     ]:
         rows = emission.read(ExponentialFamilyMixture(2), np.array(X), reset=True)

@@ -127,12 +127,17 @@ def test_digits_are_numbers():
         (
             Multinomial(),
             [[np.nan, 1.0]],
-            "^The emission Multinomial does not take NaN, .* 'bernoulli', 'categorical', 'gaussian' and 'poisson' do",
+            "^The emission Multinomial does not take NaN, .* 'categorical', 'gaussian', 'negative_binomial' and "
+            "'poisson' do",
         ),
         (Gaussian(), [[np.inf, np.nan]], "infinity"),
         (Gaussian(), [[np.nan, np.nan], [np.nan, np.nan]], "^All cells of X are missing"),
         (Gaussian(), [[1.0, np.nan], [2.0, np.nan]], "^Column 1 of X has no observed cell"),
-        (Gaussian(), sp.csr_array(np.eye(2)), "does not take sparse X as 'bernoulli', 'multinomial' and 'poisson' do"),
+        (
+            Gaussian(),
+            sp.csr_array(np.eye(2)),
+            "does not take sparse X as 'bernoulli', 'multinomial', 'negative_binomial' and 'poisson' do",
+        ),
     ],
 )
 def test_values_that_an_emission_does_not_take_are_refused(emission, X, message):

@@ -71,6 +71,13 @@ def test_one_degree_of_freedom_less_is_found_out(name):
     assert_disagrees(found, posterior.expected())
 
 
+def test_counts_without_dispersion_are_found_out():
+    posterior = posterior_of("negative binomial", "given")
+    wrong = posterior.rows.changed(dispersion=(1e-4, 1e-4))
+    found = estimate(Slice(2), posterior, rows=wrong, n_chains=60, n_steps=40)
+    assert_disagrees(found, posterior.expected())
+
+
 @pytest.mark.short_cases("full, missing", "poisson, missing")
 @pytest.mark.parametrize("name", WITH_MISSING)
 def test_zeros_for_missing_cells_are_found_out(name):

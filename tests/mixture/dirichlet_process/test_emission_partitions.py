@@ -6,10 +6,11 @@ from samplers._evidence import Estimate, assert_agrees, summarize
 from scipy import stats
 from scipy.integrate import quad
 
-from . import _emission_partitions as emissions
 from . import _tiny_partitions as tiny
+from ._cell_rows import BernoulliRows, MultinomialRows, NegativeBinomialRows, PoissonRows
 from ._emission_partitions import CASES as ALL_CASES
-from ._emission_partitions import BernoulliRows, FullRows, PoissonRows, SphericalRows, TableRows, TiedRows
+from ._emission_partitions import TableRows
+from ._gaussian_rows import DiagRows, FullRows, SphericalRows, TiedRows
 
 CASES = {name: rows for name, rows in ALL_CASES.items() if not isinstance(rows, TableRows)}  # sums over blocks
 WITH_QUADRATURE = [name for name, rows in CASES.items() if rows.has_missing_draws and rows.missing.any()]
@@ -27,6 +28,11 @@ def test_many_partitions_are_probable(name):
 
 
 # --- the chain rule --------------------------------------------------------------------------------------
+
+
+def log_negative_binomial(cell, r, x, y):
+    """Log probability of a count whose p has a beta distribution, by quadrature."""
+    return np.log(quad(lambda p: stats.nbinom.pmf(cell, r, 1 - p) * stats.beta.pdf(p, x, y), 0, 1, epsabs=1e-13)[0])
 
 
 def chain_of_cells(rows, members):
@@ -52,6 +58,10 @@ def chain_of_cells(rows, members):
             elif isinstance(rows, PoissonRows):
                 rate = hyper["rate"][j] + n
                 total += stats.nbinom.logpmf(cell, hyper["shape"][j] + before, rate / (rate + 1))
+            elif isinstance(rows, NegativeBinomialRows):
+                r = 1 / hyper["dispersion"][j]
+                x, y = hyper["shape"][j] + before, 1 + (hyper["rate"][j] + n) * r
+                total += log_negative_binomial(cell, r, x, y)
             else:
                 total += np.log((hyper["prior"] + seen[j].count(cell)) / (hyper["prior"] * hyper["widths"][j] + n))
             seen[j].append(cell)
@@ -105,7 +115,7 @@ def chain_of_rows(rows, clusters):
 def by_chain_rule(rows, clusters):
     if rows.has_missing_draws:
         return sum(chain_of_rows(rows, group) for group in rows.groups(clusters))
-    chain = chain_of_tokens if isinstance(rows, emissions.MultinomialRows) else chain_of_cells
+    chain = chain_of_tokens if isinstance(rows, MultinomialRows) else chain_of_cells
     return sum(chain(rows, sorted(cluster)) for cluster in clusters)
 
 
@@ -186,14 +196,14 @@ def test_a_single_feature_has_a_closed_form(kind):
         found = without.log_likelihood([cluster for cluster in seen if cluster])
         assert rows.log_likelihood(clusters) == pytest.approx(found, abs=1e-9)
         if kind is FullRows:
-            diag = emissions.DiagRows(X, **hyper, psi=(0.6,))
+            diag = DiagRows(X, **hyper, psi=(0.6,))
             assert diag.log_likelihood(clusters) == pytest.approx(found, abs=1e-9)
 
 
 def test_diagonal_and_spherical_covariances_agree_for_one_feature():
     X = CASES["diag, missing"].X[:, :1]
     hyper = {"mean": np.zeros(1), "kappa": 0.3, "degrees": 3.0}
-    laws = [emissions.DiagRows(X, **hyper, psi=(0.5,)).law(), SphericalRows(X, **hyper, psi=0.5).law()]
+    laws = [DiagRows(X, **hyper, psi=(0.5,)).law(), SphericalRows(X, **hyper, psi=0.5).law()]
     np.testing.assert_allclose(*laws, atol=1e-13)
 
 

@@ -18,6 +18,8 @@ from skmanifold.emissions._gaussian.families import DiagonalFamily, FullFamily, 
 from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
+from skmanifold.emissions._negative_binomial.dispersions import Dispersions
+from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
 from skmanifold.emissions._rows import IncompleteRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
@@ -91,6 +93,37 @@ class PoissonCase:
     def expectations(self):
         law = st.gamma(self.family.shape, scale=1.0 / self.family.rate)
         logs = digamma(self.family.shape) - np.log(self.family.rate)
+        return np.concatenate([law.mean(), law.moment(2), logs])
+
+
+class NegativeBinomialCase:
+    """Given dispersions; those that are drawn have their own tests."""
+
+    inverses = np.array([3.0, 0.8])
+    family = NegativeBinomialFamily(
+        np.array([0.8, 2.5]), np.array([0.5, 1.1]), Dispersions(inverses[:, None], np.zeros((M, 1))), K
+    )
+
+    def laws(self):
+        return st.beta(self.family.shape, 1.0 + self.family.rate * self.inverses)
+
+    def parameters(self, rng):
+        p = self.laws().rvs((K, M), random_state=rng).T
+        return self.family._parameters(np.log(p) - np.log1p(-p), self.inverses)
+
+    def rows(self, parameters, labels, rng):
+        missing = np.zeros((N_ROWS, M), int)
+        missing[:, 1] = rng.random(N_ROWS) < 0.3
+        counts = rng.poisson(rng.gamma(self.inverses, parameters.means.T[labels] / self.inverses))
+        return sparse(counts * (1 - missing), M, missing)
+
+    def statistics(self, parameters):
+        p = parameters.means.T / (parameters.means.T + self.inverses)
+        return np.concatenate([p, p**2, np.log(p)], axis=1)
+
+    def expectations(self):
+        law, a = self.laws(), self.family.shape
+        logs = digamma(a) - digamma(a + 1.0 + self.family.rate * self.inverses)
         return np.concatenate([law.mean(), law.moment(2), logs])
 
 
@@ -229,7 +262,7 @@ class IncompleteSphericalCase(WithHoles, SphericalCase): ...
 
 
 INCOMPLETE = [IncompleteFullCase(), IncompleteTiedCase(), IncompleteDiagonalCase(), IncompleteSphericalCase()]
-CASES = [BernoulliCase(), CategoricalCase(), PoissonCase(), MultinomialCase()]
+CASES = [BernoulliCase(), CategoricalCase(), NegativeBinomialCase(), PoissonCase(), MultinomialCase()]
 CASES += [FullCase(), DiagonalCase(), SphericalCase(), TiedCase()]
 CASES += INCOMPLETE
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case).__name__)
