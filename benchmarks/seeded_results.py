@@ -120,6 +120,7 @@ def estimators() -> Iterator[Case]:
         ("bernoulli", BITS),
         ("categorical", CODES),
         ("multinomial", COUNTS),
+        ("negative_binomial", COUNTS),
         ("poisson", COUNTS),
         (Gaussian("diag"), ROWS),
         (Columns([("numbers", Gaussian(), [0, 1]), ("codes", Categorical(), [2, 3])]), ROWS[:, :4].round()),

@@ -77,6 +77,7 @@ def print_figures():
     of_emissions = {
         "categorical": table,
         "multinomial": counts,
+        "negative_binomial": np.where(holes, np.nan, counts),
         "poisson": np.where(holes, np.nan, counts),
         "bernoulli": np.where(holes, np.nan, counts > 0),
         "auto": np.column_stack(
@@ -110,6 +111,7 @@ def print_figures():
         print("subspaces", sampler, *flats.dimensions_, *flats.score_samples(directions).round(6))
     of_emissions = {
         "gaussian": directions[:, :3],
+        "negative_binomial": X,
         "poisson": X,
         "multinomial": X,
         "bernoulli": X > 0,

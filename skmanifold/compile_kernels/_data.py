@@ -76,5 +76,6 @@ OF_EMISSIONS: dict[str, Callable[[], Any]] = {
     "categorical": codes,
     "gaussian": points,
     "multinomial": counts,
+    "negative_binomial": counts,
     "poisson": counts,
 }

@@ -297,6 +297,7 @@ def _topics_of(estimator: Any) -> _Topics:
     names = {
         "multinomial": "probability",
         "bernoulli": "probability of a one",
+        "negative_binomial": "expected count",
         "poisson": "expected count" if is_mixture else "probability",
     }
     if emission not in names or isinstance(estimator.components_, list):

@@ -30,6 +30,7 @@ ANSWERS[RNG.random(ANSWERS.shape) < 0.1] = np.nan
 CODES = np.where(RNG.random((4000, 3)) < 0.7, (LABELS[:, None] + np.arange(3)) % 3, RNG.integers(0, 4, (4000, 3))) * 1.0
 CODES[RNG.random(CODES.shape) < 0.1] = np.nan
 ROWS = {"gaussian": REALS, "poisson": COUNTS, "bernoulli": ANSWERS, "multinomial": COUNTS, "categorical": CODES}
+ROWS["negative_binomial"] = COUNTS
 CORPUS = make_lda_corpus(60, 30, 3, mean_length=20, random_state=0).data
 VECTORS = RNG.normal(size=(30, 4))
 TOKENS = {

@@ -31,6 +31,7 @@ ESTIMATORS = {
     # EMISSIONS OF DPMixture: the others, once they have clusters
     "gaussian": ExponentialFamilyMixture(2, **SHORT),
     "multinomial": ExponentialFamilyMixture(2, emission="multinomial", **SHORT),
+    "negative binomial": DPMixture("negative_binomial", init=2, **SHORT),
     "poisson": ExponentialFamilyMixture(2, emission="poisson", **SHORT),
     "bernoulli": ExponentialFamilyMixture(2, emission="bernoulli", **SHORT),
     "mixture codes": ExponentialFamilyMixture(2, emission="categorical", **SHORT),
@@ -39,7 +40,8 @@ ESTIMATORS = {
     "classifier": SubspaceClassifier(SubspaceMixture(1, n_init=1, **SHORT), random_state=0),
 }
 DENSE_ONLY = {"dp codes", "dp rows of codes", "mixture codes", "gaussian", "subspaces", "classifier"}
-ALLOW_MISSING = {"bernoulli admixture", "dp codes", "dp rows of codes", "mixture codes", "poisson", "bernoulli"}
+ALLOW_MISSING = {"bernoulli admixture", "dp codes", "dp rows of codes", "mixture codes"}
+ALLOW_MISSING |= {"negative binomial", "poisson", "bernoulli"}
 
 
 def data(name):

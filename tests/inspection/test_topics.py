@@ -105,6 +105,7 @@ def test_topics_of_a_stream_have_shares_and_no_intervals():
         (fitted.von_mises_fisher, 6),
         (fitted.dirichlet_process, "multinomial"),
         (fitted.family_mixture, "multinomial"),
+        (fitted.family_mixture, "negative_binomial"),
         (fitted.family_mixture, "poisson"),
         (fitted.family_admixture, "multinomial"),
         (fitted.family_admixture, "bernoulli"),

@@ -88,7 +88,14 @@ def _cases():
         ),
         "rates": (ExponentialFamilyAdmixture(2, emission="poisson", sampler="gibbs", **SHORT), COUNTS, ("fit",)),
     }
-    of_emission = {"bernoulli": BITS, "categorical": CODES, "gaussian": ROWS, "multinomial": COUNTS, "poisson": COUNTS}
+    of_emission = {
+        "bernoulli": BITS,
+        "categorical": CODES,
+        "gaussian": ROWS,
+        "multinomial": COUNTS,
+        "negative_binomial": COUNTS,
+        "poisson": COUNTS,
+    }
     for emission, X in of_emission.items():
         mixture = ExponentialFamilyMixture(2, emission=emission, n_polish=2, **SHORT)
         cases[f"rows-{emission}"] = (mixture, X, ("fit",))

@@ -50,6 +50,7 @@ CASES = {
     "bernoulli, missing": ("bernoulli", with_gaps(BINARY)),
     "categorical": ("categorical", CODES),
     "categorical, missing": ("categorical", with_gaps(CODES)),
+    "negative binomial, missing": ("negative_binomial", with_gaps(COUNTS)),
     "poisson": ("poisson", COUNTS),
     "poisson, missing": ("poisson", with_gaps(COUNTS)),
     "sparse multinomial": ("multinomial", sp.csr_array(COUNTS)),

@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, MixtureImputer
-from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Poisson
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson
 from skmanifold.models import IncompatibleError
 
 N_ERRORS = 4.5
@@ -147,6 +148,7 @@ def test_draws_keep_the_correlation_of_missing_cells():
 @pytest.mark.parametrize(
     ("emission", "draw"),
     [
+        (NegativeBinomial(), lambda rng: rng.negative_binomial(2, [0.3, 0.5], (200, 2))),
         (Poisson(), lambda rng: rng.poisson([2.0, 9.0], (200, 2))),
         (Bernoulli(), lambda rng: rng.random((200, 2)) < [0.2, 0.7]),
         (Gaussian("diag"), lambda rng: rng.normal([0, 5], [1, 3], (200, 2))),
@@ -261,3 +263,33 @@ def test_unknown_columns_are_refused(columns):
     X, _ = two_clusters(60)
     with pytest.raises(ValueError, match=r"no column|at least one column"):
         fitted("em", X).conditional(X, columns)
+
+
+@pytest.mark.parametrize("dispersion", [None, 0.1])
+def test_new_components_of_a_dirichlet_process_have_their_prior(dispersion):
+    """Means and draws of a missing cell with a large concentration, against sums over clusters and the prior."""
+    shape, rate, alpha = np.array([9.0, 2.0]), 0.5, 30.0
+    r = np.inf if dispersion is None else 1 / dispersion
+    emission = Poisson(shape, rate) if dispersion is None else NegativeBinomial(dispersion, shape, rate)
+    rng = np.random.default_rng(0)
+    X = rng.poisson([4.0, 6.0], (25, 2)).astype(float)
+    mixture = DPMixture(emission, concentration=alpha, max_iter=300, thin=1, random_state=0).fit(X)
+    row, expected, observed = np.array([[np.nan, 7.0]]), [], []
+    for draw in mixture._draws:
+        sizes = np.append(draw.statistics.sizes, alpha)
+        sums = np.vstack([draw.statistics.sums[:, :2], np.zeros((1, 2))])
+        n = np.append(draw.statistics.sizes, 0)[:, None]
+        a, b = shape + sums, rate + n
+        if dispersion is None:
+            densities = stats.nbinom.pmf(7, a[:, 1], b[:, 0] / (b[:, 0] + 1))
+        else:
+            densities = stats.betanbinom.pmf(7, r, 1 + b[:, 0] * r, a[:, 1])
+        shares = sizes * densities / (sizes @ densities)
+        expected.append(shares @ (a / b)[:, 0])
+        observed.append(shares[:-1] @ (a / b)[:-1, 0] / shares[:-1].sum())
+    assert mixture.impute(row)[0, 0] == pytest.approx(np.mean(expected), rel=1e-9)
+    assert abs(np.mean(observed) - np.mean(expected)) > 0.5  # without the new component
+    tables = mixture.impute(np.repeat(row, 40, axis=0), n_draws=len(mixture._draws), random_state=0)
+    means = np.array([table[:, 0].mean() for table in tables])
+    assert_agrees(summarize(means), np.mean(expected))
+    assert_disagrees(summarize(means), np.mean(observed))
