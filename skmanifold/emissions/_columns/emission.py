@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, ordere
 from .reading import Columns as Table
 from .reading import open_table
 from .rows import ColumnRows
-from .selection import chosen_columns, column_label, divided
+from .selection import chosen_columns, column_label, divided, named_errors
 
 Block = tuple[str, BaseEmission, Any]
 
@@ -257,7 +256,7 @@ class Columns(BaseEmission, BaseComposition):
     def _bind(self, rows: ColumnRows, of_block: Callable[[Any, Any], Any]) -> ColumnsFamily:
         families = []
         for (name, emission), own in zip(self._named_emissions, rows.blocks, strict=True):
-            with _named_errors(name):
+            with named_errors(name):
                 families.append(of_block(emission, own))
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
 
@@ -317,7 +316,7 @@ class Columns(BaseEmission, BaseComposition):
                         raise ValueError(
                             f"Column {label} of X has no observed cell: remove such columns before the fit."
                         )
-                    with _named_errors(name):
+                    with named_errors(name):
                         categories[column] = _with_others(read.categories, int(n_categories))
                     kinds[column] = "category"
         readers = tuple(BlockReader() for _ in places)
@@ -342,7 +341,7 @@ class Columns(BaseEmission, BaseComposition):
             if reset and hasattr(emission, "min_categories"):
                 widths = [max(1, len(layout.categories[column])) for column in place]
                 emission = clone(emission).set_params(min_categories=widths)
-            with _named_errors(name), reader.named(labels):
+            with named_errors(name), reader.named(labels):
                 rows.append(emission.read(reader, X, reset=reset))
         return ColumnRows(tuple(rows), layout.places)
 
@@ -399,14 +398,3 @@ def _check_blocks(blocks: list) -> None:
         names.append(name)
     if not names:
         raise ValueError("Columns needs at least one block.")
-
-
-@contextmanager
-def _named_errors(block: str) -> Iterator[None]:
-    """Begin errors about rows of a block with its name."""
-    try:
-        yield
-    except ValueError as error:
-        if type(error) is not ValueError:
-            raise
-        raise ValueError(f"Block {block!r} of Columns: {error}") from error

@@ -27,6 +27,7 @@ from .._poisson import PoissonFamily
 from .._protocols import Arrays
 from .rows import ColumnRows
 from .seeds import cluster_tables
+from .selection import named_errors
 
 if TYPE_CHECKING:
     from .._clusters.base import Clusters
@@ -418,8 +419,10 @@ class ColumnsFamily(Family):
         from .._clusters.columns.clusters import JoinedClusters  # its kernels are slow to import
 
         of_blocks = [None] * len(self.blocks) if rows is None else rows.blocks
-        blocks = [block.clusters(own) for block, own in zip(self.blocks, of_blocks, strict=True)]
-        names = self.names.tolist()
+        names, blocks = self.names.tolist(), []
+        for name, block, own in zip(names, self.blocks, of_blocks, strict=True):
+            with named_errors(name):
+                blocks.append(block.clusters(own))
         places = dict(zip(names, self.places, strict=True))
         return JoinedClusters(dict(zip(names, blocks, strict=True)), places, rows)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -138,3 +140,14 @@ def _index(wanted: Any, columns: Columns, whose: str) -> int:
     if not isinstance(wanted, str | tuple) or wanted not in names:
         raise ValueError(f"X has no column {wanted!r}, which {whose} selects: use names or indices of columns of X.")
     return names.index(wanted)
+
+
+@contextmanager
+def named_errors(block: str) -> Iterator[None]:
+    """Begin errors about rows of a block with its name."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        raise ValueError(f"Block {block!r} of Columns: {error}") from error

@@ -50,13 +50,14 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     Parameters
     ----------
     emission : str or BaseEmission instance, default="gaussian"
-        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
-        "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
-        instance has the prior's hyperparameters:
+        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial",
+        "negative_binomial" or "poisson"; or "auto" for tables with columns of several kinds
+        (:class:`~skmanifold.emissions.Columns`). An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined one.
-        A name stands for its defaults. All but "multinomial" allow missing cells (NaN).
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial` or
+        :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
+        "multinomial" allow missing cells (NaN).
     sampler : {"slice"} or BaseSampler instance, default="slice"
         Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
         split-merge moves.
@@ -133,7 +134,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     categories_ : list of ndarray or None
         :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     emission_ : BaseEmission
-        The emission that was used. A Gaussian emission has the learned numbers of the prior, see Notes.
+        The emission that was used. It has the learned numbers of the prior of Gaussian components, and the learned
+        dispersions of negative binomial ones, see Notes.
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
@@ -167,7 +169,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     empirical Bayes: the rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers
     because they are fixed during sampling. So intervals can be too narrow, most of all with few rows. To see how much
     the result depends on the prior, repeat the fit with other numbers, for example with those of ``emission_`` and
-    twice its `mean_precision_prior`.
+    twice its `mean_precision_prior`. Dispersions of :class:`~skmanifold.emissions.NegativeBinomial` are learned in the
+    same way.
 
     References
     ----------

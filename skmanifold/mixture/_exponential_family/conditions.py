@@ -67,6 +67,7 @@ fitted_mixture = holds(
     ),
     n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
     covariances_=Lacking(Array("float64", None)),
+    dispersions_=Lacking(Array("float64", ("n_features",), above=0)),
     **traces(
         "log_likelihood",
         weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),

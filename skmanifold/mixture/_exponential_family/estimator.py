@@ -42,13 +42,14 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     n_components : int, default=1
         Number of components K.
     emission : str or BaseEmission instance, default="gaussian"
-        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial" or
-        "poisson"; or "auto" for tables with columns of several kinds (:class:`~skmanifold.emissions.Columns`). An
-        instance has the prior's hyperparameters:
+        How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial",
+        "negative_binomial" or "poisson"; or "auto" for tables with columns of several kinds
+        (:class:`~skmanifold.emissions.Columns`). An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial` or :class:`~skmanifold.emissions.Poisson`; or a user-defined
-        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial` or
+        :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
+        stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
@@ -61,7 +62,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     weight_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of each weight; None is ``1 / n_components``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        Initial labels. For Gaussian rows, "k-means++" uses k-means with features scaled to equal ranges ([3]_). For
+        Initial labels. For Gaussian rows, "k-means++" uses k-means with features scaled to equal ranges ([3]_); for
+        "negative_binomial" of the logs of the counts plus one, and for tables with equal variances of the columns. For
         other emissions, it chooses seeds among the rows as k-means++ does, by likelihood. "random" draws random labels,
         which need more passes: without a tolerance, ``sampler=ESCA()``, the fit may be better. An array gives the
         labels, whole numbers from 0 to K - 1.
@@ -110,6 +112,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     covariances_ : ndarray of shape (n_components, n_features, n_features)
         Gaussian components only: covariances; of shape (n_features, n_features) if tied, the covariance of all
         components; or variances of shape (n_components, n_features).
+    dispersions_ : ndarray of shape (n_features,)
+        Negative binomial components only: a count with the mean m has the variance ``m + dispersion * m**2``.
     n_categories_ : ndarray of shape (n_features,)
         Codes of categories only: number of categories of each column.
     named_blocks_ : Bunch
@@ -262,8 +266,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as the emission requires: real numbers, zeros and ones, codes of categories, or counts. Sparse input
-            stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical", "gaussian" and
-            "poisson", NaN is a missing cell.
+            stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical", "gaussian",
+            "negative_binomial" and "poisson", NaN is a missing cell.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None

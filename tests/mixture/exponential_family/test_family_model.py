@@ -185,7 +185,11 @@ def climb(model, n_steps=25):
 @ALL
 def test_em_never_falls_and_gains_at_least_what_the_m_step_adds(name):
     model = make_model(name, 300, m=2)
-    model.start = (np.arange(300) % 3).astype(np.int32)
+    if name == "negative_binomial":  # the other start is on a plateau, where the dispersions explain all rows
+        seeds = start_labels(model.family, model.rows, "k-means++", KEY)
+        model.start = np.where(np.arange(300) % 2, seeds, np.arange(300) % 3).astype(np.int32)
+    else:
+        model.start = (np.arange(300) % 3).astype(np.int32)
     objective, _, gains = climb(model)
     rises = np.diff(objective)
     rounding = 300 * 2.0**-16
