@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....utils._njit import njit_part
+from ....utils._by_type import by_type
+from ....utils._njit import njit, njit_part
+from .. import kernels
 
 
 class FeatureGroups(NamedTuple):
@@ -137,9 +139,76 @@ def clear_sides(data, sides):
     sides.n_rows[0] = sides.n_rows[1] = 0
 
 
+# Densities, which each family has in its own form
+
+
+@by_type
+def log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+
+
+@by_type
+def log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+
+
+@by_type
+def log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal density of two sets of rows with these statistics minus that of their union."""
+
+
+@njit(cache=True, nogil=True)
+def refresh_cluster(data, statistics, label, cache):
+    """Compute the log predictive density of a row of zeros again."""
+    cache.log_densities[label] = log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
+
+
+@njit_part
+def add_predictive(data, statistics, cache, row, labels, n_labels, out):
+    """Add the log predictive densities of a row given the rows of each label."""
+    for c in range(n_labels):
+        label = labels[c]
+        out[c] += cache.log_densities[label]
+        out[c] += log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
+
+
+@njit(cache=True, nogil=True)
+def log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
+    """Log marginal density of the rows of two labels minus that of their union."""
+    sizes, sums = statistics
+    return log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
+
+
+@njit(cache=True, nogil=True)
+def log_predictive_of_side(data, statistics, row, sides):
+    """Log predictive density of a row given side 1."""
+    size, sums = sides.n_rows[1], sides.sums[1]
+    return log_density_of_zeros(data, size, sums) + log_ratio_to_zeros(data, row, size, sums)
+
+
+@njit(cache=True, nogil=True)
+def log_bayes_factor_of_sides(data, statistics, cache, label, sides):
+    """Log marginal density of the rows on both sides minus that of their union."""
+    return log_bayes_factor(data, sides.n_rows[0], sides.sums[0], sides.n_rows[1], sides.sums[1])
+
+
+_SHARED = (
+    count_row,
+    merge_labels,
+    fill_scores,
+    note_row,
+    add_to_side,
+    remove_from_side,
+    clear_sides,
+    refresh_cluster,
+    add_predictive,
+    log_bayes_factor_of_labels,
+    log_predictive_of_side,
+    log_bayes_factor_of_sides,
+)
+
+
 def register(cls: type) -> None:
     """Register these kernels for a class of data."""
-    from .. import kernels
-
-    for kernel in count_row, merge_labels, fill_scores, note_row, add_to_side, remove_from_side, clear_sides:
+    for kernel in _SHARED:
         getattr(kernels, kernel.__name__).of(cls)(kernel)

@@ -20,7 +20,8 @@ from ....random._variates import gamma_variate, log_gamma_variate
 from ....utils._njit import njit, njit_part
 from ..._negative_binomial.kernels import MOST_COUNT
 from .. import kernels
-from .kernels import FeatureGroups, register
+from . import kernels as shared
+from .kernels import FeatureGroups
 
 
 class NegativeBinomialData(NamedTuple):
@@ -36,7 +37,7 @@ class NegativeBinomialData(NamedTuple):
     groups: FeatureGroups
 
 
-register(NegativeBinomialData)
+shared.register(NegativeBinomialData)
 
 
 @njit(cache=True, nogil=True)
@@ -149,12 +150,7 @@ def _log_growth(x, y, count, length):
 # Clusters
 
 
-@kernels.refresh_cluster.of(NegativeBinomialData)
-@njit(cache=True, nogil=True)
-def _refresh_cluster(data, statistics, label, cache):
-    cache.log_densities[label] = _log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
-
-
+@shared.log_density_of_zeros.of(NegativeBinomialData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
     """Log predictive density of a row of zeros given the rows with these statistics."""
@@ -165,6 +161,7 @@ def _log_density_of_zeros(data, size, sums):
     return result
 
 
+@shared.log_ratio_to_zeros.of(NegativeBinomialData)
 @njit(cache=True, nogil=True)
 def _log_ratio_to_zeros(data, row, size, sums):
     """Log predictive density of a row minus that of a row of zeros."""
@@ -181,22 +178,7 @@ def _log_ratio_to_zeros(data, row, size, sums):
     return result
 
 
-@kernels.add_predictive.of(NegativeBinomialData)
-@njit_part
-def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
-    for c in range(n_labels):
-        label = labels[c]
-        out[c] += cache.log_densities[label]
-        out[c] += _log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
-
-
-@kernels.log_bayes_factor_of_labels.of(NegativeBinomialData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
-    sizes, sums = statistics
-    return _log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
-
-
+@shared.log_bayes_factor.of(NegativeBinomialData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
     """Log marginal probability of two sets of rows with these statistics minus that of their union."""
@@ -218,20 +200,8 @@ def _odds_of_sides(data, statistics, row, sides):
     return 1.0, 1.0, _log_predictive(data, row, sides, 1) - _log_predictive(data, row, sides, 0)
 
 
-@kernels.log_predictive_of_side.of(NegativeBinomialData)
-@njit(cache=True, nogil=True)
-def _log_predictive_of_side(data, statistics, row, sides):
-    return _log_predictive(data, row, sides, 1)
-
-
 @njit_part
 def _log_predictive(data, row, sides, side):
     """Log predictive density of a row given a side."""
     size, sums = sides.n_rows[side], sides.sums[side]
     return _log_density_of_zeros(data, size, sums) + _log_ratio_to_zeros(data, row, size, sums)
-
-
-@kernels.log_bayes_factor_of_sides.of(NegativeBinomialData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    return _log_bayes_factor(data, sides.n_rows[0], sides.sums[0], sides.n_rows[1], sides.sums[1])

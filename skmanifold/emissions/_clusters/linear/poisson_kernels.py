@@ -18,7 +18,8 @@ from ....random._keys import fold_in
 from ....random._variates import gamma_variate, log_gamma_variate
 from ....utils._njit import njit, njit_part
 from .. import kernels
-from .kernels import FeatureGroups, register
+from . import kernels as shared
+from .kernels import FeatureGroups
 from .odds import log_bayes_factor_of_counts, multiply_power, multiply_rising
 
 
@@ -35,7 +36,7 @@ class PoissonData(NamedTuple):
     group_shapes: np.ndarray  # (n_groups,): sums of the shapes
 
 
-register(PoissonData)
+shared.register(PoissonData)
 
 
 @njit(cache=True, nogil=True)
@@ -130,12 +131,7 @@ def log_marginal_of_label(data, size, sums):
 # Clusters
 
 
-@kernels.refresh_cluster.of(PoissonData)
-@njit(cache=True, nogil=True)
-def _refresh_cluster(data, statistics, label, cache):
-    cache.log_densities[label] = _log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
-
-
+@shared.log_density_of_zeros.of(PoissonData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
     """Log predictive density of a row of zeros given the rows with these statistics."""
@@ -149,6 +145,7 @@ def _log_density_of_zeros(data, size, sums):
     return result
 
 
+@shared.log_ratio_to_zeros.of(PoissonData)
 @njit(cache=True, nogil=True)
 def _log_ratio_to_zeros(data, row, size, sums):
     """Log predictive density of a row minus that of a row of zeros."""
@@ -164,22 +161,7 @@ def _log_ratio_to_zeros(data, row, size, sums):
     return result
 
 
-@kernels.add_predictive.of(PoissonData)
-@njit_part
-def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
-    for c in range(n_labels):
-        label = labels[c]
-        out[c] += cache.log_densities[label]
-        out[c] += _log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
-
-
-@kernels.log_bayes_factor_of_labels.of(PoissonData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
-    sizes, sums = statistics
-    return _log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
-
-
+@shared.log_bayes_factor.of(PoissonData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
     """Log marginal probability of two sets of rows with these statistics minus that of their union."""
@@ -228,16 +210,3 @@ def _odds_of_sides(data, statistics, row, sides):
         factor_1, factor_0, log_odds = multiply_rising(shape_1, shape_0, count, factor_1, factor_0, log_odds)
         factor_1, factor_0, log_odds = multiply_power(rate_0 + 1.0, rate_1 + 1.0, count, factor_1, factor_0, log_odds)
     return factor_1, factor_0, log_odds
-
-
-@kernels.log_predictive_of_side.of(PoissonData)
-@njit(cache=True, nogil=True)
-def _log_predictive_of_side(data, statistics, row, sides):
-    size, sums = sides.n_rows[1], sides.sums[1]
-    return _log_density_of_zeros(data, size, sums) + _log_ratio_to_zeros(data, row, size, sums)
-
-
-@kernels.log_bayes_factor_of_sides.of(PoissonData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    return _log_bayes_factor(data, sides.n_rows[0], sides.sums[0], sides.n_rows[1], sides.sums[1])
