@@ -14,9 +14,15 @@ from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
 from ._columns.emission import Columns as Columns
+from ._dense_rows import DenseRows as DenseRows
+from ._dense_rows import IncompleteRows as IncompleteRows
+from ._dense_rows import read_dense as read_dense
 from ._gaussian.emission import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters
+from ._linear_rows import LinearRows as LinearRows
+from ._linear_rows import read_counts as read_counts
+from ._linear_rows import sums_of_rows as sums_of_rows
 from ._multinomial import Multinomial as Multinomial
 from ._negative_binomial.emission import NegativeBinomial as NegativeBinomial
 from ._poisson import Poisson as Poisson
@@ -28,9 +34,3 @@ from ._protocols import TokenEmission as TokenEmission
 from ._protocols import TokenFamily as TokenFamily
 from ._protocols import WeightedRowEmission as WeightedRowEmission
 from ._registry import EMISSIONS as EMISSIONS
-from ._rows import DenseRows as DenseRows
-from ._rows import IncompleteRows as IncompleteRows
-from ._rows import LinearRows as LinearRows
-from ._rows import read_counts as read_counts
-from ._rows import read_dense as read_dense
-from ._rows import sums_of_rows as sums_of_rows

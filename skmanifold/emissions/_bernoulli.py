@@ -28,8 +28,8 @@ from ._linear import (
     linear_family,
     statistics_agree,
 )
+from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
-from ._rows import LinearRows, read_counts
 
 
 class Bernoulli(BaseEmission):

@@ -12,7 +12,7 @@ from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
-from ._rows import take_rows
+from ._linear_rows import take_rows
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from ..sparse.counts import sums_of_rows
 from ..utils._typing import MatrixLike
 from ._base import BaseEmission, positive_prior
-from ._rows import LinearRows, read_counts
+from ._linear_rows import LinearRows, read_counts
 
 
 def read_count_rows(emission: BaseEmission, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:

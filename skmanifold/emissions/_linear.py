@@ -18,8 +18,8 @@ from ..utils._threads import split_range
 from ..utils._typing import available_if
 from ._abilities import HasHighestLogDensities
 from ._base import Family, check_shapes
+from ._linear_rows import LinearRows
 from ._protocols import Arrays
-from ._rows import LinearRows
 from ._seeds import seed_labels
 
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent

@@ -26,9 +26,9 @@ from ._linear import (
     linear_family,
     statistics_agree,
 )
+from ._linear_rows import LinearRows
 from ._multinomial import MultinomialFamily
 from ._protocols import Arrays
-from ._rows import LinearRows
 
 _TOKEN_PRIOR = 0.1
 

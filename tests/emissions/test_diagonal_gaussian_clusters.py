@@ -12,8 +12,8 @@ from skmanifold.emissions import Gaussian
 from skmanifold.emissions._clusters import kernels
 from skmanifold.emissions._clusters.gaussian.diagonal import DiagonalClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
+from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.emissions._gaussian.base import NormalPrior
-from skmanifold.emissions._rows import DenseRows
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice

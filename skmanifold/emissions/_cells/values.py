@@ -8,7 +8,7 @@ import numpy as np
 
 from .._codes import Table
 from .._columns.rows import ColumnRows
-from .._rows import LinearRows
+from .._linear_rows import LinearRows
 
 
 def values_of(rows: Any) -> np.ndarray:

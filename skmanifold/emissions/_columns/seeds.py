@@ -9,7 +9,8 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._threads import split_range
 from .._codes import Table
-from .._rows import DenseRows, IncompleteRows, LinearRows
+from .._dense_rows import DenseRows, IncompleteRows
+from .._linear_rows import LinearRows
 from .._seeds import cluster_scaled
 from .rows import ColumnRows
 

@@ -12,8 +12,8 @@ from ...utils._conditions import Array, Either, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import split_range
 from .._base import Family, NoModeError, check_shapes
+from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays, TokenCounts
-from .._rows import DenseRows, IncompleteRows
 from .._seeds import cluster_rows, cluster_vectors
 from .kernels import add_counted_products, add_labelled_products, add_shared_products
 

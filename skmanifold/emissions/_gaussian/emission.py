@@ -16,7 +16,7 @@ from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
 from .._base import BaseEmission
 from .._cells.distributions import MatrixNormalCells, NormalCells
-from .._rows import DenseRows, IncompleteRows, read_dense
+from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .families import DiagonalFamily, FullFamily
 from .moments import location_and_covariance

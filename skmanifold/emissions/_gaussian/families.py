@@ -13,8 +13,8 @@ from ...random._variates import fill_normal
 from ...utils._conditions import FLAG, Array, Condition, Counted, Lacking, OrNone, Sizes, Whole
 from ...utils._declared import Held, holds
 from .._clusters.gaussian.diagonal import DiagonalClusters
+from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._rows import DenseRows, IncompleteRows
 from .base import (
     LEAST_SHARE,
     LOG_2PI,

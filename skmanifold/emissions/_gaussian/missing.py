@@ -6,7 +6,7 @@ import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...utils._threads import split_range
-from .._rows import DenseRows, IncompleteRows
+from .._dense_rows import DenseRows, IncompleteRows
 from .base import GaussianFamily, GaussianParameters, TiedParameters
 from .missing_kernels import add_expected_products, add_observed_densities, draw_missing_cells
 

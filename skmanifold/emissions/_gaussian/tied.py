@@ -11,8 +11,8 @@ from ...numerics.triangular import fill_cholesky
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal
 from ...utils._declared import holds
+from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays, TokenCounts
-from .._rows import DenseRows, IncompleteRows
 from .base import (
     LEAST_SHARE,
     LOG_2PI,

@@ -15,7 +15,7 @@ from ...random._keys import fold_in_each
 from ...utils._conditions import Array
 from ...utils._declared import holds
 from ...utils._threads import split_range
-from .._rows import LinearRows
+from .._linear_rows import LinearRows
 
 _INVERSES = 1.0 / np.geomspace(1e-4, 100.0, 121)  # adjacent values differ by a factor of 1.12
 _CELLS_AT_ONCE = 1 << 18  # some megabytes

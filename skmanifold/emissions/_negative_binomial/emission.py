@@ -13,7 +13,7 @@ from ...utils._typing import ArrayLike, MatrixLike
 from .._base import BaseEmission, positive_prior
 from .._cells.distributions import OverdispersedCells
 from .._count_rows import prior_of_means, read_count_rows
-from .._rows import LinearRows
+from .._linear_rows import LinearRows
 from .dispersions import dispersions_of
 from .family import NegativeBinomialFamily
 

@@ -12,8 +12,8 @@ from ...random._variates import fill_log_gamma_variates
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from .._linear import MOST_NATURAL, PRIOR, LinearFamily, linear_family, statistics_agree
+from .._linear_rows import LinearRows
 from .._protocols import Arrays
-from .._rows import LinearRows
 from .._seeds import cluster_rows
 from .dispersions import Dispersions
 from .kernels import add_log_rising, fill_negative_binomial

@@ -13,6 +13,7 @@ from scipy.special import digamma
 from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import category_table
+from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.emission import DenseRows
 from skmanifold.emissions._gaussian.families import DiagonalFamily, FullFamily, NormalPrior
 from skmanifold.emissions._gaussian.tied import TiedFamily
@@ -21,7 +22,6 @@ from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._negative_binomial.dispersions import Dispersions
 from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
-from skmanifold.emissions._rows import IncompleteRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
 from skmanifold.random._keys import root_key, subkey

@@ -10,7 +10,7 @@ from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers, split_by_task, split_range
 from ..._linear import add_linear_scores
-from ..._rows import LinearRows
+from ..._linear_rows import LinearRows
 from ..base import Clusters
 from ..statistics import occupied
 from .kernels import FeatureGroups, LinearSides, ZeroRow

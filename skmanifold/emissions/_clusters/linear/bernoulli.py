@@ -8,7 +8,7 @@ import numpy as np
 
 from ....utils._threads import Workers
 from ..._linear import add_linear_scores, fill_events
-from ..._rows import LinearRows
+from ..._linear_rows import LinearRows
 from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 from .bernoulli_kernels import BernoulliData, draw_logits, log_marginal_of_label
 

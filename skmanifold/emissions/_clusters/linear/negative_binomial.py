@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from ....utils._threads import Workers
+from ..._linear_rows import LinearRows
 from ..._negative_binomial.dispersions import dispersions_of
 from ..._negative_binomial.kernels import add_log_rising
-from ..._rows import LinearRows
 from ..statistics import occupied, selected
 from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 from .negative_binomial_kernels import (

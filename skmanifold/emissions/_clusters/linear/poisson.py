@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import nbinom
 
 from ....utils._threads import Workers
-from ..._rows import LinearRows
+from ..._linear_rows import LinearRows
 from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
 from .poisson_kernels import PoissonData, add_given_sums, draw_rates, fill_counts, log_marginal_of_label
 

@@ -1,0 +1,212 @@
+"""Validated rows of counts, categories or events, as sparse statistics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from ..numerics.row_hash import hash_counts
+from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
+from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
+from ..utils._typing import MatrixLike
+from ..utils._validation import validate_data
+from ._base import BaseEmission, explained_refusals
+
+
+class LinearRows(NamedTuple):
+    """Sparse statistics of rows in CSR order.
+
+    Columns are the features. Where cells may be missing, there are as many columns again: a 1 in column
+    ``n_features + j`` means that feature j is missing.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_rows + 1,), int64
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    indices : ndarray of shape (nnz,), int32
+        Columns of the entries.
+    counts : ndarray of shape (nnz,)
+        Values: int32, or float64 if some are fractions.
+    n_features : int
+        Number of features.
+    log_base : ndarray of shape (n_rows,) or None
+        The part of each row's log density that does not depend on the parameters; None if it is zero.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
+    n_features: int
+    log_base: np.ndarray | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def part(self, start: int, stop: int) -> LinearRows:
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start : int
+            The first row.
+        stop : int
+            The row after the last; a larger number means all rows.
+
+        Returns
+        -------
+        rows : LinearRows
+            These rows alone.
+        """
+        indptr = self.indptr[start : stop + 1]
+        cells = slice(indptr[0], indptr[-1])
+        log_base = None if self.log_base is None else self.log_base[start:stop]
+        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
+
+    @classmethod
+    def none(cls, n_features: int) -> LinearRows:
+        """No rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        rows : LinearRows
+            Without entries.
+        """
+        return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), n_features, None)
+
+    def take(self, rows: np.ndarray) -> LinearRows:
+        """The rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of rows.
+
+        Returns
+        -------
+        taken : LinearRows
+            These rows alone.
+        """
+        log_base = None if self.log_base is None else self.log_base[rows]
+        return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+            Key of the random numbers.
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            From 0 to 2**64 - 1.
+        """
+        return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
+
+    def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:
+        """The sum of each statistic over all rows.
+
+        Parameters
+        ----------
+        n_statistics : int
+            Number of statistics.
+        row_weights : ndarray of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_statistics,)
+            Sums over rows.
+        """
+        counts = self.counts
+        if row_weights is not None:
+            counts = counts * np.repeat(row_weights, np.diff(self.indptr))
+        return np.bincount(self.indices, weights=counts, minlength=n_statistics)
+
+
+def take_rows(
+    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some rows of a sparse array in CSR order.
+
+    Parameters
+    ----------
+    indptr, indices, counts : ndarray
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    rows : ndarray of shape (n,), int64
+        Indices of rows.
+
+    Returns
+    -------
+    indptr, indices, counts : ndarray
+        The same of these rows alone.
+    """
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
+    return taken, indices[entries], counts[entries]
+
+
+def read_counts(
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, missing: bool, emission: BaseEmission | None = None
+) -> Counts:
+    """Validate non-negative X, which may have fractions; a missing cell becomes a 1 in an additional column.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Validation stores the number and names of columns in it, as scikit-learn does.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        As the user gave it.
+    reset : bool
+        Whether to store the number and names of columns, or to compare them with those of `fit`.
+    missing : bool
+        Whether NaN marks a missing cell; if not, NaN is an error.
+    emission : BaseEmission, default=None
+        The emission that errors name.
+
+    Returns
+    -------
+    counts : Counts
+        If `missing`, with twice as many columns as X; the second half is for missing cells.
+
+    Raises
+    ------
+    ValueError
+        If X has negative or infinite values, or NaN that is not allowed.
+    """
+    finite = "allow-nan" if missing else True
+    refuse_texts(estimator, X)
+    with explained_refusals(emission, X):
+        options = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_all_finite": finite}
+        valid = validate_data(estimator, X, reset=reset, **options)
+    csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
+    check_signs(csr, estimator)
+    return as_counts(csr)
+
+
+def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
+    n, m = csr.shape
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    absent = np.isnan(csr.data)
+    if not absent.any():
+        return sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(n, 2 * m))
+    indices = csr.indices.astype(np.int64) + m * absent
+    wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
+    wider.sort_indices()
+    return wider
