@@ -233,9 +233,7 @@ if __name__ == "__main__":
                 row((name, "the true distribution", spread(scores), spread(agreements), len(PLANTED.weights), ""))
     others = [method for method in options.methods if method == "StepMix by BIC"]
     if others:
-        title(
-            "Compared with StepMix: differences of nats per row, mean of the splits ± its standard error; ratios of times"
-        )
+        title("Compared with StepMix: differences of the scores (mean ± standard error), and ratios of times")
         begin_table(("table", "method", "nats per row", "time of StepMix / own time"))
         for name in options.tables:
             for method in options.methods:
