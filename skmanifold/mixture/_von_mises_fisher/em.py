@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...distributions import inverse_bessel_ratio
 from ...distributions._bessel import log_density_at_mode
-from ...random._keys import subkey, uniform
-from ...sparse.directions import Directions
-from ...utils._threads import Workers, split_range
-from .kernels import expect_rows, fill_gaps, hash_rows
+from ...random._keys import Purpose, fold_in_each, subkey, uniform
+from ...utils._threads import Workers
+from .rows import DenseRows, DirectedRows
 
-_MAX_BLOCKS = 32
-_BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
-_MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _FIRST_ROUNDS = 3  # with fewer rounds of spherical k-means the prior depends too much on the seeds
 _N_TRIED = 5  # seedings, of which the best is used: better and cheaper than the same number of runs of EM
 _MAX_PRIOR_RATIO = 1.0 - 1e-6
 _MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
+_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT = 2000, 30  # dense rows among which directions are found, if there are more
+_TO_UNIT = 2.0**-64
 
 
 class Mixture(NamedTuple):
@@ -46,7 +44,7 @@ class Climb(NamedTuple):
     trace: list[float]
     converged: bool
 
-    def finished(self, rows: Directions, max_iter: int, tol: float) -> dict[str, Any]:
+    def finished(self, rows: DirectedRows, max_iter: int, tol: float) -> dict[str, Any]:
         """Fitted attributes; warns if EM stopped at `max_iter` before it converged, unless `tol` is 0."""
         if not self.converged and len(self.trace) >= max_iter and tol > 0.0:
             warnings.warn(
@@ -56,10 +54,10 @@ class Climb(NamedTuple):
             )
         return self.attributes(rows)
 
-    def attributes(self, rows: Directions) -> dict[str, Any]:
+    def attributes(self, rows: DirectedRows) -> dict[str, Any]:
         """Fitted attributes of the estimator."""
         labels = self.labels.copy()
-        labels[np.diff(rows.indptr) == 0] = np.argmax(self.mixture.weights)
+        labels[~rows.directed] = np.argmax(self.mixture.weights)
         return {
             "weights_": self.mixture.weights,
             "mean_directions_": np.ascontiguousarray(self.mixture.directions.T),
@@ -78,23 +76,14 @@ class VonMisesFisherEM:
     `expect` stores the sums of the rows by component, from which `maximize` computes the parameters.
     """
 
-    def __init__(self, rows: Directions, row_weights, n_components: int, hard: bool, concentration, workers: Workers):
+    def __init__(self, rows: DirectedRows, row_weights, n_components: int, hard: bool, concentration, workers: Workers):
         self.rows = rows
         self.row_weights = row_weights
         self.total = float(row_weights.sum())
         self.hard = hard
         self.concentration = concentration
         self.workers = workers
-        # Each block has separate sums, which should cost little compared with reading the rows.
-        n_cells = rows.n_features * n_components
-        n_entries = len(rows.indices)
-        most = min(
-            _MAX_BLOCKS,
-            n_entries * n_components // _BLOCK_CELLS,
-            n_entries // (4 * rows.n_features),
-            _MAX_SUMS_BYTES // (8 * n_cells),
-        )
-        self.blocks = split_range(rows.n_rows, -(-rows.n_rows // max(1, most)))
+        self.blocks = rows.blocks(n_components)
         self.sums = np.empty((len(self.blocks), rows.n_features, n_components))
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
@@ -121,9 +110,8 @@ class VonMisesFisherEM:
                 cumulative = np.cumsum(self.row_weights[order])
             drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
             tried = order[np.searchsorted(cumulative, drawn, side="right")]
-            directions = np.stack([dense_row(rows, row) for row in tried], axis=1)
-            common = (*rows[:3], directions, gaps, with_trial)
-            self.workers.run(fill_gaps, [(*block, *common) for block in self.blocks])
+            directions = np.stack([rows.unit(row) for row in tried], axis=1)
+            self.workers.run(rows.fill_gaps, [(*block, directions, gaps, with_trial) for block in self.blocks])
             best = np.argmin((self.row_weights[:, np.newaxis] * with_trial).sum(axis=0))
             seeds[:, place] = directions[:, best]
             gaps = with_trial[:, best].copy()
@@ -133,18 +121,31 @@ class VonMisesFisherEM:
     @cached_property
     def _content_order(self) -> np.ndarray:
         """Indices that sort the rows by hashes of their contents."""
-        hashes = np.empty(self.rows.n_rows, np.uint64)
-        hash_rows(self.rows.indptr, self.rows.indices, self.rows.data.view(np.uint64), hashes)
-        return np.argsort(hashes, kind="stable")
+        return np.argsort(self.rows.hashes(), kind="stable")
 
     def begin_at_rows(self, key: np.uint64, method: str) -> Mixture:
-        """Initialise from several draws of `seed`; returns the one with the largest mean cosine within components."""
+        """Initialise from several draws of `seed`; returns the one with the largest mean cosine within components.
+
+        Many dense rows are replaced by a sample, in which the directions are found.
+        """
+        if isinstance(self.rows, DenseRows) and self.rows.n_rows > (n := _sample_size(self.sums.shape[2])):
+            return self.begin(self._sampled(n, key).begin_at_rows(key, method).directions)
         begun = []
         for trial in range(_N_TRIED):
             mixture = self.begin(self.seed(subkey(key, trial), method))
             begun.append((self._prior_ratio, mixture))
         self._prior_ratio, best = max(begun, key=lambda start: start[0])
         return best
+
+    def _sampled(self, n: int, key: np.uint64) -> VonMisesFisherEM:
+        """The same for n rows drawn by their weights, with replacement."""
+        cumulative = np.cumsum(self.row_weights[self._content_order])
+        places = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(n)) * _TO_UNIT * cumulative[-1]
+        last = np.searchsorted(cumulative, cumulative[-1])  # rows after it have no weight
+        chosen = self._content_order[np.minimum(np.searchsorted(cumulative, places, side="right"), last)]
+        rows = cast(DenseRows, self.rows).taken(np.sort(chosen))
+        settings = self.sums.shape[2], self.hard, self.concentration, self.workers
+        return VonMisesFisherEM(rows, np.ones(n), *settings)
 
     def begin(self, directions: np.ndarray) -> Mixture:
         """Initial parameters by rounds of spherical k-means from the directions; also sets the prior."""
@@ -167,10 +168,11 @@ class VonMisesFisherEM:
     def _assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
         self.sums[:] = 0.0
         self.sizes[:] = 0.0
-        common = (*self.rows[:3], self.row_weights, directions, concentrations, log_peaks, hard)
+        mixture = Mixture(np.ones(len(concentrations)), directions, concentrations)
+        common = (self.row_weights, mixture, log_peaks, hard)
         filled = (self.log_density, self.labels)
         totals = self.workers.run(
-            expect_rows,
+            self.rows.expect,
             [(*block, *common, self.sums[b], self.sizes[b], *filled) for b, block in enumerate(self.blocks)],
         )
         for b in range(1, len(self.blocks)):
@@ -201,7 +203,7 @@ class VonMisesFisherEM:
             worst = usable[np.argsort(self.log_density[usable], kind="stable")]
             for k, row in zip(empty, worst, strict=False):
                 sizes[k] = self.row_weights[row]
-                sums[:, k] = sizes[k] * dense_row(self.rows, row)
+                sums[:, k] = sizes[k] * self.rows.unit(row)
 
     def _concentrations(self, lengths, sizes) -> np.ndarray:
         if self.concentration == "shared":
@@ -223,6 +225,10 @@ class VonMisesFisherEM:
         return float(np.sum((concentrations - prior) * (1.0 - self._prior_ratio) + prior_peak - peaks))
 
 
+def _sample_size(n_components: int) -> int:
+    return max(_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT * n_components)
+
+
 @lru_cache(maxsize=16)
 def _prior_component(n_features: int, prior_ratio: float) -> tuple[float, float]:
     """Concentration with this mean cosine, and its `log_peak`; the same in all iterations of a fit."""
@@ -239,11 +245,3 @@ def log_peak(n_features: int, concentrations) -> np.ndarray:
 def _uniform_peak(n_features: int) -> float:
     """Log density of the uniform distribution."""
     return float(log_density_at_mode(n_features, 0.0))
-
-
-def dense_row(rows: Directions, row: int) -> np.ndarray:
-    """One row as a dense vector, (n_features,)."""
-    start, stop = rows.indptr[row], rows.indptr[row + 1]
-    dense = np.zeros(rows.n_features)
-    dense[rows.indices[start:stop]] = rows.data[start:stop]
-    return dense

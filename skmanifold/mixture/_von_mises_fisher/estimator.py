@@ -16,16 +16,16 @@ from ...callbacks._support import CallbackSupportMixin, torn_down
 from ...inference._distributed_fits.session import refuse_session
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
-from ...sparse.directions import Directions, as_directions, validate_directions
 from ...utils._page_link import LinksToItsPage
 from ...utils._plain_numbers import PlainNumbers
 from ...utils._sklearn import Interval, StrOptions
-from ...utils._threads import Workers
+from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array
 from .conditions import fitted_mixture
-from .em import Climb, Mixture, VonMisesFisherEM, dense_row
+from .em import Climb, Mixture, VonMisesFisherEM
 from .inference import DirectionInference
+from .rows import DenseRows, DirectedRows, read_rows
 
 
 @fitted_mixture
@@ -231,7 +231,7 @@ class VonMisesFisherMixture(
             return self._fit(X, sample_weight)
 
     def _fit(self, X, sample_weight):
-        rows = validate_directions(self, X, reset=True)
+        rows = read_rows(self, X, reset=True)
         row_weights = _checked_row_weights(sample_weight, rows)
         n_usable = np.count_nonzero(row_weights)
         if n_usable < self.n_components:
@@ -241,7 +241,7 @@ class VonMisesFisherMixture(
             )
         given = None if isinstance(self.init, str) else self._given_directions(rows.n_features)
         key = root_key(self.random_state)
-        with Workers(self.n_jobs) as workers:
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
             em = VonMisesFisherEM(
                 rows, row_weights, self.n_components, self.assignment == "hard", self.concentration, workers
             )
@@ -270,10 +270,10 @@ class VonMisesFisherMixture(
                 f"init must have shape (n_components, n_features) = ({self.n_components}, {n_features}); got "
                 f"{given.shape}."
             )
-        rows = as_directions(given)
-        if len(rows.directed) < self.n_components:
+        rows = DenseRows(given)
+        if not rows.directed.all():
             raise ValueError("init has a row of zeros, which is no direction.")
-        return np.stack([dense_row(rows, row) for row in range(rows.n_rows)], axis=1)
+        return np.stack([rows.unit(row) for row in range(rows.n_rows)], axis=1)
 
     def _climb(self, em: VonMisesFisherEM, begin: Callable[[], Mixture], context: Any, task: dict) -> Climb:
         """Run EM from the initial parameters until convergence or until a callback stops it."""
@@ -320,9 +320,9 @@ class VonMisesFisherMixture(
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
 
-def _checked_row_weights(sample_weight, rows: Directions) -> np.ndarray:
+def _checked_row_weights(sample_weight, rows: DirectedRows) -> np.ndarray:
     """Validated weights of the rows, 0 for rows without a direction."""
-    with_direction = np.diff(rows.indptr) > 0
+    with_direction = rows.directed
     if not with_direction.any():
         raise ValueError("All rows of X are zeros, which have no direction.")
     if sample_weight is None:

@@ -10,13 +10,12 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...distributions import VonMisesFisher
-from ...sparse.directions import validate_directions
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
 from .em import Mixture
-from .kernels import predict_rows
+from .rows import read_rows
 
 _BLOCK_ROWS = 2048  # of a task of prediction
 
@@ -132,15 +131,15 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
 
     def _predict_rows(self, X) -> _Prediction:
         check_is_fitted(self)
-        rows = validate_directions(self, X, reset=False)
+        rows = read_rows(self, X, reset=False)
         mixture = Mixture(self.weights_, np.ascontiguousarray(self.mean_directions_.T), self.concentrations_)
         prediction = _Prediction(
             np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64), np.empty((rows.n_rows, len(self.weights_)))
         )
-        common = (*rows[:3], mixture.directions, mixture.concentrations, mixture.log_peaks(), *prediction)
-        with Workers(self.n_jobs) as workers:
-            workers.run(predict_rows, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
-        without = np.diff(rows.indptr) == 0
+        common = mixture, mixture.log_peaks(), *prediction
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            workers.run(rows.predict, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
+        without = ~rows.directed
         prediction.log_density[without] = np.nan
         prediction.labels[without] = np.argmax(self.weights_)
         prediction.shares[without] = self.weights_

