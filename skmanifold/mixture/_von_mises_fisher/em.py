@@ -13,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ...distributions import inverse_bessel_ratio
 from ...distributions._bessel import log_density_at_mode
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
+from ...utils._conditions import MOST_COUNTED, Array, Real
+from ...utils._declared import holds
 from ...utils._threads import Workers
 from .rows import DenseRows, DirectedRows
 
@@ -35,11 +37,33 @@ class Mixture(NamedTuple):
         """Logs of the weights times the densities at the mean directions, (K,)."""
         return np.log(self.weights) + log_peak(len(self.directions), self.concentrations)
 
+    def attributes(self) -> dict[str, np.ndarray]:
+        """The parameters as fitted attributes of the estimator."""
+        return {
+            "weights_": self.weights,
+            "mean_directions_": np.ascontiguousarray(self.directions.T),
+            "concentrations_": self.concentrations,
+        }
+
+
+@holds(
+    lengths=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
+    total=Real(above=0, high=MOST_COUNTED),
+    prior_ratio=Real(low=0, high=1),
+)
+class DirectionStatistics(NamedTuple):
+    """What a stream needs besides the parameters; the sums of rows are the lengths times the mean directions."""
+
+    lengths: np.ndarray  # (K,): of the sums of rows
+    total: float  # sum of the weights of rows
+    prior_ratio: float  # mean cosine under the prior
+
 
 class Climb(NamedTuple):
     """State of the EM iterations from one initialisation."""
 
     mixture: Mixture
+    statistics: DirectionStatistics
     labels: np.ndarray
     trace: list[float]
     converged: bool
@@ -59,9 +83,8 @@ class Climb(NamedTuple):
         labels = self.labels.copy()
         labels[~rows.directed] = np.argmax(self.mixture.weights)
         return {
-            "weights_": self.mixture.weights,
-            "mean_directions_": np.ascontiguousarray(self.mixture.directions.T),
-            "concentrations_": self.mixture.concentrations,
+            **self.mixture.attributes(),
+            "_statistics": self.statistics,
             "labels_": labels,
             "converged_": self.converged,
             "n_iter_": len(self.trace),
@@ -73,10 +96,12 @@ class Climb(NamedTuple):
 class VonMisesFisherEM:
     """E-step and M-step of EM on some rows, in blocks that depend only on the shape of the data.
 
-    `expect` stores the sums of the rows by component, from which `maximize` computes the parameters.
+    `expect` stores the sums of the rows by component, from which `maximize` computes the parameters. `statistics` are
+    those of the last M-step.
     """
 
     def __init__(self, rows: DirectedRows, row_weights, n_components: int, hard: bool, concentration, workers: Workers):
+        self.statistics: DirectionStatistics
         self.rows = rows
         self.row_weights = row_weights
         self.total = float(row_weights.sum())
@@ -88,7 +113,7 @@ class VonMisesFisherEM:
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
         self.labels = np.empty(rows.n_rows, np.int64)
-        self._prior_ratio = 0.0  # mean cosine under the prior, set by the initialisation
+        self.prior_ratio = 0.0  # mean cosine under the prior, set by the initialisation
 
     def seed(self, key: np.uint64, method: str) -> np.ndarray:
         """Draw initial directions from the rows by their weights; returns them as columns.
@@ -133,8 +158,8 @@ class VonMisesFisherEM:
         begun = []
         for trial in range(_N_TRIED):
             mixture = self.begin(self.seed(subkey(key, trial), method))
-            begun.append((self._prior_ratio, mixture))
-        self._prior_ratio, best = max(begun, key=lambda start: start[0])
+            begun.append((self.prior_ratio, mixture))
+        self.prior_ratio, best = max(begun, key=lambda start: start[0])
         return best
 
     def _sampled(self, n: int, key: np.uint64) -> VonMisesFisherEM:
@@ -155,7 +180,7 @@ class VonMisesFisherEM:
             directions, _ = self._mean_directions(directions)
         self._assign_rows(directions, alike, alike, hard=True)
         lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
-        self._prior_ratio = min(lengths.sum() / self.total, _MAX_PRIOR_RATIO)
+        self.prior_ratio = min(lengths.sum() / self.total, _MAX_PRIOR_RATIO)
         return self.maximize(directions)
 
     def expect(self, mixture: Mixture) -> float:
@@ -185,6 +210,7 @@ class VonMisesFisherEM:
         directions, lengths = self._mean_directions(directions)
         sizes = self.sizes[0]
         lengths = np.minimum(lengths, sizes)  # rounding may exceed the bound
+        self.statistics = DirectionStatistics(lengths, float(sizes.sum()), float(self.prior_ratio))
         return Mixture(sizes / sizes.sum(), directions, self._concentrations(lengths, sizes))
 
     def _mean_directions(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -210,7 +236,7 @@ class VonMisesFisherEM:
             lengths, sizes = np.full(len(sizes), lengths.sum()), np.full(len(sizes), sizes.sum())
         elif self.concentration is not None:
             return np.full(len(sizes), float(self.concentration))
-        ratios = np.minimum((lengths + self._prior_ratio) / (sizes + 1.0), _MAX_RATIO)
+        ratios = np.minimum((lengths + self.prior_ratio) / (sizes + 1.0), _MAX_RATIO)
         return inverse_bessel_ratio(self.rows.n_features, ratios)
 
     def _penalty(self, concentrations, peaks) -> float:
@@ -221,8 +247,8 @@ class VonMisesFisherEM:
         if self.concentration is not None:
             n_fitted = int(self.concentration == "shared")
             concentrations, peaks = concentrations[:n_fitted], peaks[:n_fitted]
-        prior, prior_peak = _prior_component(self.rows.n_features, self._prior_ratio)
-        return float(np.sum((concentrations - prior) * (1.0 - self._prior_ratio) + prior_peak - peaks))
+        prior, prior_peak = _prior_component(self.rows.n_features, self.prior_ratio)
+        return float(np.sum((concentrations - prior) * (1.0 - self.prior_ratio) + prior_peak - peaks))
 
 
 def _sample_size(n_components: int) -> int:

@@ -23,9 +23,10 @@ from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array
 from .conditions import fitted_mixture
-from .em import Climb, Mixture, VonMisesFisherEM
+from .em import Climb, DirectionStatistics, Mixture, VonMisesFisherEM
 from .inference import DirectionInference
 from .rows import DenseRows, DirectedRows, read_rows
+from .stream import begin_stream, learn_minibatch
 
 
 @fitted_mixture
@@ -57,11 +58,18 @@ class VonMisesFisherMixture(
         Initial directions. "k-means++" draws rows one after the other with probability proportional to one minus the
         largest cosine with the earlier ones, and takes the best of a few candidates each time. "random" draws distinct
         directions of rows at random. In both cases five sets are drawn and improved by three rounds of spherical
-        k-means, and the one with the largest mean cosine is used. An array gives the directions, of any length.
+        k-means, and the one with the largest mean cosine is used; with more than 2,000 dense rows, and 30 for each
+        component, in a random sample of so many. An array gives the directions, of any length.
     n_init : int, default=1
         Number of initialisations, of which the best result is kept; 1 if `init` gives the directions.
     max_iter : int, default=100
         Maximum number of iterations for each initialisation.
+    total_samples : int, default=1_000_000
+        `partial_fit` only: number of rows in the whole stream.
+    learning_decay : float, default=0.7
+        `partial_fit` only: minibatch t has the weight ``(learning_offset + t) ** -learning_decay`` in the statistics.
+    learning_offset : float, default=10.0
+        `partial_fit` only: larger values make the first minibatches count less.
     tol : float, default=1e-6
         The iterations stop when the lower bound (see ``lower_bound_``) increases by less than this, in nats per row.
     random_state : int, RandomState instance or None, default=None
@@ -90,6 +98,9 @@ class VonMisesFisherMixture(
         assignment, it is the joint log likelihood of rows and labels. It never exceeds the mean log likelihood.
     log_likelihood_trace_ : ndarray of shape (n_iter_,)
         The lower bound in each iteration. It never decreases, except when an empty component is filled.
+    n_batch_iter_ : int
+        Number of minibatches passed to `partial_fit` since the last `fit`. `partial_fit` does not set the four
+        attributes of iterations and ``labels_``.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -159,6 +170,9 @@ class VonMisesFisherMixture(
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "total_samples": [Interval(Integral, 1, None, closed="left")],
+        "learning_decay": [Interval(Real, 0, 1, closed="both")],
+        "learning_offset": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
@@ -181,6 +195,9 @@ class VonMisesFisherMixture(
         init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 100,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
         tol: float = 1e-6,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
@@ -192,6 +209,9 @@ class VonMisesFisherMixture(
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.total_samples = total_samples
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -204,7 +224,8 @@ class VonMisesFisherMixture(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of any length. Sparse rows are not converted to dense ones.
+            Rows of any length. Sparse rows stay sparse; dense rows of float32 or float64 are not copied and may be
+            mapped from a file, other numbers become float64.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -233,24 +254,10 @@ class VonMisesFisherMixture(
     def _fit(self, X, sample_weight):
         rows = read_rows(self, X, reset=True)
         row_weights = _checked_row_weights(sample_weight, rows)
-        n_usable = np.count_nonzero(row_weights)
-        if n_usable < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} needs as many rows, but X (n_samples={rows.n_rows}) has {n_usable} "
-                "that are not all zeros and have a weight."
-            )
-        given = None if isinstance(self.init, str) else self._given_directions(rows.n_features)
-        key = root_key(self.random_state)
+        given = self._check_start(rows, row_weights)
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
-            em = VonMisesFisherEM(
-                rows, row_weights, self.n_components, self.assignment == "hard", self.concentration, workers
-            )
-            beginnings: list[Callable[[], Mixture]]
-            if given is None:
-                keys = [subkey(key, Purpose.START, start) for start in range(self.n_init)]
-                beginnings = [partial(em.begin_at_rows, start_key, str(self.init)) for start_key in keys]
-            else:
-                beginnings = [partial(em.begin, given)]
+            em = self._em(rows, row_weights, workers)
+            beginnings = self._beginnings(em, self.n_init, given)
             context = self._init_callback_context(max_subtasks=len(beginnings))
             # Score monitors are silent without a y.
             task = {"estimator": self, "X": X, "y": lambda: np.zeros(rows.n_rows)}
@@ -259,8 +266,88 @@ class VonMisesFisherMixture(
             fitted = best.finished(rows, self.max_iter, self.tol)
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
         self.__dict__.update(fitted)
-        self.__dict__.pop("_pass_report", None)
+        for name in ("_pass_report", "n_batch_iter_"):
+            self.__dict__.pop(name, None)
         return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
+        r"""Update the fit with a minibatch of rows.
+
+        The first minibatch is fitted by ten iterations of EM and should contain rows of every component. Each later one
+        has one E step, after which the statistics :math:`n_k` and :math:`r_k` become
+
+        .. math:: T \leftarrow (1 - \rho_t) T + \rho_t \frac{N}{N_t} T_t, \qquad
+            \rho_t = (\mathrm{offset} + t)^{-\mathrm{decay}},
+
+        for N rows in the stream (`total_samples`) and a minibatch of the total weight :math:`N_t`. The M step is that
+        of `fit`. After `fit`, the stream continues from its result.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows within the minibatch.
+
+        Returns
+        -------
+        self : VonMisesFisherMixture
+
+        Raises
+        ------
+        ValueError
+            As in `fit`, or if X has another number of columns, or `n_components` has changed.
+        """
+        refuse_session(self)
+        with all_or_nothing(self):
+            old: DirectionStatistics | None = vars(self).get("_statistics")
+            if old is None and hasattr(self, "weights_"):
+                raise ValueError("This fit was saved by an earlier version, which cannot continue it: call fit.")
+            if old is not None and len(old.lengths) != self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components}, but the fitted model has {len(old.lengths)}: call fit."
+                )
+            rows = read_rows(self, X, reset=old is None)
+            row_weights = _checked_row_weights(sample_weight, rows)
+            n_batches = getattr(self, "n_batch_iter_", 0)
+            given = self._check_start(rows, row_weights) if old is None else None
+            rate, total = float(self.learning_offset + n_batches + 1) ** -self.learning_decay, float(self.total_samples)
+            with Workers(self.n_jobs) as workers, limit_threads("blas"):
+                em = self._em(rows, row_weights, workers)
+                if old is None:
+                    mixture, statistics = begin_stream(em, self._beginnings(em, 1, given)[0](), total)
+                else:
+                    before = Mixture(self.weights_, np.ascontiguousarray(self.mean_directions_.T), self.concentrations_)
+                    mixture, statistics = learn_minibatch(em, before, old, rate, total)
+            for name in ("labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"):
+                self.__dict__.pop(name, None)
+            self.__dict__.update(mixture.attributes(), _statistics=statistics, n_batch_iter_=n_batches + 1)
+            return self
+
+    def _check_start(self, rows: DirectedRows, row_weights: np.ndarray) -> np.ndarray | None:
+        """The initial directions, if `init` gives them; raises an error if there are too few rows."""
+        n_usable = np.count_nonzero(row_weights)
+        if n_usable < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} needs as many rows, but X (n_samples={rows.n_rows}) has {n_usable} "
+                "that are not all zeros and have a weight."
+            )
+        return None if isinstance(self.init, str) else self._given_directions(rows.n_features)
+
+    def _em(self, rows: DirectedRows, row_weights: np.ndarray, workers: Workers) -> VonMisesFisherEM:
+        settings = self.n_components, self.assignment == "hard", self.concentration
+        return VonMisesFisherEM(rows, row_weights, *settings, workers)
+
+    def _beginnings(self, em: VonMisesFisherEM, n_init: int, given: np.ndarray | None) -> list[Callable[[], Mixture]]:
+        """Functions that return initial parameters."""
+        if given is not None:
+            return [partial(em.begin, given)]
+        key = root_key(self.random_state)
+        keys = [subkey(key, Purpose.START, start) for start in range(n_init)]
+        return [partial(em.begin_at_rows, start_key, str(self.init)) for start_key in keys]
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
@@ -285,7 +372,7 @@ class VonMisesFisherMixture(
             if self.verbose and len(trace) % self.verbose == 0:
                 print(f"iteration {len(trace)} of {self.max_iter}: lower bound {trace[-1]:.9g}")
             converged = len(trace) > 1 and trace[-1] - trace[-2] < self.tol
-            run = Climb(mixture, em.labels.copy(), trace, converged)
+            run = Climb(mixture, em.statistics, em.labels.copy(), trace, converged)
             self._pass_report = PassReport("lower bound", trace[-1], em.rows.n_rows, "rows", True)
             step = start.subcontext(task_name="iteration").call_on_fit_task_begin(**task)
             attributes = partial(run.attributes, em.rows) if wants_estimator(self, step) else None

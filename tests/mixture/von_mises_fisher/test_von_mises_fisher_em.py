@@ -130,7 +130,7 @@ def test_the_lower_bound_never_falls(assignment, concentration):
 
 def by_banerjee(self, lengths, sizes):
     """The approximation of their equation (4.4)."""
-    dim, ratios = self.rows.n_features, (lengths + self._prior_ratio) / (sizes + 1)
+    dim, ratios = self.rows.n_features, (lengths + self.prior_ratio) / (sizes + 1)
     return (ratios * dim - ratios**3) / (1 - ratios**2)
 
 

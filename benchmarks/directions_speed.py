@@ -1,0 +1,140 @@
+"""Rows per second and memory of clustering dense directions: 50,000 and 1,000,000 rows of 384 columns, K = 100.
+
+Float32 rows around 100 directions, in memory and mapped from a file. Passes are differences between fits of four passes
+and of one; the start is the rest. scikit-learn's KMeans (Lloyd, one initialisation at rows) and MiniBatchKMeans run in
+one thread. Memory is that of the process beyond the rows, without pages of mapped files; each fit has its own process.
+
+    python benchmarks/directions_speed.py --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from _results import add_write, begin_table, finish, row
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from threadpoolctl import threadpool_limits
+
+from skmanifold import VonMisesFisherMixture
+
+N_FEATURES, K, REPEATS = 384, 100, 3
+NOISE = 6.0  # so large that no method converges within four passes
+METHODS = {
+    "soft": {"assignment": "soft"},
+    "hard": {"assignment": "hard"},
+    "KMeans": {},
+    "MiniBatchKMeans": {},
+}
+
+
+def store(path, n_rows):
+    """Write rows around K directions to a file, by blocks."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((K, N_FEATURES), np.float32)
+    X = np.lib.format.open_memmap(path, "w+", np.float32, (n_rows, N_FEATURES))
+    for start in range(0, n_rows, 10_000):
+        block = X[start : start + 10_000]
+        block[...] = centres[rng.integers(K, size=len(block))]
+        block += NOISE * rng.standard_normal(block.shape, np.float32)
+    X.flush()
+
+
+def private_memory():
+    """Private memory of this process, MiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
+
+
+class Peak:
+    """The highest private memory while the context is open, beyond that at its start."""
+
+    def __enter__(self):
+        self.before, self.most, self.done = private_memory(), 0.0, False
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+        return self
+
+    def _watch(self):
+        while not self.done:
+            self.most = max(self.most, private_memory() - self.before)
+            time.sleep(0.01)
+
+    def __exit__(self, *exc_info):
+        self.done = True
+        self.thread.join()
+
+
+def seconds(fit, X):
+    start = time.perf_counter()
+    fit(X)
+    return time.perf_counter() - start
+
+
+def measure(path, method, is_mapped, n_jobs):
+    """Seconds of a pass, of the start, and memory."""
+    warnings.simplefilter("ignore")
+    X = np.load(path, mmap_mode="r" if is_mapped else None)
+
+    def fit_of(max_iter):
+        if method == "KMeans":
+            settings = {"n_init": 1, "algorithm": "lloyd", "tol": 0.0, "init": "random", "random_state": 0}
+            return KMeans(K, max_iter=max_iter, **settings).fit
+        if method == "MiniBatchKMeans":
+            settings = {"n_init": 1, "batch_size": 4096, "max_no_improvement": None, "random_state": 0}
+            return MiniBatchKMeans(K, max_iter=max_iter, **settings).fit
+        settings = {**METHODS[method], "tol": 0.0, "n_jobs": n_jobs, "random_state": 0}
+        return VonMisesFisherMixture(K, max_iter=max_iter, **settings).fit
+
+    fit_of(2)(np.array(X[:3000]))  # compile the kernels
+    passes, starts = [], []
+    with threadpool_limits(1), Peak() as peak:
+        for _ in range(REPEATS):
+            one, four = seconds(fit_of(1), X), seconds(fit_of(4), X)
+            passes.append((four - one) / 3)
+            starts.append(one - passes[-1])
+    return {"rows": len(X), "passes": passes, "starts": starts, "memory": peak.most}
+
+
+def measure_alone(*arguments):
+    command = [sys.executable, __file__, "--alone", *map(str, arguments)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50_000, 1_000_000])
+    parser.add_argument("--alone", nargs=4, help="measure one fit in this process: file, method, mapped, n_jobs")
+    add_write(parser)
+    options = parser.parse_args()
+    if options.alone:
+        path, method, is_mapped, n_jobs = options.alone
+        print(json.dumps(measure(path, method, is_mapped == "True", int(n_jobs))))
+        sys.exit()
+    begin_table(
+        ("rows", "method", "X", "n_jobs", "thousand rows per second", "start, in passes", "memory beyond X, MiB")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for size in options.sizes:
+            path = Path(folder) / f"{size}.npy"
+            store(path, size)
+            for method in METHODS:
+                ours = method in ("soft", "hard")
+                for is_mapped, n_jobs in ((False, 1), (False, 2), (True, 1)) if ours else ((False, 1),):
+                    found = measure_alone(path, method, is_mapped, n_jobs)
+                    speeds = [size / each / 1000 for each in found["passes"]]
+                    speed = f"{np.median(speeds):.0f} ({min(speeds):.0f} to {max(speeds):.0f})"
+                    start = np.median(np.divide(found["starts"], found["passes"]))
+                    name = f"VonMisesFisherMixture, {method}" if ours else method
+                    where = "mapped" if is_mapped else "in memory"
+                    row((f"{size:,}", name, where, n_jobs, speed, f"{start:.1f}", f"{found['memory']:.0f}"))
+            path.unlink()
+    finish(options, notes=f"Medians (ranges) of {REPEATS} fits; wall times. BLAS in one thread.")
