@@ -1,4 +1,7 @@
-"""Every container of the same numbers gives the same result as a plain array, bit for bit."""
+"""Every container of the same numbers gives the same result as a plain array, bit for bit.
+
+Sparse directions give the result of a CSR array, because dense ones have products of another rounding.
+"""
 
 import sys
 import tracemalloc
@@ -32,8 +35,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Each column of X holds a few sma
 
 
 @cache
-def plain_results(name, missing=False):
-    return results(name, with_missing(name) if missing else data(name))
+def plain_results(name, missing=False, sparse=False):
+    X = with_missing(name) if missing else data(name)
+    return results(name, sp.csr_array(X) if sparse else X)
 
 
 def n_signatures():
@@ -44,7 +48,8 @@ def n_signatures():
 
 
 def check(name, containers, container, X, missing=False):
-    wanted, compiled = plain_results(name, missing), n_signatures()
+    wanted = plain_results(name, missing, sparse=name == "directions" and container in OF_SPARSE)
+    compiled = n_signatures()
     found = results(name, containers[container](X))
     assert_same(found, wanted)
     assert found["names"] == (NAMES if container.startswith(NAMED) else [])
@@ -58,6 +63,8 @@ DENSE = {**ARRAYS, **TABLES}
 @pytest.mark.parametrize("container", DENSE)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_dense_containers(name, container):
+    if (name, container) == ("directions", "float32"):
+        pytest.skip("float32 directions stay float32: test_dense_directions compares them")
     check(name, DENSE, container, data(name))
 
 
