@@ -133,9 +133,10 @@ class DenseRows:
                 squares[a:b] = np.einsum("ij,ij->i", cells, cells)
         is_usual = (squares > _LEAST_SQUARE) & (squares < 1.0 / _LEAST_SQUARE)
         self._inverses = np.divide(1.0, np.sqrt(squares), out=np.zeros(self.n_rows), where=is_usual)
-        self._unusual = np.flatnonzero(~is_usual)
+        others = np.flatnonzero(~is_usual)
+        self._unusual = others[[bool(values[row].any()) for row in others]]  # too long or too short for one factor
         self.directed = is_usual
-        self.directed[self._unusual] = [bool(values[row].any()) for row in self._unusual]
+        self.directed[self._unusual] = True
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with the products."""
