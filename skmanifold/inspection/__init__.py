@@ -1,5 +1,6 @@
-"""Displays of fitted estimators and draws; matplotlib is only imported when something is plotted."""
+"""Displays of fitted estimators and draws, and words of clusters; matplotlib is only imported for plots."""
 
+from ._class_words import ClassWords, class_words
 from ._co_clustering import CoClusteringDisplay
 from ._dimensions import DimensionPosteriorDisplay
 from ._sphere import SphereDisplay
@@ -7,9 +8,11 @@ from ._topics import TopicDisplay
 from ._trace import TraceDisplay
 
 __all__ = [
+    "ClassWords",
     "CoClusteringDisplay",
     "DimensionPosteriorDisplay",
     "SphereDisplay",
     "TopicDisplay",
     "TraceDisplay",
+    "class_words",
 ]

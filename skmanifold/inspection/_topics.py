@@ -21,15 +21,18 @@ from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, pyplot, several_pane
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
 
+    from ._class_words import ClassWords
+
 _MAX_COLUMNS = 4
 _MOST_SHOWN = 12  # topics, unless the caller chooses them
+_MEASURE_NAMES = {"log-odds": "log odds ratio", "c-tf-idf": "c-tf-idf", "lift": "lift"}
 _LONGEST_WORD = 20  # maximum number of characters of a word in a panel
 
 
 class TopicDisplay:
     """Top words of each topic, in one panel per topic, with credible intervals if the sampler draws topics.
 
-    Use :meth:`from_estimator` to create it. All parameters are stored as attributes.
+    Use :meth:`from_estimator` or :meth:`from_class_words` to create it. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -181,6 +184,60 @@ class TopicDisplay:
             value_name=found.value_name,
             topic_name=found.topic_name,
             n_components=len(entries),
+        ).plot(ax=ax)
+
+    @classmethod
+    def from_class_words(
+        cls,
+        class_words: ClassWords,
+        *,
+        classes: ArrayLike | None = None,
+        ax: Axes | Sequence[Axes] | np.ndarray | None = None,
+    ) -> Self:
+        """Plot the words that characterise clusters.
+
+        Bars show posterior medians of the measure, and lines on them are credible intervals. The title of a panel has
+        the share of the cluster in the memberships, in per cent.
+
+        Parameters
+        ----------
+        class_words : ClassWords
+            Result of :func:`class_words`.
+        classes : int or array-like of int, default=None
+            Clusters to show, in this order, from ``class_words.classes``. None shows the twelve largest clusters, in
+            descending order of size.
+        ax : matplotlib axes, or array of one for each cluster, default=None
+            Axes to draw on. A single axes object is divided into panels. None creates a new figure.
+
+        Returns
+        -------
+        display : TopicDisplay
+            The display.
+
+        Raises
+        ------
+        ValueError
+            If one of `classes` does not exist.
+        ImportError
+            If matplotlib is not installed.
+        """
+        pyplot(f"{cls.__name__}.from_class_words")
+        known = class_words.classes
+        shares = class_words.sizes / class_words.sizes.sum()
+        wanted = known[largest_first(shares, len(known))[:_MOST_SHOWN]] if classes is None else np.atleast_1d(classes)
+        if not len(wanted) or not np.isin(wanted, known).all():
+            raise ValueError(f"classes must be labels from class_words.classes; got {classes!r}.")
+        places = np.searchsorted(known, wanted)
+        return cls(
+            topics=known[places],
+            words=[[str(word) for word in class_words.words[i]] for i in places],
+            values=[class_words.values[i] for i in places],
+            intervals=[np.array([class_words.low[i], class_words.high[i]]) for i in places],
+            level=class_words.level,
+            shares=shares[places],
+            value_name=_MEASURE_NAMES[class_words.measure],
+            topic_name="cluster",
+            n_components=len(known),
         ).plot(ax=ax)
 
     def plot(
