@@ -39,10 +39,20 @@ def validate_directions(estimator, X, *, reset: bool) -> Directions:
     ValueError
         If X has strings, values that are not finite, or a single column.
     """
+    return as_directions(validate_numbers(estimator, X, np.float64, reset=reset))
+
+
+def validate_numbers(estimator, X, dtype, *, reset: bool):
+    """A user's dense or sparse X of finite numbers of either sign, in a CSR format if it is sparse.
+
+    Raises
+    ------
+    ValueError
+        If X has strings, values that are not finite, or a single column.
+    """
     refuse_texts(estimator, X, "directions", "TfidfVectorizer")
     least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
-    csr = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_min_features=least)
-    return as_directions(csr)
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=dtype, ensure_min_features=least)
 
 
 def as_directions(X) -> Directions:

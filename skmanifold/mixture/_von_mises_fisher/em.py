@@ -193,8 +193,7 @@ class VonMisesFisherEM:
     def _assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
         self.sums[:] = 0.0
         self.sizes[:] = 0.0
-        mixture = Mixture(np.ones(len(concentrations)), directions, concentrations)
-        common = (self.row_weights, mixture, log_peaks, hard)
+        common = (self.row_weights, directions, concentrations, log_peaks, hard)
         filled = (self.log_density, self.labels)
         totals = self.workers.run(
             self.rows.expect,

@@ -136,7 +136,7 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
         prediction = _Prediction(
             np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64), np.empty((rows.n_rows, len(self.weights_)))
         )
-        common = mixture, mixture.log_peaks(), *prediction
+        common = mixture.directions, mixture.concentrations, mixture.log_peaks(), *prediction
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
             workers.run(rows.predict, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
         without = ~rows.directed

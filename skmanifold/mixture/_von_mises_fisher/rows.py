@@ -9,10 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...numerics.row_products import RowProducts
-from ...sparse.counts import refuse_texts
-from ...sparse.directions import Directions, as_directions
+from ...sparse.directions import Directions, as_directions, validate_numbers
 from ...utils._threads import split_range
-from ...utils._validation import validate_data
 from .dense_kernels import add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
 from .kernels import expect_rows, fill_gaps, hash_rows, predict_rows
 
@@ -36,11 +34,13 @@ class DirectedRows(Protocol):
         """Ranges of rows with separate sums, which depend only on the shape of the data."""
         ...
 
-    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+    def expect(
+        self, first, stop, row_weights, directions, concentrations, log_peaks, hard, sums, sizes, log_density, labels
+    ) -> float:
         """E-step for a range of rows; see `kernels.expect_rows`."""
         ...
 
-    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+    def predict(self, first, stop, directions, concentrations, log_peaks, log_density, labels, shares) -> None:
         """Log densities, labels and responsibilities of a range of rows; see `kernels.predict_rows`."""
         ...
 
@@ -82,15 +82,17 @@ class SparseRows:
         )
         return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
 
-    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+    def expect(
+        self, first, stop, row_weights, directions, concentrations, log_peaks, hard, sums, sizes, log_density, labels
+    ) -> float:
         """E-step for a range of rows."""
-        of_mixture = mixture.directions, mixture.concentrations, log_peaks
+        of_mixture = directions, concentrations, log_peaks
         found = sums, sizes, log_density, labels
         return expect_rows(first, stop, *self.directions[:3], row_weights, *of_mixture, hard, *found)
 
-    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+    def predict(self, first, stop, directions, concentrations, log_peaks, log_density, labels, shares) -> None:
         """Log densities, labels and responsibilities of a range of rows."""
-        of_mixture = mixture.directions, mixture.concentrations, log_peaks
+        of_mixture = directions, concentrations, log_peaks
         predict_rows(first, stop, *self.directions[:3], *of_mixture, log_density, labels, shares)
 
     def fill_gaps(self, first, stop, directions, gaps, out) -> None:
@@ -143,14 +145,16 @@ class DenseRows:
         most = min(_MAX_BLOCKS, self.n_rows // _ROWS_OF_BLOCK, _MAX_SUMS_BYTES // (8 * self.n_features * n_components))
         return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
 
-    def expect(self, first, stop, row_weights, mixture, log_peaks, hard, sums, sizes, log_density, labels) -> float:
+    def expect(
+        self, first, stop, row_weights, directions, concentrations, log_peaks, hard, sums, sizes, log_density, labels
+    ) -> float:
         """E-step for a range of rows."""
-        products, total = RowProducts(mixture.directions.T, self.values.dtype), 0.0
+        products, total = RowProducts(directions.T, self.values.dtype), 0.0
         whole = np.zeros(products.vectors.shape)
         shares, part = np.zeros_like(products.products), np.empty_like(products.vectors)
         for a, b, rows in self._filled(first, stop, products):
             place = products.multiply(), products.first
-            of_mixture, found = (mixture.concentrations, log_peaks), (log_density[a:b], labels[a:b])
+            of_mixture, found = (concentrations, log_peaks), (log_density[a:b], labels[a:b])
             if hard:
                 total += label_block(*place, row_weights[a:b], *of_mixture, sizes, *found)
                 add_rows(rows, row_weights[a:b], labels[a:b], whole)
@@ -162,12 +166,12 @@ class DenseRows:
         sums += whole.T
         return total
 
-    def predict(self, first, stop, mixture, log_peaks, log_density, labels, shares) -> None:
+    def predict(self, first, stop, directions, concentrations, log_peaks, log_density, labels, shares) -> None:
         """Log densities, labels and responsibilities of a range of rows."""
-        products = RowProducts(mixture.directions.T, self.values.dtype)
+        products = RowProducts(directions.T, self.values.dtype)
         of_block, sizes = np.empty(products.products.shape), np.zeros(len(log_peaks))
         for a, b, _ in self._filled(first, stop, products):
-            place, of_mixture = (products.multiply(), products.first), (mixture.concentrations, log_peaks)
+            place, of_mixture = (products.multiply(), products.first), (concentrations, log_peaks)
             share_block(*place, np.ones(b - a), *of_mixture, of_block, sizes, log_density[a:b], labels[a:b])
             shares[a:b] = of_block[:, products.first : products.first + b - a].T
 
@@ -217,10 +221,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> SparseRows | DenseRows:
     ValueError
         If X has strings, values that are not finite, or a single column.
     """
-    refuse_texts(estimator, X, "directions", "TfidfVectorizer")
-    least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
-    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_features": least}
-    valid = validate_data(estimator, X, reset=reset, **settings)
+    valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
     if sp.issparse(valid):
         return SparseRows(as_directions(valid.astype(np.float64, copy=False)))
     return DenseRows(valid)

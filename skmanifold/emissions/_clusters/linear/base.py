@@ -115,11 +115,15 @@ class LinearClusters(Clusters):
 
     def part(self, start: int, stop: int) -> LinearClusters:
         """The clusters of some of the rows."""
-        return type(self)(self.family, self.rows.part(start, stop))  # type: ignore[call-arg]
+        return self._of(self.rows.part(start, stop))
 
     def subset(self, rows: np.ndarray) -> LinearClusters:
         """The clusters of the rows with these indices."""
-        return type(self)(self.family, self.rows.take(rows))  # type: ignore[call-arg]
+        return self._of(self.rows.take(rows))
+
+    def _of(self, rows: LinearRows) -> LinearClusters:
+        """The same prior with other rows."""
+        return type(self)(self.family, rows)  # type: ignore[call-arg]
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

@@ -179,11 +179,17 @@ def log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
     return log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
 
 
+@njit_part
+def log_predictive(data, row, sides, side):
+    """Log predictive density of a row given a side."""
+    size, sums = sides.n_rows[side], sides.sums[side]
+    return log_density_of_zeros(data, size, sums) + log_ratio_to_zeros(data, row, size, sums)
+
+
 @njit(cache=True, nogil=True)
 def log_predictive_of_side(data, statistics, row, sides):
     """Log predictive density of a row given side 1."""
-    size, sums = sides.n_rows[1], sides.sums[1]
-    return log_density_of_zeros(data, size, sums) + log_ratio_to_zeros(data, row, size, sums)
+    return log_predictive(data, row, sides, 1)
 
 
 @njit(cache=True, nogil=True)

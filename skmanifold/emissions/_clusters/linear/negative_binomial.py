@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import betaln, gammaln
 
 from ....utils._threads import Workers
 from ..._linear_rows import LinearRows
-from ..._negative_binomial.dispersions import dispersions_of
+from ..._negative_binomial.dispersions import Dispersions, dispersions_of
 from ..._negative_binomial.kernels import add_log_rising
 from ..statistics import occupied, selected
 from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
@@ -62,16 +63,16 @@ class NegativeBinomialClusters(LinearClusters):
         shapes, rates = (array.T for array in self._posterior(selected(statistics, occupied(statistics))))
         n_observed = (rates - self.family.rate[:, None]).sum(axis=1)
         prior = self.family.shape, self.family.rate
-        dispersions = dispersions_of(self.rows, None)
-        return self.with_prior(dispersions.most_probable_marginal(shapes, rates, prior, n_observed))
+        return self.with_prior(self._dispersions.most_probable_marginal(shapes, rates, prior, n_observed))
 
-    def part(self, start: int, stop: int) -> NegativeBinomialClusters:
-        """The clusters of some of the rows."""
-        return NegativeBinomialClusters(self.family, self.rows.part(start, stop), self.data.inverses)
+    @cached_property
+    def _dispersions(self) -> Dispersions:
+        """Possible dispersions, which every round of learning needs."""
+        return dispersions_of(self.rows, None)
 
-    def subset(self, rows: np.ndarray) -> NegativeBinomialClusters:
-        """The clusters of the rows with these indices."""
-        return NegativeBinomialClusters(self.family, self.rows.take(rows), self.data.inverses)
+    def _of(self, rows: LinearRows) -> NegativeBinomialClusters:
+        """The same prior and dispersions with other rows."""
+        return NegativeBinomialClusters(self.family, rows, self.data.inverses)
 
     def _posterior(self, statistics: LinearCounts) -> tuple[np.ndarray, np.ndarray]:
         """Prior shapes plus sums of counts, and rates plus numbers of observed cells, (capacity, n_features) each."""

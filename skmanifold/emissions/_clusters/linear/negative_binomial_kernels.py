@@ -197,11 +197,4 @@ def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
 @kernels.odds_of_sides.of(NegativeBinomialData)
 @njit_part
 def _odds_of_sides(data, statistics, row, sides):
-    return 1.0, 1.0, _log_predictive(data, row, sides, 1) - _log_predictive(data, row, sides, 0)
-
-
-@njit_part
-def _log_predictive(data, row, sides, side):
-    """Log predictive density of a row given a side."""
-    size, sums = sides.n_rows[side], sides.sums[side]
-    return _log_density_of_zeros(data, size, sums) + _log_ratio_to_zeros(data, row, size, sums)
+    return 1.0, 1.0, shared.log_predictive(data, row, sides, 1) - shared.log_predictive(data, row, sides, 0)
